@@ -80,17 +80,17 @@ METRICS = {
     "accuracy": "okl.metrics.counts:accuracy",
     "mistake_rate": "okl.metrics.counts:mistake_rate",
     "balanced_accuracy": "okl.metrics.counts:balanced_accuracy",
-    "roc_auc": "okl.metrics.ranking:area_under_roc",
-    "average_precision": "okl.metrics.ranking:mean_precision",
+    "roc_auc": "okl.metrics.counts:area_under_roc",
+    "average_precision": "okl.metrics.counts:mean_precision",
     "log_loss": "okl.metrics.counts:log_loss",
     "macro_f1": "okl.metrics.counts:macro_f1",
-    "squared_loss": "okl.metrics.residuals:squared_loss",
-    "mse": "okl.metrics.residuals:mean_square",
-    "rmse": "okl.metrics.residuals:root_mean_square",
-    "mae": "okl.metrics.residuals:absolute_loss",
-    "r2": "okl.metrics.residuals:explained_variance",
+    "squared_loss": "okl.metrics.counts:squared_loss",
+    "mse": "okl.metrics.counts:mean_square",
+    "rmse": "okl.metrics.counts:root_mean_square",
+    "mae": "okl.metrics.counts:absolute_loss",
+    "r2": "okl.metrics.counts:explained_variance",
 }
-"""Metrics: instances of `okl.metrics.base.Metric`."""
+"""Metrics: instances of `okl.metrics.counts.Metric`."""
 
 SECTIONS = (
     "okl.report.quality:quality_section",

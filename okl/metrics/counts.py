@@ -8,19 +8,27 @@ same bits, and another cut into blocks differs by rounding only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.errors import DataError, DivergedError
+from okl.foundation.registry import METRICS, load
 from okl.foundation.types import FloatArray, IntArray, Task
-from okl.metrics.base import CLASSES, metric, metrics
 from okl.metrics.calibration import lead_counts, log_losses, reliability
-from okl.metrics.ranking import MOST_KEYS, KeyedCounts, count_values, merge_counts, threshold_points
+from okl.metrics.ranking import (
+    MOST_KEYS,
+    KeyedCounts,
+    average_precision,
+    count_values,
+    merge_counts,
+    roc_auc,
+    threshold_points,
+)
 from okl.metrics.residuals import GRID_CELLS, Residuals, measure_residuals, merge_residuals
 
 MOST_PARTS = 1
@@ -119,6 +127,12 @@ class Tally:
         """Return the confusion matrix of a classification."""
         assert self.confusion is not None, "a metric of classes is for classifications"
         return self.confusion
+
+    @property
+    def sums(self) -> Residuals:
+        """Return the sums of a regression."""
+        assert self.residuals is not None, "a metric of residuals is for regressions"
+        return self.residuals
 
 
 def measure(
@@ -261,6 +275,46 @@ def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArr
     return cells.reshape(n_classes, n_classes).astype(np.int64)
 
 
+# Metrics by name: single numbers of a tally.
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of the rows that a tally counts.
+
+    title : in reports; tasks : that it is defined for
+    value : of a tally of one of these tasks; None where its rows do not define the number
+    main : whether it is among the first numbers of a report
+    needs : field of the tally without which the metric is left out
+    """
+
+    title: str
+    tasks: tuple[Task, ...]
+    value: Callable[[Tally], float | None]
+    main: bool = False
+    needs: str = ""
+
+    def applies(self, tally: Tally) -> bool:
+        """Return whether a report of the tally has this metric."""
+        return tally.task in self.tasks and (not self.needs or getattr(tally, self.needs) is not None)
+
+
+CLASSES: tuple[Task, ...] = ("binary", "multiclass")
+
+
+def metric(
+    title: str, *tasks: Task, main: bool = False, needs: str = ""
+) -> Callable[[Callable[[Tally], float | None]], Metric]:
+    """Return a decorator that makes a function of a tally a metric; see `Metric`."""
+    return lambda value: Metric(title, tasks, value, main, needs)
+
+
+@cache
+def metrics() -> dict[str, Metric]:
+    """Return the metrics of `okl.foundation.registry` by name."""
+    return {name: load(path) for name, path in METRICS.items()}
+
+
 @metric("Accuracy", *CLASSES, main=True)
 def accuracy(tally: Tally) -> float | None:
     """Return the share of rows whose class is predicted."""
@@ -295,3 +349,45 @@ def macro_f1(tally: Tally) -> float | None:
     if not present.any():
         return None
     return math.fsum(2.0 * tally.table.diagonal()[present] / named[present]) / int(present.sum())
+
+
+@metric("ROC AUC", "binary", main=True)
+def area_under_roc(tally: Tally) -> float | None:
+    """Return the area under the ROC curve."""
+    return None if tally.ranking is None else roc_auc(tally.ranking)
+
+
+@metric("Average precision", "binary", main=True)
+def mean_precision(tally: Tally) -> float | None:
+    """Return the average precision."""
+    return None if tally.ranking is None else average_precision(tally.ranking)
+
+
+def _mean_square(tally: Tally) -> float | None:
+    return tally.sums.per_row(tally.sums.squared_sum)
+
+
+# the same number of a tally; a run reports the first in units of the scaled target
+squared_loss = metric("Squared loss", "regression")(_mean_square)
+mean_square = metric("Mean squared error", "regression")(_mean_square)
+
+
+@metric("Root mean squared error", "regression")
+def root_mean_square(tally: Tally) -> float | None:
+    """Return the root of the mean squared residual, in the unit of the target."""
+    mean = _mean_square(tally)
+    return None if mean is None else math.sqrt(mean)
+
+
+@metric("Mean absolute error", "regression", main=True)
+def absolute_loss(tally: Tally) -> float | None:
+    """Return the mean absolute residual."""
+    return tally.sums.per_row(tally.sums.absolute_sum)
+
+
+@metric("R2", "regression", main=True)
+def explained_variance(tally: Tally) -> float | None:
+    """Return the share of the variance that is explained; a constant target has none (scikit-learn gives 0 or 1)."""
+    sums = tally.sums
+    share = 1.0 - sums.squared_sum / sums.target_squares if sums.target_squares > 0 else math.inf
+    return share if math.isfinite(share) else None

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.types import FloatArray, IntArray
-from okl.metrics.base import metric
-
-if TYPE_CHECKING:
-    from okl.metrics.counts import Tally
 
 # Counts of float32 values by a sortable key: ROC AUC, average precision and histograms without holding the values.
 #
@@ -102,18 +98,6 @@ def average_precision(ranking: KeyedCounts) -> float | None:
     hits = np.cumsum(positive)
     precision = hits / (hits + np.cumsum(negative))
     return float(np.sum(positive * precision) / hits[-1])
-
-
-@metric("ROC AUC", "binary", main=True)
-def area_under_roc(tally: Tally) -> float | None:
-    """Return the area under the ROC curve."""
-    return None if tally.ranking is None else roc_auc(tally.ranking)
-
-
-@metric("Average precision", "binary", main=True)
-def mean_precision(tally: Tally) -> float | None:
-    """Return the average precision."""
-    return None if tally.ranking is None else average_precision(tally.ranking)
 
 
 MOST_POINTS = 64

@@ -6,17 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.types import FloatArray
-from okl.metrics.base import metric
 from okl.metrics.ranking import KeyedCounts, count_values, merge_counts, values_of
-
-if TYPE_CHECKING:
-    from okl.metrics.counts import Tally
 
 DROPPED_BITS = 17
 """Leaves sign, exponent and 6 bits: a bin is 1/64 to 1/128 of the residual in it, at most 2^15 bins over all floats."""
@@ -75,7 +71,8 @@ class Residuals:
 
     def per_row(self, total: float) -> float | None:
         """Return a sum divided by the rows; None without rows, or if it is not finite."""
-        return _finite(total / self.rows) if self.rows else None
+        mean = total / self.rows if self.rows else math.inf
+        return mean if math.isfinite(mean) else None
 
 
 def measure_residuals(
@@ -122,38 +119,6 @@ def _pair(a: Residuals, b: Residuals) -> Residuals:
     )
 
 
-def _mean_square(tally: Tally) -> float | None:
-    assert tally.residuals is not None
-    return tally.residuals.per_row(tally.residuals.squared_sum)
-
-
-# the same number of a tally; a run reports the first in units of the scaled target
-squared_loss = metric("Squared loss", "regression")(_mean_square)
-mean_square = metric("Mean squared error", "regression")(_mean_square)
-
-
-@metric("Root mean squared error", "regression")
-def root_mean_square(tally: Tally) -> float | None:
-    """Return the root of the mean squared residual, in the unit of the target."""
-    mean = _mean_square(tally)
-    return None if mean is None else math.sqrt(mean)
-
-
-@metric("Mean absolute error", "regression", main=True)
-def absolute_loss(tally: Tally) -> float | None:
-    """Return the mean absolute residual."""
-    assert tally.residuals is not None
-    return tally.residuals.per_row(tally.residuals.absolute_sum)
-
-
-@metric("R2", "regression", main=True)
-def explained_variance(tally: Tally) -> float | None:
-    """Return the share of the variance that is explained; a constant target has none (scikit-learn gives 0 or 1)."""
-    sums = tally.residuals
-    assert sums is not None
-    return _finite(1.0 - sums.squared_sum / sums.target_squares) if sums.target_squares > 0 else None
-
-
 def _grid(true: FloatArray, predicted: FloatArray, target_range: tuple[float, float]) -> NDArray[np.int64]:
     """Return rows by cell of (true, predicted); what lies outside the range counts in the cells at its ends."""
     low, high = target_range
@@ -161,7 +126,3 @@ def _grid(true: FloatArray, predicted: FloatArray, target_range: tuple[float, fl
     cells = [np.clip((values - low) * per_unit, 0, GRID_CELLS - 1).astype(np.int64) for values in (true, predicted)]
     counts = np.bincount(cells[0] * GRID_CELLS + cells[1], minlength=GRID_CELLS**2)
     return counts.reshape(GRID_CELLS, GRID_CELLS).astype(np.int64)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -12,7 +12,7 @@ from functools import cache
 from html import escape
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,11 @@ from okl.data.values import DATE_PARTS, PARTS
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.locations import Place, close_to, place_of, runs_named
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
+from okl.metrics.criterion import criterion_of
 from okl.models.inputs import RawValues, inputs_of, no_probabilities, predictions, refuse_nonfinite
-
-if TYPE_CHECKING:
-    from okl.models.quality import Importances
+from okl.models.pieces import labelled_rows, located_inputs
+from okl.models.quality import Importances, in_scaled_unit, in_target_unit, permutation_importance, tally_of
 
 # Schema validation.
 
@@ -157,9 +157,7 @@ class Model:
         ModelError : an array of another shape or type, or with a value that is not finite; a row that misses a value
         """
         if isinstance(values, str | os.PathLike):
-            from okl.models.pieces import located_inputs
-
-            return located_inputs(self, values)
+            return located_inputs(self.schema, self.precision, os.fspath(values))
         return inputs_of(self.schema, values, self.precision)
 
     def scores(self, values: RawValues, n_threads: int = 1) -> FloatArray:
@@ -200,10 +198,7 @@ class Model:
         ------
         DataError : a label never seen in training, no complete row; and the errors of `prepare`
         """
-        from okl.models.pieces import labelled_rows
-        from okl.models.quality import in_scaled_unit, in_target_unit, tally_of
-
-        rows, schema = labelled_rows(self, values, targets), self.schema
+        rows, schema = labelled_rows(self.schema, self.precision, values, targets), self.schema
         scores = in_target_unit(schema, self.predictor.scores(rows.inputs, n_threads))
         tally = tally_of(schema, scores, in_target_unit(schema, rows.targets), self.predictor)
         return in_scaled_unit(schema, tally.report())
@@ -222,12 +217,26 @@ class Model:
         ------
         DataError : fewer than two complete rows; and the errors of `evaluate`
         """
-        from okl.models.pieces import labelled_rows
-        from okl.models.quality import permutation_importance
-
-        rows = labelled_rows(self, values, targets)
+        rows = labelled_rows(self.schema, self.precision, values, targets)
         taken = np.sort(np.random.default_rng(seed).permutation(len(rows.targets))[:most_rows])
-        return permutation_importance(self, rows.inputs[taken], rows.targets[taken], repeats, seed)
+        return permutation_importance(
+            self.schema, self.predictor, rows.inputs[taken], rows.targets[taken], self.criterion(), repeats, seed
+        )
+
+    def criterion(self, optimise: Optimise = "auto") -> Criterion:
+        """Return the criterion of an explanation: as given, that of the model's training, or by its classes.
+
+        Raises
+        ------
+        ConfigError : a criterion that does not fit the task; the log loss of a model without probabilities
+        """
+        wanted = optimise if optimise != "auto" else self.configuration.get("optimise", "auto")
+        criterion = criterion_of(wanted, self.schema.task, self.schema.class_counts, self.schema.target)
+        if criterion != "log-loss" or self.has_probabilities:
+            return criterion
+        if optimise == "log-loss":
+            raise ConfigError(f"optimise = 'log-loss' needs probabilities. {no_probabilities(self.schema)}")
+        return "auc" if self.schema.task == "binary" else "accuracy"
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the model to a new folder, which `okl.load` opens; raises ModelError if the folder exists."""

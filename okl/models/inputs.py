@@ -107,6 +107,11 @@ class RawRows(NamedTuple):
     complete: Mask | None
     replaced: Replaced
 
+    @property
+    def kept(self) -> Mask | slice:
+        """Return the index of the complete rows."""
+        return slice(None) if self.complete is None else self.complete
+
 
 Replaced: TypeAlias = Counter[str]
 """Rows in which a number is missing and replaced by the mean, by its column, of columns without missing values in

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import unfit
@@ -25,23 +22,17 @@ from okl.data.manifest import is_dataset, open_dataset
 from okl.data.sparse import n_rows as count_inputs
 from okl.data.sparse import stacked
 from okl.data.values import is_text
-from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import ConfigError, DataError, ModelError
-from okl.foundation.folders import atomic_file
 from okl.foundation.locations import Place, place_of
-from okl.foundation.types import FloatArray
-from okl.models.file import Model
+from okl.foundation.types import FloatArray, Precision
 from okl.models.inputs import (
     RawRows,
     RawValues,
-    Replaced,
     batch_of,
     check_columns,
     check_encodings,
     checked_array,
-    predictions,
     prepare_rows,
-    refuse_nonfinite,
     table_of,
 )
 
@@ -195,10 +186,19 @@ def _with_text_labels(piece: TablePiece, batch: pa.RecordBatch, target_index: in
     return batch.set_column(target_index, pa.field(piece.target, pa.string()), labels)
 
 
-def located_inputs(model: Model, location: str | os.PathLike[str]) -> FloatArray:
+def raw_rows(schema: Schema, piece: TablePiece, precision: Precision, with_targets: bool = False) -> Iterator[RawRows]:
+    """Yield the rows of a piece, prepared for a model, batch by batch.
+
+    schema : of the model, as `TablePiece.seen_by` returns it
+    """
+    for batch in read_table(piece, [*schema.source_columns, *([schema.target] if with_targets else [])]):
+        yield prepare_rows(schema, batch, precision, with_targets)
+
+
+def located_inputs(schema: Schema, precision: Precision, location: str) -> FloatArray:
     """Return scaled inputs (rows, n_features) of all rows of files or of a data set; see `Model.prepare`."""
     parts, n_rows = list[FloatArray](), 0
-    for rows in _rows_at(model, os.fspath(location), with_targets=False):
+    for rows in _rows_at(schema, precision, location, with_targets=False):
         if rows.complete is not None and not rows.complete.all():
             raise ModelError(
                 f"{location}: row {n_rows + int(rows.complete.argmin())} (counted from 0) has a missing "
@@ -210,7 +210,7 @@ def located_inputs(model: Model, location: str | os.PathLike[str]) -> FloatArray
     return inputs
 
 
-def labelled_rows(model: Model, values: RawValues, targets: Any = None) -> Rows:
+def labelled_rows(schema: Schema, precision: Precision, values: RawValues, targets: Any = None) -> Rows:
     """Return complete rows with targets; of a data set, its test rows if there are any. See `Model.evaluate`.
 
     Raises
@@ -218,41 +218,32 @@ def labelled_rows(model: Model, values: RawValues, targets: Any = None) -> Rows:
     DataError : columns are missing or of another kind, a label never seen in training, no complete row
     """
     if not isinstance(values, str | os.PathLike):
-        parts = [_rows_of(model, values, targets)]
+        parts = [_rows_of(schema, precision, values, targets)]
     elif targets is None:
-        parts = list(_rows_at(model, os.fspath(values), with_targets=True))
+        parts = list(_rows_at(schema, precision, os.fspath(values), with_targets=True))
     else:
         raise ConfigError("targets are for rows in memory. Give files with the target column, and no targets.")
-    complete = [slice(None) if rows.complete is None else rows.complete for rows in parts]
-    inputs = stacked([rows.inputs[kept] for rows, kept in zip(parts, complete, strict=True)])
+    inputs = stacked([rows.inputs[rows.kept] for rows in parts])
     if not count_inputs(inputs):
         raise DataError("There is no row without missing values. Give complete rows.")
-    return Rows(inputs, np.concatenate([_targets(rows)[kept] for rows, kept in zip(parts, complete, strict=True)]))
+    return Rows(inputs, np.concatenate([rows.targets[rows.kept] for rows in parts if rows.targets is not None]))
 
 
-def _targets(rows: RawRows) -> NDArray[np.float64]:
-    assert rows.targets is not None, "they were requested"
-    return rows.targets
-
-
-def _rows_at(model: Model, location: str, with_targets: bool) -> Iterator[RawRows]:
+def _rows_at(schema: Schema, precision: Precision, location: str, with_targets: bool) -> Iterator[RawRows]:
     """Yield the rows of files, or of a data set: of that with targets, its test rows if there are any."""
     source: str | Dataset = location
     if is_dataset(location):
         source = open_dataset(location)
         test = source.split("test") if with_targets else ()
         source = replace(source, shards=test) if test else source
-    pieces = table_pieces(source, model.schema)
-    check_pieces(model.schema, pieces, location, with_targets)
+    pieces = table_pieces(source, schema)
+    check_pieces(schema, pieces, location, with_targets)
     for piece in pieces:
-        schema = piece.seen_by(model.schema)
-        for rows in read_table(piece, [*schema.source_columns, *([schema.target] if with_targets else [])]):
-            yield prepare_rows(schema, rows, model.precision, with_targets)
+        yield from raw_rows(piece.seen_by(schema), piece, precision, with_targets)
 
 
-def _rows_of(model: Model, values: RawValues, targets: Any) -> RawRows:
+def _rows_of(schema: Schema, precision: Precision, values: RawValues, targets: Any) -> RawRows:
     """Return rows of a table, or of an array of inputs, with their targets."""
-    schema = model.schema
     if isinstance(values, np.ndarray | list | tuple):
         schema = replace(schema, encodings=())
         values = pa.table(dict(zip(schema.features, np.asarray(checked_array(schema, values)).T, strict=True)))
@@ -266,82 +257,4 @@ def _rows_of(model: Model, values: RawValues, targets: Any) -> RawRows:
         table = table.append_column(schema.target, column)
     table = convert_table(table, schema.formats)
     check_columns(schema, table.schema, "table", with_targets=True)
-    return prepare_rows(schema, batch_of(table, [*schema.source_columns, schema.target]), model.precision, True)
-
-
-@dataclass(frozen=True, eq=False)
-class ScorePiece:
-    """Score the rows of a piece and write them as one Parquet file, by a temporary file that is renamed."""
-
-    model: Model
-    keys: tuple[str, ...]
-    folder: Place
-
-    def __call__(self, piece: TablePiece) -> dict[str, Any]:
-        """Return the numbers of rows, of rows with a score, of each predicted label (or the sum of predictions), and of
-        replaced values; see `okl.models.inputs.Replaced`.
-        """
-        counts: Counter[Any] = Counter()
-        replaced: Replaced = Counter()
-        rows, scored, total = 0, 0, 0.0
-        with (
-            atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as partial_path,
-            pq.ParquetWriter(partial_path, self.output_schema(piece), compression="zstd") as writer,
-        ):
-            for batch, predicted, some in self.batches(piece):
-                replaced.update(some)
-                if self.model.schema.task == "regression":
-                    total += float(predicted.sum())
-                else:
-                    counts.update(predicted.tolist())
-                writer.write_batch(batch)
-                rows, scored = rows + batch.num_rows, scored + len(predicted)
-        return {"rows": rows, "scored": scored, "counts": counts, "total": total, "replaced": replaced}
-
-    def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Replaced]]:
-        """Return keys, scores and predictions of some rows, the predictions of complete rows, and replaced values.
-
-        Raises
-        ------
-        DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
-        """
-        schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
-        columns, predictor = [*model.source_columns, *self.keys], self.model.predictor
-        for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
-            raw = prepare_rows(model, source, self.model.precision)
-            scores = predictor.scores(raw.inputs)
-            predicted = predictions(self.model.schema, scores)
-            absent = None if raw.complete is None else ~raw.complete
-            refuse_nonfinite(model, scores, predicted, absent, source.file, source.first_row)
-            arrays = [source.batch.column(name) for name in self.keys]
-            arrays += [pa.array(np.ascontiguousarray(column), mask=absent) for column in np.atleast_2d(scores.T)]
-            arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
-            if isinstance(predictor, CalibratedPredictor):
-                arrays += [pa.array(column, mask=absent) for column in predictor.probabilities(scores).T.copy()]
-            complete = predicted if absent is None else predicted[~absent]
-            yield pa.record_batch(arrays, schema=schema), complete, raw.replaced
-
-    def output_schema(self, piece: TablePiece) -> pa.Schema:
-        """Unchanged key columns, score (one for each class if there are several), prediction, probabilities."""
-        model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
-        fields = [piece.schema.field(name) for name in self.keys]
-        no_scores = np.zeros((1, model.n_outputs)) if model.n_outputs > 1 else np.zeros(1)
-        prediction = pa.array(predictions(model, no_scores)).type
-        for name in output_names(self.model):
-            kind = prediction if name == PREDICTION else pa.float64() if name.startswith(PROBABILITY) else precision
-            fields.append(pa.field(name, kind))
-        return pa.schema(fields)
-
-
-PREDICTION, PROBABILITY = "prediction", "probability_"
-
-
-def output_names(model: Model) -> list[str]:
-    """Return columns that scoring adds to the keys.
-
-    A score (one a class for several classes), the prediction, and the probability of each class, if there are any.
-    """
-    schema = model.schema
-    scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
-    probabilities = [f"{PROBABILITY}{label}" for label in schema.labels] if model.has_probabilities else []
-    return [*scores, PREDICTION, *probabilities]
+    return prepare_rows(schema, batch_of(table, [*schema.source_columns, schema.target]), precision, True)

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.data.dataset import Schema, origins
 from okl.features.predictors import Predictor
-from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import Criterion, FloatArray, Optimise
+from okl.foundation.errors import DataError
+from okl.foundation.types import Criterion, FloatArray
 from okl.metrics.calibration import log_losses
 from okl.metrics.counts import Tally, measure, predicted_classes
-from okl.metrics.criterion import criterion_error, criterion_of
-from okl.models.inputs import class_indices, no_probabilities
-
-if TYPE_CHECKING:
-    from okl.models.file import Model
+from okl.metrics.criterion import criterion_error
+from okl.models.inputs import class_indices
 
 
 def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
@@ -118,25 +115,20 @@ class Importances:
 
     def as_json(self) -> dict[str, Any]:
         """Return rows, repeats, criterion, error, and the columns."""
-        columns = [{"column": item.column, "rise": item.rise, "spread": item.spread} for item in self.columns]
-        return {
-            "rows": self.rows,
-            "repeats": self.repeats,
-            "criterion": self.criterion,
-            "error": self.error,
-            "columns": columns,
-        }
+        named = {name: getattr(self, name) for name in ("rows", "repeats", "criterion", "error")}
+        return named | {"columns": [vars(item) for item in self.columns]}
 
 
 def permutation_importance(
-    model: Model,
+    schema: Schema,
+    predictor: Predictor,
     inputs: FloatArray,
     targets: FloatArray,
+    criterion: Criterion,
     repeats: int = 5,
     seed: int = 0,
     n_threads: int = 1,
     advance: Callable[[int, int], None] = lambda done, total: None,
-    criterion: Criterion | None = None,
 ) -> Importances:
     """Compute the increase of the error when the values of each source column are permuted among the rows.
 
@@ -162,9 +154,8 @@ def permutation_importance(
         raise DataError(
             f"{len(inputs)} rows to explain the model on; expected at least two, as values are permuted among rows."
         )
-    schema, random, n_rows = model.schema, np.random.default_rng(seed), len(inputs)
-    criterion = criterion or explained_criterion(model, "auto")
-    total = _total(model, inputs, targets, n_threads, criterion)
+    random, n_rows = np.random.default_rng(seed), len(inputs)
+    total = _total(schema, predictor, inputs, targets, n_threads, criterion)
     source = np.array(origins(schema.features, schema.encodings))
     permuted = inputs.copy()
     importances = []
@@ -173,7 +164,7 @@ def permutation_importance(
         rises = np.empty(repeats)
         for repeat in range(repeats):
             permuted[:, group] = inputs[random.permutation(len(inputs))[:, None], group]
-            rises[repeat] = _total(model, permuted, targets, n_threads, criterion) - total
+            rises[repeat] = _total(schema, predictor, permuted, targets, n_threads, criterion) - total
         permuted[:, group] = inputs[:, group]
         # sums of mistakes are whole numbers, so equal sums cancel to 0; means would leave 1e-17
         importances.append(Importance(column, float(rises.mean() / n_rows), float(rises.std() / n_rows)))
@@ -182,40 +173,24 @@ def permutation_importance(
     return Importances(n_rows, repeats, total / n_rows, tuple(importances), criterion)
 
 
-def rows_to_permute(model: Model, repeats: int) -> int:
+def rows_to_permute(schema: Schema, predictor: Predictor, repeats: int) -> int:
     """Return the number of rows, at most MOST_PERMUTED, whose importances take about a second; 0 if that is too few."""
-    numbers = sum(array.size for array in model.predictor.arrays().values())
-    scores = len(model.schema.source_columns) * repeats
-    rows = int(min(MOST_PERMUTED, MOST_PRODUCTS // max(1, numbers * scores)))
+    numbers = sum(array.size for array in predictor.arrays().values())
+    rows = int(min(MOST_PERMUTED, MOST_PRODUCTS // max(1, numbers * len(schema.source_columns) * repeats)))
     return rows if rows >= LEAST_PERMUTED else 0
 
 
-def explained_criterion(model: Model, optimise: Optimise) -> Criterion:
-    """Return the criterion of an explanation: as given, that of the model's training, or by its classes.
-
-    Raises
-    ------
-    ConfigError : a criterion that does not fit the task; the log loss of a model without probabilities
-    """
-    schema = model.schema
-    wanted = optimise if optimise != "auto" else model.configuration.get("optimise", "auto")
-    criterion = criterion_of(wanted, schema.task, schema.class_counts, schema.target)
-    if criterion != "log-loss" or model.has_probabilities:
-        return criterion
-    if optimise == "log-loss":
-        raise ConfigError(f"optimise = 'log-loss' needs probabilities. {no_probabilities(schema)}")
-    return "auc" if schema.task == "binary" else "accuracy"
-
-
-def _total(model: Model, inputs: FloatArray, targets: FloatArray, n_threads: int, criterion: Criterion) -> float:
+def _total(
+    schema: Schema, predictor: Predictor, inputs: FloatArray, targets: FloatArray, n_threads: int, criterion: Criterion
+) -> float:
     """Return the error of rows by a criterion, times their number."""
-    schema, scores = model.schema, model.predictor.scores(inputs, n_threads)
+    scores = predictor.scores(inputs, n_threads)
     if criterion == "squared-error":
         return float(((in_target_unit(schema, scores) - in_target_unit(schema, targets)) ** 2).sum())
     classes = class_indices(schema, targets)
     if criterion == "accuracy":
         return float((predicted_classes(scores) != classes).sum())
-    logits = logits_of(model.predictor, scores)
+    logits = logits_of(predictor, scores)
     if criterion == "log-loss" and logits is not None:
         return float(log_losses(logits, classes).sum())
     return len(classes) * criterion_error(criterion, np.asarray(scores, dtype=np.float64), classes)

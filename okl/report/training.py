@@ -15,7 +15,7 @@ from typing import Any
 from okl.foundation.locations import typed_model
 from okl.foundation.registry import SECTIONS, load
 from okl.foundation.types import Criterion
-from okl.metrics.base import metrics
+from okl.metrics.counts import metrics
 from okl.metrics.criterion import RARE, outside_share
 from okl.report.blocks import (
     Bar,

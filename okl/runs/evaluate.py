@@ -27,8 +27,8 @@ from okl.metrics.calibration import log_losses, probabilities_of
 from okl.metrics.counts import Tally, largest_losses, merge, merge_named, predicted_classes
 from okl.metrics.ranking import confusion_from, threshold_for
 from okl.models.file import Model
-from okl.models.inputs import Replaced, class_indices, learnt_among, prepare_rows, read_as, replaced_sentences
-from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
+from okl.models.inputs import Replaced, class_indices, learnt_among, read_as, replaced_sentences
+from okl.models.pieces import TablePiece, check_pieces, raw_rows, table_pieces
 from okl.models.quality import in_scaled_unit, in_target_unit, logits_of, tally_of
 from okl.models.reference import REGISTRY, load, pinned
 from okl.report.format import scalar_metrics
@@ -174,14 +174,12 @@ class MeasurePiece:
         """Return tallies by name, none for a piece whose rows all have missing values, and what was replaced."""
         schema, tallies, replaced = self.model.schema, [], Replaced()
         predictors = _with_constant(self.model)
-        for source in read_table(piece, [*schema.source_columns, schema.target]):
-            raw = prepare_rows(schema, source, self.model.precision, with_targets=True)
+        for raw in raw_rows(schema, piece, self.model.precision, with_targets=True):
             assert raw.targets is not None
             replaced.update(raw.replaced)
             if raw.complete is not None and not raw.complete.any():
                 continue
-            complete = slice(None) if raw.complete is None else raw.complete
-            inputs, targets = raw.inputs[complete], in_target_unit(schema, raw.targets[complete])
+            inputs, targets = raw.inputs[raw.kept], in_target_unit(schema, raw.targets[raw.kept])
             tallies.append(
                 {
                     name: tally_of(schema, in_target_unit(schema, predictor.scores(inputs)), targets, predictor)

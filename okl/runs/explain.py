@@ -21,9 +21,9 @@ from okl.foundation.locations import Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Optimise
 from okl.models.file import Model, load_model
-from okl.models.inputs import Replaced, learnt_among, prepare_rows, read_as, replaced_sentences
-from okl.models.pieces import check_pieces, read_table, table_pieces
-from okl.models.quality import Importances, explained_criterion, permutation_importance
+from okl.models.inputs import Replaced, learnt_among, read_as, replaced_sentences
+from okl.models.pieces import check_pieces, raw_rows, table_pieces
+from okl.models.quality import Importances, permutation_importance
 from okl.models.reference import REGISTRY, find_version, is_reference, meant
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 
@@ -48,8 +48,7 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> tuple[Ro
     targets = np.empty(0)
     replaced = Replaced()
     for piece in pieces:
-        for batch in read_table(piece, [*schema.source_columns, schema.target]):
-            raw = prepare_rows(schema, batch, model.precision, with_targets=True)
+        for raw in raw_rows(schema, piece, model.precision, with_targets=True):
             assert raw.targets is not None
             replaced.update(raw.replaced)
             drawn = random.random(len(raw.targets))
@@ -212,10 +211,10 @@ def _importances(
         source = str(folder)
     observer.stage("explain")
     rows, rows_or_reason, warnings = _rows(settings, facts.model, source)
-    n_threads = default_threads()
+    model, criterion = facts.model, facts.model.criterion(settings.optimise)
     importances = permutation_importance(
-        facts.model, rows.inputs, rows.targets, settings.repeats, settings.seed, n_threads,
-        lambda done, total: observer.advance(done, total, {}), explained_criterion(facts.model, settings.optimise),
+        model.schema, model.predictor, rows.inputs, rows.targets, criterion, settings.repeats, settings.seed,
+        default_threads(), lambda done, total: observer.advance(done, total, {}),
     )  # fmt: skip
     return importances, rows_or_reason, warnings
 

@@ -7,30 +7,115 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import Field
 
 from okl.data.ingest.csv import packed_ending
 from okl.data.ingest.sources import altered_columns
 from okl.distributed.opening import check_workers
+from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.folders import RunFolder, check_published, output_folder
-from okl.foundation.locations import place_of
+from okl.foundation.folders import RunFolder, atomic_file, check_published, output_folder
+from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model
-from okl.models.inputs import replaced_sentences
-from okl.models.pieces import ScorePiece, TablePiece, check_pieces, output_names, table_pieces
+from okl.models.inputs import Replaced, predictions, prepare_rows, refuse_nonfinite, replaced_sentences
+from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
 from okl.models.reference import REGISTRY, is_reference, load, pinned
 from okl.runs.run import Run
 
 _LOG = run_logger()
+
+# Scores of one piece
+
+PREDICTION, PROBABILITY = "prediction", "probability_"
+
+
+@dataclass(frozen=True, eq=False)
+class ScorePiece:
+    """Score the rows of a piece and write them as one Parquet file, by a temporary file that is renamed."""
+
+    model: Model
+    keys: tuple[str, ...]
+    folder: Place
+
+    def __call__(self, piece: TablePiece) -> dict[str, Any]:
+        """Return the numbers of rows, of rows with a score, of each predicted label (or the sum of predictions), and of
+        replaced values; see `okl.models.inputs.Replaced`.
+        """
+        counts: Counter[Any] = Counter()
+        replaced: Replaced = Counter()
+        rows, scored, total = 0, 0, 0.0
+        with (
+            atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as partial_path,
+            pq.ParquetWriter(partial_path, self.output_schema(piece), compression="zstd") as writer,
+        ):
+            for batch, predicted, some in self.batches(piece):
+                replaced.update(some)
+                if self.model.schema.task == "regression":
+                    total += float(predicted.sum())
+                else:
+                    counts.update(predicted.tolist())
+                writer.write_batch(batch)
+                rows, scored = rows + batch.num_rows, scored + len(predicted)
+        return {"rows": rows, "scored": scored, "counts": counts, "total": total, "replaced": replaced}
+
+    def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Replaced]]:
+        """Return keys, scores and predictions of some rows, the predictions of complete rows, and replaced values.
+
+        Raises
+        ------
+        DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
+        """
+        schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
+        columns, predictor = [*model.source_columns, *self.keys], self.model.predictor
+        for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
+            raw = prepare_rows(model, source, self.model.precision)
+            scores = predictor.scores(raw.inputs)
+            predicted = predictions(self.model.schema, scores)
+            absent = None if raw.complete is None else ~raw.complete
+            refuse_nonfinite(model, scores, predicted, absent, source.file, source.first_row)
+            arrays = [source.batch.column(name) for name in self.keys]
+            arrays += [pa.array(np.ascontiguousarray(column), mask=absent) for column in np.atleast_2d(scores.T)]
+            arrays.append(pa.array(predicted, type=schema.field("prediction").type, mask=absent))
+            if isinstance(predictor, CalibratedPredictor):
+                arrays += [pa.array(column, mask=absent) for column in predictor.probabilities(scores).T.copy()]
+            complete = predicted if absent is None else predicted[~absent]
+            yield pa.record_batch(arrays, schema=schema), complete, raw.replaced
+
+    def output_schema(self, piece: TablePiece) -> pa.Schema:
+        """Unchanged key columns, score (one for each class if there are several), prediction, probabilities."""
+        model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
+        fields = [piece.schema.field(name) for name in self.keys]
+        no_scores = np.zeros((1, model.n_outputs)) if model.n_outputs > 1 else np.zeros(1)
+        prediction = pa.array(predictions(model, no_scores)).type
+        for name in output_names(self.model):
+            kind = prediction if name == PREDICTION else pa.float64() if name.startswith(PROBABILITY) else precision
+            fields.append(pa.field(name, kind))
+        return pa.schema(fields)
+
+
+def output_names(model: Model) -> list[str]:
+    """Return columns that scoring adds to the keys.
+
+    A score (one a class for several classes), the prediction, and the probability of each class, if there are any.
+    """
+    schema = model.schema
+    scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
+    probabilities = [f"{PROBABILITY}{label}" for label in schema.labels] if model.has_probabilities else []
+    return [*scores, PREDICTION, *probabilities]
+
 
 # Scoring of files to a folder
 

@@ -337,18 +337,14 @@ class RunRecord:
         return {"on": f"{split}{'' if split == 'test' else 'ing'} rows", "rows": rows}
 
     def _importances(self, settings: TrainSettings, n_threads: int) -> Importances | None:
-        model = Model(self.data.schema, self.predictor, settings.model_dump(mode="json"), {})
-        if (
-            self.data.schema.sparse is not None
-            or not self.data.split("test")
-            or not (most := rows_to_permute(model, REPEATS))
-        ):
+        schema, predictor = self.data.schema, self.predictor
+        if schema.sparse or not self.data.split("test") or not (most := rows_to_permute(schema, predictor, REPEATS)):
             return None
         rows = sample_rows(self.data, "test", most, settings.seed, settings.precision)
         if len(rows.targets) < 2:
             return None
         return permutation_importance(
-            model, rows.inputs, rows.targets, REPEATS, settings.seed, n_threads, criterion=self.criterion
+            schema, predictor, rows.inputs, rows.targets, self.criterion, REPEATS, settings.seed, n_threads
         )
 
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from okl.foundation.types import FloatArray, Optimise
 from okl.lifecycle.retrain import retrain
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
-from okl.models.quality import MOST_PERMUTED, explained_criterion, permutation_importance
+from okl.models.quality import MOST_PERMUTED, Importances, permutation_importance
 from okl.models.registry import Registry
 from okl.models.sklearn import to_sklearn
 from okl.report.explanation import importance_blocks
@@ -158,11 +159,16 @@ def rows() -> FloatArray:
     return drawn
 
 
+def importance(model: Model, inputs: FloatArray, targets: FloatArray, **options: Any) -> Importances:
+    criterion = options.pop("criterion", None) or model.criterion()
+    return permutation_importance(model.schema, model.predictor, inputs, targets, criterion, **options)
+
+
 def test_columns_come_by_what_they_decide() -> None:
     model = linear([0.5, 0.0, 2.0], Schema(("a", "b", "c"), "y", "binary", labels=(0, 1)))
     inputs = rows()
     targets = np.where(inputs @ [0.5, 0.0, 2.0] > 0, 1.0, -1.0)
-    found = permutation_importance(model, inputs, targets)
+    found = importance(model, inputs, targets)
     assert [one.column for one in found.columns] == ["c", "a", "b"]
     assert found.error == 0.0
     assert found.columns[-1].rise == 0.0
@@ -175,7 +181,7 @@ def test_mistakes_that_cancel_add_nothing_and_are_told_as_0() -> None:
     """A mean of rates would leave 1e-17 of them."""
     model, inputs = linear([0.02, 0.0, 2.0], Schema(("a", "b", "c"), "y", "binary", labels=(0, 1))), rows()[:700]
     noise = np.random.default_rng(4).standard_normal(700)
-    found = permutation_importance(model, inputs, np.where(2.0 * inputs[:, 2] + noise > 0, 1.0, -1.0), seed=23)
+    found = importance(model, inputs, np.where(2.0 * inputs[:, 2] + noise > 0, 1.0, -1.0), seed=23)
     weak = next(one for one in found.columns if one.column == "a")
     assert weak.rise == 0.0
     assert weak.spread > 0.0
@@ -198,9 +204,9 @@ def test_columns_of_a_rare_class_matter_by_every_criterion_but_mistakes(optimise
     shift = 50.0 if optimise != "balanced-accuracy" else np.quantile(scores, 0.98)
     calibration = ScoreCalibration(1.0, (-float(shift),))
     model = replace(plain, predictor=CalibratedPredictor(plain.predictor, calibration, (0.0,)))
-    criterion = explained_criterion(model, optimise)
+    criterion = model.criterion(optimise)
     assert criterion == ("log-loss" if optimise == "auto" else optimise)
-    found = permutation_importance(model, inputs, targets, criterion=criterion)
+    found = importance(model, inputs, targets, criterion=criterion)
     by_name = {one.column: one.rise for one in found.columns}
     if optimise == "accuracy":
         assert set(by_name.values()) == {0.0}
@@ -210,16 +216,16 @@ def test_columns_of_a_rare_class_matter_by_every_criterion_but_mistakes(optimise
     falls = optimise in ("auc", "average-precision", "balanced-accuracy")
     assert words.startswith(f"{'Decrease' if falls else 'Increase'} of the ")
     without = replace(model, predictor=plain.predictor)
-    assert explained_criterion(without, "auto") == "auc"
+    assert without.criterion() == "auc"
     with pytest.raises(ConfigError, match=r"'log-loss' needs probabilities\. The model has no probabilities"):
-        explained_criterion(without, "log-loss")
+        without.criterion("log-loss")
 
 
 def test_rise_of_a_squared_error_is_twice_the_variance_that_a_column_brings() -> None:
     """Of a linear model without error: E (w x - w x')^2 = 2 w^2 Var x, in the target's own unit."""
     model = linear([3.0, 0.0, 1.0], Schema(("a", "b", "c"), "y", "regression"))
     inputs = rows()
-    found = permutation_importance(model, inputs, inputs @ [3.0, 0.0, 1.0], repeats=20)
+    found = importance(model, inputs, inputs @ [3.0, 0.0, 1.0], repeats=20)
     rises = {one.column: one.rise for one in found.columns}
     assert rises["a"] == pytest.approx(18.0 * inputs[:, 0].var(), rel=0.03)
     assert rises["c"] == pytest.approx(2.0 * inputs[:, 2].var(), rel=0.03)
@@ -233,7 +239,7 @@ def test_inputs_of_one_source_column_move_together() -> None:
     inputs = rows()
     inputs[:, 0] = inputs[:, 0] > 0
     inputs[:, 1] = 1.0 - inputs[:, 0]
-    found = permutation_importance(model, inputs, inputs.sum(axis=1))
+    found = importance(model, inputs, inputs.sum(axis=1))
     assert {one.column for one in found.columns} == {"kind", "x"}
     assert {one.column: one.rise for one in found.columns}["kind"] == pytest.approx(0.0, abs=1e-12)
 
@@ -241,7 +247,7 @@ def test_inputs_of_one_source_column_move_together() -> None:
 def test_inputs_stay_as_they_are_and_the_seed_decides() -> None:
     model = linear([1.0, 2.0, 3.0], Schema(("a", "b", "c"), "y", "regression"))
     inputs, before = rows(), rows()
-    one, same, other = (permutation_importance(model, inputs, inputs.sum(axis=1), seed=seed) for seed in (1, 1, 2))
+    one, same, other = (importance(model, inputs, inputs.sum(axis=1), seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(inputs, before)
     assert one == same
     assert one != other
@@ -250,4 +256,4 @@ def test_inputs_stay_as_they_are_and_the_seed_decides() -> None:
 def test_a_single_row_is_refused() -> None:
     model = linear([1.0, 2.0, 3.0], Schema(("a", "b", "c"), "y", "regression"))
     with pytest.raises(DataError, match="at least two"):
-        permutation_importance(model, rows()[:1], np.ones(1))
+        importance(model, rows()[:1], np.ones(1))

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import math
 
-from okl.metrics.base import CLASSES, metric
-from okl.metrics.counts import Tally
+from okl.metrics.counts import CLASSES, Tally, metric
 
 
 @metric("Matthews correlation", *CLASSES, main=True)
