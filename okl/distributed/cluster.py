@@ -19,7 +19,7 @@ from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
-from okl.distributed.certificates import FILES, self_signed
+from okl.distributed.certificates import FILES, ROLES, self_signed
 from okl.distributed.opening import EXTRAS, ClusterFile, read_cluster_file
 from okl.distributed.processes import PRIVATE, deferred_interrupts, importing_main, restored_environment, run_apart
 from okl.foundation import plugins
@@ -28,7 +28,6 @@ from okl.foundation.validation import check_at_least
 
 # TLS certificates: both sides authenticate.
 
-ROLES = ("client", "scheduler", "worker")
 _FOLDER = "with ca.pem, cert.pem and key.pem, as infra/tls/make.py writes one for each role"
 
 
