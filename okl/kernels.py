@@ -27,7 +27,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.registry import KERNELS, load
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.foundation.validation import check_at_least, check_choice, check_nonnegative, check_positive
 
 
 @runtime_checkable
@@ -283,6 +283,9 @@ class _Matern(Scaled):
     """A Matern kernel of smoothness nu; its spectral density is a multivariate t with 2 nu degrees of freedom.
 
     code : of the compiled rule; degrees : 2 nu; divisor : of s^2 in k = (1 + s + s^2 / divisor) exp(-s)
+    bandwidth : float > 0, the length scale in units of the input
+
+    Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, equations (4.15) and (4.17).
     """
 
     code: ClassVar[int]
@@ -343,18 +346,7 @@ class _Matern(Scaled):
 @stored("matern32-kernel", renamed={"name": None})
 @dataclass(frozen=True)
 class Matern32(_Matern):
-    """The Matern kernel of smoothness 3/2: k = (1 + s) exp(-s) with s = sqrt(3) ||x - x'|| / bandwidth.
-
-    Parameters
-    ----------
-    bandwidth : float > 0, the length scale in units of the input
-
-    Raises
-    ------
-    ConfigError : the bandwidth is not a positive finite number
-
-    Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, equations (4.15) and (4.17).
-    """
+    """The Matern kernel of smoothness 3/2: k = (1 + s) exp(-s) with s = sqrt(3) ||x - x'|| / bandwidth."""
 
     name: ClassVar[str] = "matern32"
     title: ClassVar[str] = "Matern 3/2"
@@ -367,18 +359,7 @@ class Matern32(_Matern):
 @stored("matern52-kernel", renamed={"name": None})
 @dataclass(frozen=True)
 class Matern52(_Matern):
-    """The Matern kernel of smoothness 5/2: k = (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) ||x - x'|| / bandwidth.
-
-    Parameters
-    ----------
-    bandwidth : float > 0, the length scale in units of the input
-
-    Raises
-    ------
-    ConfigError : the bandwidth is not a positive finite number
-
-    Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, equations (4.15) and (4.17).
-    """
+    """The Matern kernel of smoothness 5/2: k = (1 + s + s^2 / 3) exp(-s) with s = sqrt(5) ||x - x'|| / bandwidth."""
 
     name: ClassVar[str] = "matern52"
     title: ClassVar[str] = "Matern 5/2"
@@ -417,8 +398,7 @@ class Polynomial(KnownKernel):
         if check_at_least("degree", self.degree, 1) > MOST_DEGREE:
             raise ConfigError(f"degree = {self.degree:g}; expected a whole number up to {MOST_DEGREE:,}.")
         check_positive("scale", self.scale)
-        if not (math.isfinite(self.offset) and self.offset >= 0):
-            raise ConfigError(f"offset = {self.offset!r}; expected a finite number of at least 0.")
+        check_nonnegative("offset", self.offset)
 
     @property
     def rule(self) -> KernelRule:

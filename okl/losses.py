@@ -29,6 +29,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.registry import LOSSES, load
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
+from okl.foundation.validation import check_nonnegative
 
 
 @runtime_checkable
@@ -173,8 +174,7 @@ class ThresholdedHalfSquared:
     code: int = 3
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ConfigError(f"epsilon = {self.epsilon!r}; expected a finite number of at least 0.")
+        check_nonnegative("epsilon", self.epsilon)
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         """Return the loss of each row, (rows,), in squared units of the target."""
@@ -213,8 +213,7 @@ class EpsilonInsensitive(PiecewiseLinear):
     task: Task = "regression"
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ConfigError(f"epsilon = {self.epsilon!r}; expected a finite number of at least 0.")
+        check_nonnegative("epsilon", self.epsilon)
 
     @property
     def _numbers(self) -> tuple[float, ...]:

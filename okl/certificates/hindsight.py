@@ -19,7 +19,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Certificate, RowOperator, Solution
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.method import Fapg, FapgState
+from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
@@ -42,9 +42,7 @@ MarginLossName = Literal["hinge", "logistic"]
 METHOD = Fapg("proven", tolerance=1e-6, max_iterations=20_000)  # the norm is steep where A a is short: prove each step
 TOLERANCE = 0.01
 
-_KINK = (
-    0.25  # width of margins about the kink of the hinge, in which a guess at the dual goes from one end to the other
-)
+_KINK = 0.25  # width of margins about the hinge's kink, in which a guess at the dual goes from one end to the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,35 +100,42 @@ def solve_in_ball(
     ------
     ConfigError : the radius is not a positive finite number
     """
-    model = CSVM(1.0, fit_intercept=False) if loss == "hinge" else LogisticRegression(1.0, fit_intercept=False)
-    problem = model.problem(rows, sample_weight)
-    weights = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    first = weights * _dual_guess(loss, _margins(rows, near))
+    first = _upper(rows, sample_weight) * _dual_guess(loss, _margins(rows, near))
     if near is not None:
         first[: len(near.point)] = near.point
-    problem = in_ball(problem, radius, first)
-    state, reason = _solve(problem, first, enough or (lambda certificate, _: certificate.relative_gap <= TOLERANCE))
-    solution = METHOD.solution(state, problem)
-    slope = problem.at_level(state.best_record.level).outer.slope(rows.squared_norm(state.best.point, state.best.image))
-    return Hindsight(
-        weights=solution.weights,
-        certificate=solution.certificate,
-        point=state.best.point,
-        l1_norm=slope * float(np.abs(state.best.point).sum()),
-        iterations=state.history[-1].iteration,
-        reason=reason,
-    )
+    return _solve(in_ball(_dual(loss, rows, sample_weight), radius, first), first, enough, rows.n_points)
+
+
+def _dual(loss: MarginLossName, rows: RowOperator, sample_weight: FloatArray | None) -> DualProblem:
+    model = CSVM(1.0, fit_intercept=False) if loss == "hinge" else LogisticRegression(1.0, fit_intercept=False)
+    return model.problem(rows, sample_weight)
+
+
+def _upper(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:
+    return np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
 
 
 def _solve(
-    problem: DualProblem, first: FloatArray, enough: Callable[[Certificate, int], bool]
-) -> tuple[FapgState, str]:
-    state = METHOD.start(problem, first)
+    problem: DualProblem, first: FloatArray, enough: Callable[[Certificate, int], bool] | None, n_rows: int
+) -> Hindsight:
+    """Solve a problem whose point begins with the variables of n_rows rows."""
+    enough = enough or (lambda certificate, _: certificate.relative_gap <= TOLERANCE)
+    state, reason = METHOD.start(problem, first), ""
     while not enough(state.best_record.certificate, state.history[-1].iteration):
         if (outcome := METHOD.finished(state)) is not None:
-            return state, outcome.reason
+            reason = outcome.reason
+            break
         state = METHOD.advance(state, problem)
-    return state, f"relative duality gap {state.best_record.certificate.relative_gap:.2g}"
+    solution, best = METHOD.solution(state, problem), state.best
+    slope = problem.at_level(state.best_record.level).outer.slope(problem.rows.squared_norm(best.point, best.image))
+    return Hindsight(
+        weights=solution.weights,
+        certificate=solution.certificate,
+        point=best.point,
+        l1_norm=slope * float(np.abs(best.point[:n_rows]).sum()),
+        iterations=state.history[-1].iteration,
+        reason=reason or f"relative duality gap {solution.certificate.relative_gap:.2g}",
+    )
 
 
 def _margins(rows: RowOperator, near: Hindsight | None) -> FloatArray:
@@ -292,47 +297,25 @@ def solve_within(
     -------
     the weights, which are feasible; the point (m + k,) ends with the multipliers of the limits
     """
-    enough = enough or (lambda certificate, _: certificate.relative_gap <= TOLERANCE)
     problem, size = _problem(rows, loss, limits, sample_weight)
     if near is None:
         free = solve_in_ball(rows, loss, limits.radius, sample_weight)
         first = np.concatenate([free.point, np.zeros(size)])
     else:
         old = len(near.point) - size
-        first = np.concatenate([np.zeros(rows.n_points), near.point[old:]])
-        margins = np.empty(rows.n_points)
-        rows.pull(margins, near.weights)
-        upper = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        first[: rows.n_points] = upper * np.clip(0.5 + 4.0 * (1.0 - margins), 0.0, 1.0)
+        guess = np.clip(0.5 + 4.0 * (1.0 - _margins(rows, near)), 0.0, 1.0)
+        first = np.concatenate([_upper(rows, sample_weight) * guess, near.point[old:]])
         first[:old] = near.point[:old]
-    made = in_ball(problem, limits.radius, first)
-    state, reason = METHOD.start(made, first), ""
-    while not enough(state.best_record.certificate, state.history[-1].iteration):
-        if (outcome := METHOD.finished(state)) is not None:
-            reason = outcome.reason
-            break
-        state = METHOD.advance(state, made)
-    solution = METHOD.solution(state, made)
-    gap = solution.certificate.relative_gap
-    slope = made.at_level(state.best_record.level).outer.slope(float(state.best.image @ state.best.image))
-    return Hindsight(
-        weights=solution.weights,
-        certificate=solution.certificate,
-        point=state.best.point,
-        l1_norm=slope * float(np.abs(state.best.point[: rows.n_points]).sum()),
-        iterations=state.history[-1].iteration,
-        reason=reason or f"relative duality gap {gap:.2g}",
-    )
+    return _solve(in_ball(problem, limits.radius, first), first, enough, rows.n_points)
 
 
 def _problem(
     rows: RowOperator, loss: MarginLossName, limits: LinearLimits, sample_weight: FloatArray | None
 ) -> tuple[LimitedProblem, int]:
-    model = CSVM(1.0, fit_intercept=False) if loss == "hinge" else LogisticRegression(1.0, fit_intercept=False)
-    plain = model.problem(rows, sample_weight)
+    plain = _dual(loss, rows, sample_weight)
     longer = max(1.0, _LIMIT_SHARE * np.sqrt(rows.n_points))
     sides, bounds = longer * limits.sides.matrix, longer * limits.sides.bounds
-    upper = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    upper = _upper(rows, sample_weight)
     both = RowsAndSides(rows, sides)
     problem = LimitedProblem(
         rows=both,
@@ -369,20 +352,12 @@ class MemoryRows:
     mapped: bool
     n_threads: int
 
-    def first(self, number: int) -> RowOperator:
-        """Return the first rows as the operator of a margin model."""
-        return self.between(0, number)
-
     def between(self, first: int, last: int) -> RowOperator:
         """Return the rows from first to last, without it, as the operator of a margin model."""
         rows, labels = self.rows[first:last], self.labels[first:last]
         if self.mapped:
             return DenseRows(rows, labels, self.n_threads)
         return MappedInputs(rows, labels, self.learner.feature_map, self.n_threads)
-
-    def weights(self, number: int) -> NDArray[np.float64] | None:
-        """Return the class weights of the first rows, None for 1."""
-        return self.weights_between(0, number)
 
     def weights_between(self, first: int, last: int) -> NDArray[np.float64] | None:
         """Return the class weights of rows, None for 1."""
@@ -457,7 +432,8 @@ def hindsights(
     loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
     solved: list[tuple[SolverProgress, Hindsight]] = []
     for horizon in _horizons(standings, memory_rows.labels):
-        rows, weights = memory_rows.first(horizon.done_rows), memory_rows.weights(horizon.done_rows)
+        span = 0, horizon.done_rows
+        rows, weights = memory_rows.between(*span), memory_rows.weights_between(*span)
         enough = _RegretGapReached(horizon, progress)
         if isinstance(learner, ConstrainedLearner):
             near = solve_within(rows, loss, learner.kept, weights, near, enough)

@@ -22,6 +22,13 @@ def check_positive(name: str, value: float) -> float:
     return float(value)
 
 
+def check_nonnegative(name: str, value: float) -> float:
+    """Return value if it is a finite number of at least 0, or raise ConfigError."""
+    if not (math.isfinite(value) and value >= 0):
+        raise ConfigError(f"{name} = {value!r}; expected a finite number of at least 0.")
+    return value
+
+
 def check_at_least(name: str, value: int, least: int) -> int:
     """Return value if it is a whole number not below least, NumPy's and 3.0 among them, or raise ConfigError."""
     whole = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
