@@ -5,6 +5,7 @@ exits with `exit_code`; anything that is not an `OklError` is a bug in okl.
 """
 
 import re
+from collections.abc import Sequence
 
 NOT_CONVERGED = 3  # exit code of a command whose model is saved, but whose solver ended above its tolerance
 
@@ -14,6 +15,15 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 def first_line(error: BaseException) -> str:
     """Return the first line of a message, without a full stop, for the middle of a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+
+
+def listed(texts: Sequence[str], most: int = 5) -> str:
+    """Return texts with commas between them, at most some of them, and the number of the others.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c"], 1)
+    ('a, b', 'a and 2 more')
+    """
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
 class OklError(Exception):

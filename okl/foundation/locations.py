@@ -586,6 +586,13 @@ def local_location(option: str, location: str) -> str:
     return os.path.abspath(location)
 
 
+def json_files(folder: Place) -> list[Place]:
+    """Return the files of a folder that end in .json, by name, without hidden ones; none where there is no folder."""
+    if isinstance(folder, RemotePath):
+        return [file for file, _ in folder.files() if file.suffix == ".json"]
+    return [*sorted(folder.glob("[!.]*.json"))]
+
+
 def size_of(location: Place) -> int:
     """Return the bytes of a file; raise OSError for a missing path, DataError for a missing URL."""
     if isinstance(location, Path):

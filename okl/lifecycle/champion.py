@@ -14,7 +14,7 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import CheckpointError, DataError
 from okl.foundation.locations import Place
 from okl.foundation.telemetry import Observer
-from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.inbox import ShardStore, accepted_among
 from okl.lifecycle.record import ShardRecord, Time
 from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
@@ -82,9 +82,8 @@ def _load(folder: Path) -> tuple[OnlineState, dict[str, Any]]:
     for part in _parts(state, set()):
         required = [f.name for f in fields(part) if f.default is MISSING and f.default_factory is MISSING]
         names = {field.name for field in fields(part)}
-        own = {
-            name for name in vars(part) if not hasattr(type(part), name) or name in names
-        }  # not what is computed once
+        # not what is computed once
+        own = {name for name in vars(part) if not hasattr(type(part), name) or name in names}
         if not own <= names or not set(required) <= own:
             raise CheckpointError(
                 f"{folder} was written by a version of okl with other fields in {type(part).__name__}."
@@ -162,9 +161,11 @@ class ModelHistory:
 
     def accepted(self) -> list[ShardRecord]:
         """Return the accepted shards in training order."""
-        return sorted(
-            (record for record in self.records.values() if record.status == "accepted"), key=lambda record: record.order
-        )
+        return accepted_among(self.records.values())
+
+    def trained(self) -> list[ShardRecord]:
+        """Return the accepted shards of the champion's lineage in training order."""
+        return [record for record in self.accepted() if record.sha256 in self.trained_on]
 
     @property
     def apart(self) -> int:

@@ -16,7 +16,7 @@ from okl.data.encoder import unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
 from okl.data.values import is_number, is_text
-from okl.foundation.errors import DataError, PlaceError
+from okl.foundation.errors import DataError, PlaceError, listed
 from okl.foundation.locations import Place, size_of
 from okl.lifecycle.profile import Profile, Range, Vector, merged_statistics, open_shard, profile_of, time_in_name
 from okl.lifecycle.record import Finding, ShardRecord, Time
@@ -111,7 +111,7 @@ def missing_findings(
         expected = "none" if none else f"at most {contract.missing_share:.1%} more than so far"
         yield Finding(
             "missing-values",
-            f"{name} has missing values: {_shown(described)}; expected {expected}.",
+            f"{name} has missing values: {listed(described)}; expected {expected}.",
             {"shares": shares, "so_far": before, "limit": 0.0 if none else contract.missing_share},
         )
 
@@ -140,7 +140,7 @@ def unseen_findings(
         described = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in shares.items()]
         yield Finding(
             "unseen-values",
-            f"{name} has values that were not in the training data: {_shown(described)}; expected at most "
+            f"{name} has values that were not in the training data: {listed(described)}; expected at most "
             f"{contract.unseen_share:.1%} more than so far.",
             {"shares": shares, "limit": contract.unseen_share},
         )
@@ -173,10 +173,6 @@ def _unseen(encoding: Encoding, schema: Schema, columns: Sequence[ColumnStatisti
     return max(0.0, 1.0 - hidden - sum(means.get(name, 0.0) for name in encoding.inputs))
 
 
-def _shown(texts: list[str]) -> str:
-    return ", ".join(texts[:5]) + (f", and {len(texts) - 5} more" if len(texts) > 5 else "")
-
-
 # Distribution checks.
 #
 # Every limit is on the size of a difference, as with many rows the least difference is none of chance; and where
@@ -201,7 +197,7 @@ def distribution_findings(
         described = [f"{column} by {shift:+.1f}" for column, shift in moved.items()]
         yield Finding(
             "mean-shift",
-            f"{name}: means have moved, in standard deviations: {', '.join(described[:5])}; expected at most "
+            f"{name}: means have moved, in standard deviations: {listed(described)}; expected at most "
             f"{contract.mean_shift:g}.",
             {"shifts": dict(list(moved.items())[:SHOWN]), "limit": contract.mean_shift},
         )
@@ -209,9 +205,7 @@ def distribution_findings(
     if constant and not contract.constant_columns:
         values = {column: pairs[column][1].mean for column in constant[:SHOWN]}
         described = [f"{column} is always {value:g}" for column, value in values.items()]
-        yield Finding(
-            "constant-column", f"{name}: columns are constant now: {', '.join(described[:5])}.", {"values": values}
-        )
+        yield Finding("constant-column", f"{name}: columns are constant now: {listed(described)}.", {"values": values})
 
 
 def label_distance(before: NDArray[np.int64], now: NDArray[np.int64]) -> tuple[float, float]:
@@ -293,7 +287,7 @@ def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         described = [f"{column} in {share:.1%} of rows" for column, share in beyond.items()]
         yield Finding(
             "out-of-range",
-            f"{name}: values are far outside the range so far: {', '.join(described[:5])}; expected at most "
+            f"{name}: values are far outside the range so far: {listed(described)}; expected at most "
             f"{contract.range_share:.1%}.",
             {"shares": dict(list(beyond.items())[:SHOWN]), "limit": contract.range_share},
         )
@@ -388,14 +382,14 @@ def _column_findings(
     if missing := [column for column in dict.fromkeys(needed) if column not in types]:
         yield Finding(
             "missing-column",
-            f"{name} lacks {len(missing)} of {len(needed)} columns: {_shown(missing)}.",
+            f"{name} lacks {len(missing)} of {len(needed)} columns: {listed(missing)}.",
             {"columns": missing},
         )
     extra = [column for column in types if column not in needed]
     if extra and not contract.extra_columns:
         yield Finding(
             "extra-column",
-            f"{name} has {len(extra)} columns that are not in the reference: {_shown(extra)}.",
+            f"{name} has {len(extra)} columns that are not in the reference: {listed(extra)}.",
             {"columns": extra},
         )
     wrong = {
@@ -407,7 +401,7 @@ def _column_findings(
         wrong[schema.target] = str(kind)
     if wrong:
         described = [f"{column} is {kind}" for column, kind in wrong.items()]
-        yield Finding("other-type", f"{name} has columns of other types: {_shown(described)}.", {"types": wrong})
+        yield Finding("other-type", f"{name} has columns of other types: {listed(described)}.", {"types": wrong})
 
 
 def _fits_target(schema: Schema, kind: pa.DataType) -> bool:
@@ -432,7 +426,7 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
         described = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
         yield Finding(
             "unknown-label",
-            f"{name}: target {schema.target!r} has labels that are not in the reference: {_shown(described)}.",
+            f"{name}: target {schema.target!r} has labels that are not in the reference: {listed(described)}.",
             {"rows": dict(list(unknown.items())[:20])},
         )
     if rows >= contract.min_rows:
@@ -447,7 +441,7 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
     }
     if infinite := {column: count for column, count in counts.items() if count}:
         described = [f"{column} in {count} rows" for column, count in infinite.items()]
-        yield Finding("infinite-values", f"{name} has infinite values: {_shown(described)}.", {"rows": infinite})
+        yield Finding("infinite-values", f"{name} has infinite values: {listed(described)}.", {"rows": infinite})
     yield from missing_findings(profile.missing, rows, name, baseline, contract)
     if profile.target_missing and schema.missing != "drop":
         yield Finding(

@@ -19,9 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.folders import remove_temporary_files, write_whole
-from okl.foundation.locations import Place, RemotePath, file_digest, place_of
+from okl.foundation.locations import Place, RemotePath, file_digest, json_files, place_of
 from okl.foundation.validation import parse_json
 from okl.lifecycle.record import ATTEMPTS, DIGITS, Finding, ShardRecord, record_from, record_text
 
@@ -265,20 +265,12 @@ class ShardStore:
         ------
         DataError : one that is damaged
         """
-        folder = self.location / RECORDS
-        if isinstance(folder, Path):
-            files: list[Place] = [*sorted(folder.glob("[0-9a-f]*.json"))]
-        else:
-            files = [file for file, _ in folder.files() if file.suffix == ".json"]
-        records = [_record_in(file) for file in files]
+        records = [_record_in(file) for file in json_files(self.location / RECORDS)]
         return {record.sha256: record for record in records}
 
     def accepted(self) -> list[ShardRecord]:
         """Return records of accepted shards in training order."""
-        return sorted(
-            (record for record in self.records().values() if record.status == "accepted"),
-            key=lambda record: record.order,
-        )
+        return accepted_among(self.records().values())
 
     def put(self, record: ShardRecord) -> ShardRecord:
         """Write a record, whole or not at all; one of the same shard is replaced."""
@@ -361,6 +353,11 @@ class ShardStore:
         return self.put(replace(record, status="accepted", released=True))
 
 
+def accepted_among(records: Iterable[ShardRecord]) -> list[ShardRecord]:
+    """Return the records of accepted shards in training order."""
+    return sorted((record for record in records if record.status == "accepted"), key=lambda record: record.order)
+
+
 def _record_in(file: Place) -> ShardRecord:
     try:
         record = record_from(file.read_bytes().decode(errors="replace"), str(file))
@@ -387,10 +384,7 @@ def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
     if len(matches) == 1:
         what = f"{matches[0].name}, which is {'a duplicate' if matches[0].status == 'duplicate' else matches[0].status}"
     quarantined = sorted((record.name, record.key) for record in records.values() if record.status == "quarantined")
-    more = f" and {len(quarantined) - MOST_NAMED:,} more" if len(quarantined) > MOST_NAMED else ""
-    listing = (
-        f"Quarantined shards: {', '.join(f'{digits} ({name})' for name, digits in quarantined[:MOST_NAMED])}{more}."
-    )
+    listing = f"Quarantined shards: {listed([f'{digits} ({name})' for name, digits in quarantined], MOST_NAMED)}."
     raise DataError(
         f"release = {key!r} names {what}; expected the first {DIGITS} digits of a quarantined shard's sha256. "
         f"{listing if quarantined else 'No shard is quarantined.'}"

@@ -7,14 +7,13 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from okl.data.executor import Execution
 from okl.data.manifest import RECORDED, processor, provenance, version_of
 from okl.features.predictors import Predictor, base_of
 from okl.foundation.folders import write_whole
-from okl.foundation.locations import Place
+from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.inbox import ShardStore
@@ -178,14 +177,8 @@ def _train(settings: RetrainSettings) -> dict[str, Any]:
 
 
 def _shard(record: ShardRecord) -> dict[str, Any]:
-    return {
-        "sha256": record.sha256,
-        "name": record.name,
-        "rows": record.train_rows,
-        "test_rows": record.test_rows,
-        "first_time": record.first_time,
-        "last_time": record.last_time,
-    }
+    more = {name: getattr(record, name) for name in ("test_rows", "first_time", "last_time")}
+    return {"sha256": record.sha256, "name": record.name, "rows": record.train_rows} | more
 
 
 def _plain(value: Any) -> bool:
@@ -206,11 +199,7 @@ class Attempts:
 
     def looks(self) -> int:
         """Return how many challengers of this champion were rejected."""
-        if isinstance(self._folder, Path):
-            names = [file.name for file in self._folder.glob("*.json")]
-        else:
-            names = [file.name for file, _ in self._folder.files() if file.suffix == ".json"]
-        return sum(name.startswith(self._champion) for name in names)
+        return sum(file.name.startswith(self._champion) for file in json_files(self._folder))
 
     def find(self, model: RegisteredModel, planned: PlannedLineage) -> str | None:
         """Return why the same challenger was rejected before, None if it was not."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from okl.foundation.locations import Place
+from okl.foundation.locations import Place, json_files
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.error_drift import drift_of
 from okl.lifecycle.inbox import ShardStore
@@ -128,14 +128,9 @@ class RetrainResult:
 
 def history_of(history: ModelHistory) -> list[dict[str, Any]]:
     """Return the errors of champions on the latest shards of the lineage before training, a row per shard."""
-    trained = [
-        record for record in history.accepted() if record.sha256 in history.trained_on and record.scored is not None
-    ]
-    return [
-        {"shard": record.name, "version": record.scored.version, "rows": record.scored.rows,
-         "error": record.scored.error, "constant": record.scored.constant, "fired": record.scored.fired}
-        for record in trained[-MOST_HISTORY:] if record.scored is not None
-    ]  # fmt: skip
+    trained = [(record.name, record.scored) for record in history.trained() if record.scored is not None]
+    names = ("version", "rows", "error", "constant", "fired")
+    return [{"shard": name} | {key: getattr(scored, key) for key in names} for name, scored in trained[-MOST_HISTORY:]]
 
 
 def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -195,12 +190,8 @@ def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
 
 
 def _stored_attempts(folder: Place) -> list[dict[str, Any]]:
-    if isinstance(folder, Path):
-        files: list[Place] = [*folder.glob("*.json")]
-    else:
-        files = [file for file, _ in folder.files() if file.suffix == ".json"]
     attempts = []
-    for file in files:
+    for file in json_files(folder):
         try:
             attempt = json.loads(file.read_text(encoding="utf-8"))
             champion, reason, at = int(file.name[:8]), str(attempt["reason"]), str(attempt.get("at") or _changed(file))

@@ -167,10 +167,9 @@ class Scoring:
 
     def score(self, pending: Sequence[ShardRecord]) -> None:
         """Score shards in training order; quarantine those whose labels contradict the champion or are noise."""
-        trained = [record for record in self.history.accepted() if record.sha256 in self.history.trained_on]
         past = [
             record.scored
-            for record in trained
+            for record in self.history.trained()
             if record.scored is not None and record.scored.version in self.champion.ancestry
         ]
         for record in pending:
@@ -182,12 +181,9 @@ class Scoring:
                 self.rejected.append(self.store.quarantine(record, against))
                 continue
             if record.scored is None or record.scored.version not in self.champion.ancestry:
-                now = ShardScores(
-                    self.champion.version.number, errors.rows, errors.wrong, errors.error, errors.constant
-                )
-                record = self.store.put(
-                    replace(record, scored=compared(past, now))
-                )  # scored again, it is not tested twice
+                number = self.champion.version.number
+                now = ShardScores(number, errors.rows, errors.wrong, errors.error, errors.constant)
+                record = self.store.put(replace(record, scored=compared(past, now)))  # again, it is not tested twice
             assert record.scored is not None, "the shard has scores"
             past.append(record.scored)
             self.scored[record.name] = record.scored
@@ -216,11 +212,7 @@ class Scoring:
 
         Rows, and as agreement_of.
         """
-        trained = [
-            record
-            for record in self.history.accepted()
-            if record.sha256 in self.history.trained_on and record.test_rows
-        ]
+        trained = [record for record in self.history.trained() if record.test_rows]
         return self._agreement(trained[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:

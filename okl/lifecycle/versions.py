@@ -7,9 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from okl.foundation.locations import Place, RemotePath
+from okl.foundation.locations import Place
 from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, weights_digest
-from okl.models.registry import CHAMPION, MODEL, Lineage, Published, RegisteredModel, Version, is_of_retraining
+from okl.models.registry import (
+    CHAMPION,
+    MODEL,
+    Lineage,
+    Published,
+    RegisteredModel,
+    Version,
+    differences,
+    is_of_retraining,
+)
 from okl.report.format import flatten
 from okl.report.training import write_report
 from okl.runs.checkpoint import WHERE_IT_RUNS
@@ -46,12 +55,7 @@ def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
         "settings": _settings(before.lineage.settings, now.settings),
     }
     return {"name": str(before), "what": what, "same_rows": False} | {
-        part: {
-            name: [first.get(name), other.get(name)]
-            for name in dict.fromkeys([*first, *other])
-            if first.get(name) != other.get(name)
-        }
-        for part, (first, other) in pairs.items()
+        part: differences(first, other) for part, (first, other) in pairs.items()
     }
 
 
@@ -105,13 +109,11 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
     ------
     ModelError : no model that loads is there; see also `RegisteredModel.publish`
     """
-    is_run = not _has(trained / DESCRIPTION) and _has(trained / MODEL / DESCRIPTION)
+    is_run = not (trained / DESCRIPTION).is_file() and (trained / MODEL / DESCRIPTION).is_file()
     folder = trained / MODEL if is_run else trained
     predictor = load_model(folder)
-    result = (
-        json.loads((trained / IMPORTED_FILES[0]).read_text()) if is_run and _has(trained / IMPORTED_FILES[0]) else {}
-    )
-
+    stored = trained / IMPORTED_FILES[0]
+    result = json.loads(stored.read_text()) if is_run and stored.is_file() else {}
     lineage = _lineage(predictor, weights_digest(folder), result)
     champion = {CHAMPION: model.state().champion}
     # a comparison, or the version of another registry, has a report of its own
@@ -123,7 +125,7 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
         for name in (DESCRIPTION, WEIGHTS):
             (into / MODEL / name).write_bytes((folder / name).read_bytes())
         for name in IMPORTED_FILES:
-            if is_run and _has(trained / name):
+            if is_run and (trained / name).is_file():
                 (into / name).write_bytes((trained / name).read_bytes())
         if before is not None:
             what = "the champion when this version was published" if before.number == champion[CHAMPION] else ""
@@ -151,7 +153,3 @@ def _lineage(model: Model, weights_sha256: str, result: dict[str, Any]) -> Linea
 
 def _scalars(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, int | float)}
-
-
-def _has(location: Place) -> bool:
-    return location.is_file() if isinstance(location, RemotePath) else location.exists()

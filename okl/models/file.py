@@ -24,7 +24,7 @@ from safetensors.numpy import save as save_tensors
 from okl.data.dataset import Encoding, Schema
 from okl.data.values import DATE_PARTS, PARTS
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
-from okl.foundation.errors import ConfigError, DataError, ModelError
+from okl.foundation.errors import ConfigError, DataError, ModelError, listed
 from okl.foundation.locations import Place, close_to, place_of, runs_named
 from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
 from okl.metrics.criterion import criterion_of
@@ -254,10 +254,8 @@ class Model:
         schema, columns = self.schema, self.schema.source_columns
         target, labels = f"{schema.target} (regression)", [shortened(label) for label in schema.labels]
         if labels:
-            more = f" and {len(labels) - 4} more" if len(labels) > 4 else ""
             chance = "probabilities" if self.has_probabilities else "no probabilities"
-            target = f"{schema.target}: {', '.join(labels[:4])}{more}; {chance}"
-        more = f" and {len(columns) - 6} more" if len(columns) > 6 else ""
+            target = f"{schema.target}: {listed(labels, 4)}; {chance}"
         described, arrays = self.predictor.describe(), self.predictor.arrays()
         form = described.get("map") or described
         kernel, numbers = form.get("kernel") or {"name": "linear"}, sum(array.size for array in arrays.values())
@@ -266,7 +264,7 @@ class Model:
         trained = self.provenance.get("train_rows")
         return [
             ("Predicts", target),
-            ("From", f"{', '.join(columns[:6])}{more}" + ("" if len(columns) < 3 else f" ({len(columns)} columns)")),
+            ("From", listed(columns, 6) + ("" if len(columns) < 3 else f" ({len(columns)} columns)")),
             ("Predictor", f"{solver}, {kernel['name']} kernel{bandwidth}; {numbers:,} numbers, {self.precision}"),
             *([("Trained on", f"{trained:,} rows, {self.provenance.get('created', '')[:10]}")] if trained else []),
         ]

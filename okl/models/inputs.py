@@ -22,7 +22,7 @@ from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
 from okl.data.sparse import beside, finite_sparse_rows
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, numbers
-from okl.foundation.errors import DataError, DivergedError, ModelError
+from okl.foundation.errors import DataError, DivergedError, ModelError, listed
 from okl.foundation.locations import combined_digest, file_digest, place_of
 from okl.foundation.types import FloatArray, IntArray, Precision
 
@@ -39,7 +39,7 @@ def read_as(data: Dataset, schema: Schema) -> Dataset:
     check_encodings(data, schema)
     missing = [name for name in schema.features if name not in data.schema.features]
     if missing:
-        shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        shown = listed([*map(repr, missing)])
         raise DataError(f"{data.folder}: the data set lacks input columns of the model: {shown}.")
     if data.schema.target != schema.target or (data.schema.task == "regression") != (schema.task == "regression"):
         raise DataError(
@@ -130,8 +130,7 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
     Missing values were replaced by training means in columns that had none missing in training: 'a' (30 rows).
     """
     columns = [name for name in schema.source_columns if replaced.get(name)]
-    shown = ", ".join(f"{name!r} ({replaced[name]:,} rows)" for name in columns[:5])
-    more = f" and {len(columns) - 5} more" if len(columns) > 5 else ""
+    shown = listed([f"{name!r} ({replaced[name]:,} rows)" for name in columns])
     missing = replaced.get(NO_TARGET, 0)
     lines = []
     if missing:
@@ -139,12 +138,11 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
         lines.append(f"{rows} left out, because the target {schema.target!r} has no value.")
     if columns:
         lines.append(
-            "Missing values were replaced by training means in columns that had none missing in training: "
-            f"{shown}{more}."
+            f"Missing values were replaced by training means in columns that had none missing in training: {shown}."
         )
     later = [name for name in schema.source_columns if replaced.get(LATER + name)]
     if later:
-        shown = ", ".join(f"{name!r} ({replaced[LATER + name]:,} rows)" for name in later[:5])
+        shown = listed([f"{name!r} ({replaced[LATER + name]:,} rows)" for name in later])
         lines.append(
             f"Dates are later than all training dates: {shown}. The model has not learned from such dates, so check "
             "its error on labelled new rows, or train on ages (days since) instead of dates."
@@ -188,7 +186,7 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
     """
     needed = [*schema.source_columns, *([schema.target] if with_targets else [])]
     if missing := [name for name in needed if name not in columns.names]:
-        shown = ", ".join(map(repr, missing[:5])) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        shown = listed([*map(repr, missing)])
         close = [match for name in missing[:5] for match in get_close_matches(name, set(columns.names), 1, 0.75)]
         hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
         if missing == [schema.target]:

@@ -33,6 +33,7 @@ from okl.foundation.locations import (
     file_digest,
     file_sha256,
     file_system,
+    json_files,
     make_folders,
     okl_home,
     place_of,
@@ -521,11 +522,8 @@ class RegistryLog:
         return low
 
     def _numbers(self) -> list[int]:
-        if isinstance(self.folder, Path):
-            names = [path.name for path in self.folder.iterdir()] if self.folder.is_dir() else []
-        else:
-            names = [file.name for file, _ in self.folder.files()]
-        return sorted(int(match[1]) for name in names if (match := NAMED.fullmatch(name)))
+        matches = (NAMED.fullmatch(file.name) for file in json_files(self.folder))
+        return sorted(int(match[1]) for match in matches if match)
 
     def _place(self, number: int) -> Place:
         return self.folder / f"{number:08}.json"
@@ -1225,12 +1223,7 @@ def describe_difference(model: RegisteredModel, first: Version, second: Version)
     difference: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
     first_json, second_json = first.lineage.as_json(), second.lineage.as_json()
     for part in ("settings", "metrics", "environment", "decision"):
-        before, after = flattened(first_json[part]), flattened(second_json[part])
-        difference[part] = {
-            name: [before.get(name), after.get(name)]
-            for name in dict.fromkeys([*before, *after])
-            if before.get(name) != after.get(name)
-        }
+        difference[part] = differences(flattened(first_json[part]), flattened(second_json[part]))
     shards = [
         {str(shard["sha256"]): shard for version in [*model.ancestry(which)][::-1] for shard in version.lineage.shards}
         for which in (first, second)
@@ -1238,6 +1231,12 @@ def describe_difference(model: RegisteredModel, first: Version, second: Version)
     for index, name in enumerate(("shards_of_first_only", "shards_of_second_only")):
         difference[name] = [dict(shard) for sha256, shard in shards[index].items() if sha256 not in shards[1 - index]]
     return difference
+
+
+def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return both values of each name whose values differ; None for a missing one."""
+    names = dict.fromkeys([*first, *second])
+    return {name: [first.get(name), second.get(name)] for name in names if first.get(name) != second.get(name)}
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:

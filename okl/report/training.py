@@ -5,13 +5,13 @@ Both are made only from the result: the same result gives the same bytes, and mi
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from okl.foundation.folders import write_whole
 from okl.foundation.locations import typed_model
 from okl.foundation.registry import SECTIONS, load
 from okl.foundation.types import Criterion
@@ -93,14 +93,8 @@ def markdown_report(result: Mapping[str, Any]) -> str:
 
 def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
     """Write the HTML page atomically and return its path, a file in an existing folder."""
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.partial")
-    try:
-        unfinished.write_text(html_report(result), encoding="utf-8")
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return path
+    write_whole(Path(path), html_report(result))
+    return Path(path)
 
 
 def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from okl.data.dataset import INDICES, VALUES, SparseColumns
 from okl.data.encoder import Encoder, encoder_by
 from okl.data.values import is_date, is_number, is_text, value_type
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.settings import IngestSettings
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
     several = what in ("key", "drop", "category", "text") and "," in name
     if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
         hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "
-    shown = ", ".join(columns[:8]) + (f" and {len(columns) - 8} more" if len(columns) > 8 else "")
+    shown = listed(columns, 8)
     return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
 
 
