@@ -5,25 +5,489 @@ A proof is stored in the result of a run as "certificate", with its kind; a vacu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from okl.certificates.hindsight import MOST_BYTES, HindsightProgress, hindsights, hold_rows
-from okl.certificates.regret import PIECES, RegretAtHorizon, chosen_borders, compare, growth_exponent, solve_runs
-from okl.data.dataset import Dataset
+from okl.certificates.hindsight import (
+    MOST_BYTES,
+    TOLERANCE,
+    Hindsight,
+    HindsightProgress,
+    MemoryRows,
+    hindsights,
+    hold_rows,
+    solve_in_ball,
+)
+from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution
+from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor
 from okl.foundation.telemetry import NullObserver, Observer
+from okl.kernels import Scaled
+from okl.solvers.accelerated.base import Certificate
 from okl.solvers.base import CertifiedSolver, SolverProgress
+from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.drift import TrackingFactory, TrackingLearner
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.subgradient.losses import make_piecewise
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import Prover
+
+# Regret bounds of projected gradient descent.
+#
+# Legend: T rows played, w_t the weights that row t was predicted with, g_t the subgradient of its loss there, u
+# weights of the ball to compare with, eta_t the step at row t.
+
+CERTAINTY = 0.95
+_LARGEST_ERROR = 2.0  # of inner products of rows of length 1 as a kernel's values in [0, 1]: 2 holds for certain
+
+
+@dataclass(frozen=True)
+class StepSizes:
+    """eta_t = size, or size / sqrt(t)."""
+
+    size: float
+    decaying: bool
+
+    def at(self, row: int) -> float:
+        """Return eta_t; row : t, from 1."""
+        return self.size / math.sqrt(row) if self.decaying else self.size
+
+
+@dataclass(frozen=True)
+class LearnerLosses:
+    """Losses of a learner on its first rows.
+
+    rows : T >= 1; loss : sum of the losses; squared_gradients, stepped_gradients : sums of ||g_t||^2, eta_t ||g_t||^2
+    """
+
+    rows: int
+    loss: float
+    squared_gradients: float
+    stepped_gradients: float
+
+
+def map_space_bound(played: LearnerLosses, steps: StepSizes, radius: float, comparator_norm: float) -> float:
+    """Return the upper bound of the regret against weights u of the ball.
+
+    Constant steps:  ||u||^2 / (2 eta) + eta / 2 sum ||g_t||^2
+    decaying steps:  ||u||^2 / (2 eta_1) + (radius + ||u||)^2 / 2 (1 / eta_T - 1 / eta_1) + 1/2 sum eta_t ||g_t||^2
+
+    as <g_t, w_t - u> <= (||w_t - u||^2 - ||w_(t+1) - u||^2) / (2 eta_t) + eta_t / 2 ||g_t||^2, where projecting onto a
+    ball that holds u brings w no further from it. Summed, ||w_1 - u|| = ||u|| and every other ||w_t - u|| is at most
+    radius + ||u||, in place of the diameter.
+
+    Parameters
+    ----------
+    radius : of the ball; comparator_norm : ||u|| <= radius
+
+    Source: Zinkevich, ICML 2003, Theorem 1 and its proof; Lu et al., JMLR 17(47), 2016, (5).
+    """
+    first, last = steps.at(1), steps.at(played.rows)
+    start = comparator_norm**2 / (2.0 * first)
+    shrinking = 0.5 * (radius + comparator_norm) ** 2 * (1.0 / last - 1.0 / first)
+    return start + shrinking + 0.5 * played.stepped_gradients
+
+
+def constrained_bound(played: LearnerLosses, steps: StepSizes, radius: float, comparator_norm: float) -> float:
+    """Return the bound of Algorithm 1 of Yi et al. against weights within its limits, with alpha_t = 2 eta_t.
+
+    Its regret is at most the sum of (||u - w_t||^2 - ||u - w_(t+1)||^2) / alpha_t and of alpha_t / 2 ||g_t||^2, which
+    replaces (1 / 2) G^2 alpha_t, as (41) needs no more of G than that: half of the way of a step belongs to its
+    constraints. The first sum is that of map_space_bound, with 2 eta_t for alpha_t.
+
+    Source: Yi et al., ICML 2021, Lemma 1, (13), and Lemma 4 in its proof; stated for gamma_0 <= 1 / (sqrt(2) G) and
+    constraints that stay, which it is claimed for. Weights u keep to the limits less their margins, as g has them.
+    """
+    return map_space_bound(played, steps, radius, comparator_norm) + 0.5 * played.stepped_gradients
+
+
+def growth_exponent(rows: NDArray[np.float64], regrets: NDArray[np.float64]) -> float | None:
+    """Slope of log(regret) against log(rows) by least squares; None with fewer than two horizons or a regret <= 0."""
+    if len(rows) < 2 or (regrets <= 0.0).any():
+        return None
+    slope, _ = np.polyfit(np.log(rows), np.log(regrets), 1)
+    return float(slope)
+
+
+@dataclass(frozen=True)
+class KernelSetting:
+    """Constants of the bound in the space of the kernel, other than the steps.
+
+    n_inputs : d; n_frequencies : D; diameter : of a ball that holds the data, in units of the inputs
+    second_moment : sigma_p^2 = E ||u||^2 of the spectral density, infinite where it has none
+    lipschitz : L of the loss by the score; l1_norm : sum of |alpha_t|, f = sum_t alpha_t k(x_t, .) to compare with, of
+        several classes the sum of max_r |alpha_{r,t}|; n_classes : m, 1 for two classes
+    """
+
+    n_inputs: int
+    n_frequencies: int
+    diameter: float
+    second_moment: float
+    lipschitz: float
+    l1_norm: float
+    n_classes: int = 1
+
+
+@dataclass(frozen=True)
+class KernelBound:
+    """Theorem 1, or 3 for several classes, at T rows.
+
+    The bound holds with at least this probability, with kernel values off by epsilon at most.
+
+    vacuous : whether the bound exceeds the learner's own loss, which bounds the regret anyway
+    """
+
+    bound: float
+    epsilon: float
+    probability: float
+    vacuous: bool
+
+
+def kernel_space_bound(played: LearnerLosses, step: float, setting: KernelSetting) -> KernelBound:
+    """Return the bound of the least epsilon that is 95% certain.
+
+    two classes:      (1 + epsilon) ||f||_1^2 / (2 eta) + eta / 2 L^2 T + epsilon L T ||f||_1
+    several classes:  m (1 + epsilon) ||f||_1^2 / (2 eta) + eta L^2 T + 2 epsilon L T ||f||_1
+
+    as a step of several classes changes the weights of two. The map is scaled to ||z|| = 1 here. The theorem's
+    probability is 1 - 2^8 (sigma_p diameter / epsilon)^2 exp(-D epsilon^2 / (4 (d + 2))). An epsilon of 2 holds for
+    certain, whatever the map.
+
+    Parameters
+    ----------
+    step : eta; where steps decay the last one, the longest for which no step was smaller
+
+    Source: Lu et al., JMLR 17(47), 2016, Theorems 1 and 3 (||z||^2 = D); Rahimi & Recht, NIPS 2007, Claim 1.
+    """
+    epsilon = _least_error(setting)
+    rows, norm, lipschitz = played.rows, setting.l1_norm, setting.lipschitz
+    changed = 2.0 if setting.n_classes > 1 else 1.0
+    start = setting.n_classes * (1.0 + epsilon) * norm**2 / (2.0 * step)
+    bound = start + changed * (0.5 * step * lipschitz**2 + epsilon * lipschitz * norm) * rows
+    certain = epsilon >= _LARGEST_ERROR
+    return KernelBound(bound, epsilon, 1.0 if certain else CERTAINTY, not bound < played.loss)
+
+
+def _least_error(setting: KernelSetting) -> float:
+    """Return the smallest epsilon of probability CERTAINTY, by bisection: the probability grows with it; at most 2."""
+    low, high = 0.0, _LARGEST_ERROR
+    if _log_failure(high, setting) > math.log(1.0 - CERTAINTY):
+        return high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if _log_failure(middle, setting) > math.log(1.0 - CERTAINTY) else (low, middle)
+    return high
+
+
+def _log_failure(epsilon: float, setting: KernelSetting) -> float:
+    spread = math.sqrt(setting.second_moment) * setting.diameter
+    if epsilon <= 0.0 or math.isinf(spread):
+        return math.inf
+    if spread == 0.0:
+        return -math.inf
+    decay = setting.n_frequencies * epsilon**2 / (4.0 * (setting.n_inputs + 2))
+    return 8.0 * math.log(2.0) + 2.0 * math.log(spread / epsilon) - decay
+
+
+@dataclass(frozen=True, eq=False)
+class RegretAtHorizon:
+    """Learner and comparator on the first rows."""
+
+    played: LearnerLosses
+    learner: LinearLearner
+    hindsight: Hindsight
+
+    @classmethod
+    def of(cls, progress: SolverProgress, learner: LinearLearner, hindsight: Hindsight) -> RegretAtHorizon:
+        """Return the loss of the learner and of the best weights over the same rows."""
+        sums = progress.surrogate, progress.squared_gradients, progress.stepped_gradients
+        return cls(LearnerLosses(progress.done_rows, *sums), learner, hindsight)
+
+    @property
+    def regret(self) -> float:
+        """Return the loss in excess of that of the weights found in hindsight."""
+        return self.played.loss - self.hindsight.certificate.primal
+
+    @property
+    def steps(self) -> StepSizes:
+        """Step sizes of the learner."""
+        return StepSizes(self.learner.step_size, self.learner.decaying)
+
+    @property
+    def radius(self) -> float:
+        """Return the radius of the ball."""
+        assert self.learner.radius is not None
+        return self.learner.radius
+
+    def _bound(self, norm: float) -> float | None:
+        """Return the theoretical bound of the regret against weights of a norm, None where no theorem applies."""
+        if not isinstance(self.learner, ConstrainedLearner):
+            return map_space_bound(self.played, self.steps, self.radius, norm)
+        return constrained_bound(self.played, self.steps, self.radius, norm) if self.learner.covered else None
+
+    def figures(self) -> dict[str, Any]:
+        """Return the regret is against the weights found; against the best ones it is at most regret_at_most."""
+        norm = float(np.linalg.norm(self.hindsight.weights))
+        return {
+            "rows": self.played.rows,
+            "loss": self.played.loss,
+            "regret": self.regret,
+            "regret_at_most": self.played.loss - self.hindsight.certificate.dual,
+            "average_regret": self.regret / self.played.rows,
+            "bound": self._bound(norm),
+        }
+
+    def comparator(self) -> dict[str, Any]:
+        """Return the loss of the best weights found in hindsight, and their distance from the optimum."""
+        proof = self.hindsight.certificate
+        return {
+            "objective": proof.primal,
+            "dual_objective": proof.dual,
+            "relative_gap": proof.relative_gap,
+            "radius": self.radius,
+            "norm": float(np.linalg.norm(self.hindsight.weights)),
+            "iterations": self.hindsight.iterations,
+            "reason": self.hindsight.reason,
+        } | self._limits()
+
+    def _limits(self) -> dict[str, Any]:
+        """Return the constrained quantities of the comparator; empty without constraints."""
+        if not isinstance(self.learner, ConstrainedLearner):
+            return {}
+        constraints = self.learner.kept
+        return {
+            "values": constraints.values(self.hindsight.weights).tolist(),
+            "excess": float(constraints.excess(self.hindsight.weights).max()),
+        }
+
+    def kernel_bound(self, schema: Schema) -> dict[str, Any] | None:
+        """Theorem 1 against f = sum_t alpha_t k(x_t, .) with the comparator's own alpha; None for other maps."""
+        feature_map = self.learner.feature_map
+        if not isinstance(feature_map, FourierFeatures) or isinstance(self.learner, ConstrainedLearner):
+            return None
+        setting = KernelSetting(
+            n_inputs=feature_map.n_inputs,
+            n_frequencies=feature_map.n_frequencies,
+            diameter=_diameter(schema),
+            second_moment=_second_moment(feature_map),
+            lipschitz=max(self.learner.class_weights or (1.0,)),
+            l1_norm=self.hindsight.l1_norm,
+            n_classes=self.learner.n_outputs,
+        )
+        step = self.steps.at(self.played.rows)
+        bound = kernel_space_bound(self.played, step, setting)
+        return {
+            "theorem": f"Lu et al., JMLR 17(47), 2016, Theorem {3 if setting.n_classes > 1 else 1}",
+            "bound": bound.bound,
+            "epsilon": bound.epsilon,
+            "probability": bound.probability,
+            "step": step,
+            "l1_norm": setting.l1_norm,
+            "diameter": setting.diameter,
+            "second_moment": setting.second_moment if math.isfinite(setting.second_moment) else None,
+            "vacuous": bound.vacuous,
+        }
+
+
+def _diameter(schema: Schema) -> float:
+    """Return the diameter of the box that holds the training rows' inputs."""
+    _, factors = schema.shift_and_factor
+    sides = np.array([column.maximum - column.minimum for column in schema.feature_statistics]) * factors
+    return float(np.linalg.norm(sides))
+
+
+def _second_moment(feature_map: FourierFeatures) -> float:
+    """Return E ||u||^2 of the kernel's frequencies u; infinite for the Laplacian kernel (Cauchy frequencies)."""
+    kernel = feature_map.kernel
+    return kernel.second_moment(feature_map.n_inputs) if isinstance(kernel, Scaled) else math.inf
+
+
+# Tracking regret: comparators that change k times.
+#
+# The rows are cut into windows. For every run of them, one window after the other, the best fixed weights of the ball
+# are found with a proof: a loss, and a number that no weights of the ball fall below. Dynamic programming over the
+# borders then gives the best k changes,
+#
+#     best_k(j) = min over i < j of best_(k-1)(i) + loss(i, j),
+#
+# of losses for the comparator that was found, of lower bounds for what none that changes at k borders falls below. A
+# change at any other row lies inside a window: with the losses of k windows left out, which are not negative, the
+# same recursion bounds comparators that change at any k rows.
+#
+# Source: Herbster & Warmuth, Machine Learning 32, 1998, section 1 (the best partition of the trials into k + 1
+# parts).
+
+PIECES = 10  # windows, whose runs number 55
+ENOUGH = 0.01  # of the tracker's loss in a run, for the gap of the run's optimum
+
+
+@dataclass(frozen=True, eq=False)
+class WindowRuns:
+    """The best weights of a ball in every run of windows i, ..., j - 1, at [i, j] for i < j <= n.
+
+    borders : (n + 1,) rows at which windows begin, and their number in all
+    losses, floors : (n + 1, n + 1), of the weights found, and what no weights of the ball fall below
+    played : (n,), the tracker's loss in each window
+    """
+
+    borders: NDArray[np.int64]
+    losses: NDArray[np.float64]
+    floors: NDArray[np.float64]
+    played: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RegretComparison:
+    """Comparison of the tracker with models of at most k changes.
+
+    changes : k; loss, floor : of the best found, and what none falls below that changes at k borders of windows
+    floor_anywhere : what none falls below that changes at any k rows; rows : where the best found changes
+    """
+
+    changes: int
+    loss: float
+    floor: float
+    floor_anywhere: float
+    rows: tuple[int, ...]
+
+    def as_json(self, played: float) -> dict[str, Any]:
+        """Compare with the tracker's loss."""
+        return {
+            "changes": self.changes,
+            "comparator_loss": self.loss,
+            "regret": played - self.loss,
+            "regret_at_most": played - self.floor,
+            "regret_at_most_anywhere": played - self.floor_anywhere,
+            "rows": list(self.rows),
+        }
+
+
+def chosen_borders(
+    standings: Sequence[SolverProgress], labels: NDArray[np.float64], pieces: int = PIECES
+) -> list[SolverProgress]:
+    """Return the standings next to the ends of so many windows of alike lengths, the last one at the end.
+
+    Without rows of both classes, labels (rows,) of -1 and +1, a window is one with the next, the last with the one
+    before it; empty if there is only one class.
+    """
+    total = standings[-1].done_rows
+    ends = [total * (piece + 1) / pieces for piece in range(pieces)]
+    near = [min(standings, key=lambda progress: abs(progress.done_rows - end)) for end in ends]
+    chosen: list[SolverProgress] = []
+    first = 0
+    for progress in dict.fromkeys([*near[:-1], standings[-1]]):
+        if np.ptp(labels[first : progress.done_rows]) > 0.0:
+            chosen.append(progress)
+            first = progress.done_rows
+    return [*chosen[:-1], standings[-1]] if chosen else []
+
+
+def solve_runs(
+    memory_rows: MemoryRows,
+    standings: Sequence[SolverProgress],
+    radius: float,
+    progress: HindsightProgress | None = None,
+) -> WindowRuns:
+    """Solve every run, each from where the one that is a window shorter ended.
+
+    memory_rows : rows in the order they were learned; standings : at the ends of the windows, the last row's the last
+    """
+    progress = progress or HindsightProgress()
+    borders = np.array([0, *(window_end.done_rows for window_end in standings)], dtype=np.int64)
+    sums = np.array([0.0, *(window_end.surrogate for window_end in standings)])
+    n = len(standings)
+    losses, floors = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1))
+    name: Literal["hinge", "logistic"] = "hinge" if memory_rows.learner.loss.name == "hinge" else "logistic"
+    for i in range(n):
+        near: Hindsight | None = None
+        for j in range(i + 1, n + 1):
+            first, last = int(borders[i]), int(borders[j])
+            enough = _LossGapReached(float(sums[j] - sums[i]))
+            near = solve_in_ball(
+                memory_rows.between(first, last), name, radius, memory_rows.weights_between(first, last), near, enough
+            )
+            losses[i, j], floors[i, j] = near.certificate.primal, max(0.0, near.certificate.dual)
+            progress.read(last - first)
+    return WindowRuns(borders, losses, floors, np.diff(sums))
+
+
+def compare(runs: WindowRuns) -> list[RegretComparison]:
+    """Return comparators of at most 0, 1, 2, 4, ... changes, as many as there are borders between windows."""
+    n = len(runs.played)
+    best, borders = _best_partitions(runs.losses, n)
+    floors, _ = _best_partitions(runs.floors, n)
+    anywhere = _floors_anywhere(runs.floors, n)
+    counts = sorted(
+        {0, n - 1} | {2**power for power in range(math.ceil(math.log2(n))) if 2**power < n} if n > 1 else {0}
+    )
+    return [
+        RegretComparison(
+            k, float(best[k]), float(floors[k]), float(anywhere[k]), tuple(int(runs.borders[i]) for i in borders[k])
+        )
+        for k in counts
+    ]
+
+
+def _best_partitions(losses: NDArray[np.float64], n: int) -> tuple[NDArray[np.float64], list[list[int]]]:
+    """Least sums over at most k + 1 runs that follow one another, k = 0 .. n - 1, and the windows where runs begin."""
+    best = np.full((n, n + 1), math.inf)
+    begin = np.zeros((n, n + 1), dtype=np.int64)
+    best[0, 1:] = losses[0, 1:]
+    for k in range(1, n):
+        best[k] = best[k - 1]  # at most k changes: a change may stay unused
+        begin[k] = -1
+        for j in range(2, n + 1):
+            sums = best[k - 1, 1:j] + losses[1:j, j]
+            i = int(sums.argmin())
+            if sums[i] < best[k, j]:
+                best[k, j], begin[k, j] = sums[i], i + 1
+    return best[:, n], [_window_ends(begin, k, n) for k in range(n)]
+
+
+def _window_ends(begin: NDArray[np.int64], k: int, n: int) -> list[int]:
+    ends: list[int] = []
+    while k > 0:
+        if begin[k, n] > 0:
+            n = int(begin[k, n])
+            ends.append(n)
+        k -= 1
+    return ends[::-1]
+
+
+def _floors_anywhere(floors: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """Return lower bounds for weights that change at any k rows, k = 0 .. n - 1: a window with a change counts 0.
+
+    best(k, j) bounds the loss in the windows before j, with k changes within them.
+    """
+    best = np.full((n, n + 1), math.inf)
+    best[0] = floors[0]
+    for k in range(1, n):
+        best[k] = best[k - 1]
+        for j in range(1, n + 1):
+            # the last change lies in window c, and a run of whole windows follows it; others may lie in c too
+            after = [best[k - 1, c] + floors[c + 1, j] for c in range(j)]
+            best[k, j] = min(best[k, j], *after)
+    return best[:, n]
+
+
+@dataclass(frozen=True)
+class _LossGapReached:
+    """A gap of 1%, or of a hundredth of what it is compared with."""
+
+    played: float
+
+    def __call__(self, certificate: Certificate, iterations: int) -> bool:
+        return certificate.relative_gap <= TOLERANCE or certificate.gap <= ENOUGH * self.played
+
+
+# Certificates as results store them.
 
 
 @dataclass(frozen=True)
@@ -79,7 +543,6 @@ def excess_proof(
 
 
 def regret_proof(
-    solver: OnlineSolver,
     state: OnlineState,
     standings: Sequence[SolverProgress],
     data: Dataset,
@@ -90,7 +553,7 @@ def regret_proof(
 
     Parameters
     ----------
-    solver, state : of an exact run of one pass that has finished; standings : on its way, the last one at its end
+    state : of an exact run of one pass that has finished; standings : on its way, the last one at its end
     observer : notified of rows read and of rows of certified horizons
 
     Returns

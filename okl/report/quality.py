@@ -195,7 +195,7 @@ def mistakes_section(result: RunResult) -> Section:
 def largest_error_table(errors: Mapping[str, Any], is_regression: bool) -> list[Block]:
     """Return the table of the rows of largest loss; empty without these.
 
-    errors : rows (of `okl.runs.mistakes.largest_errors`) and on, their description
+    errors : rows (of `okl.runs.results.largest_errors`) and on, their description
     """
     rows = errors.get("rows") or []
     if not rows:

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Scale, Schema, scaling_of
 from okl.data.executor import Rows
 from okl.data.ingest.columns import share_of
@@ -25,9 +26,14 @@ from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.kernels import KnownKernel, kernel_class
 from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of, standard_error
+from okl.models.inputs import class_indices
 from okl.report.format import CRITERION_NAMES, criterion_value
 from okl.runs.baselines import COSTS, fit_logistic
-from okl.runs.select_sparse import choose_sparse
+from okl.solvers.accelerated.choice import solve
+from okl.solvers.accelerated.fitting import relabelled
+from okl.solvers.accelerated.models import make_model
+from okl.solvers.accelerated.newton import Newton
+from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.path import (
     FOLDS,
@@ -694,9 +700,6 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         raise ConfigError(f"{data.folder} has {rows} training rows, but --solver auto needs at least 2. Name a solver.")
     options = settings.options
     assert isinstance(options, AutoSettings), "the solver is auto"
-    if data.schema.sparse is not None:
-        sparse_settings, sparse_record = choose_sparse(settings, data)
-        return Choice(((sparse_settings, None),), sparse_record)
     started_at, observer, schema = time.perf_counter(), observer or NullObserver(), data.schema
     shape = Shape(rows, schema.n_features, schema.n_outputs)
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
@@ -704,7 +707,12 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         settings = settings.replaced(class_weights="balanced")
         options = settings.options
         assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
-    outputs = Outputs(schema.task, schema.n_outputs, options.weights_of_classes(schema), criterion)
+    weights = options.weights_of_classes(schema)
+    shared = {"criterion": criterion, "budget_seconds": options.budget_seconds}
+    if schema.sparse is not None:
+        chosen, record = _choose_sparse(settings, data, criterion, weights)
+        return Choice(((chosen, None),), record | shared | {"seconds": time.perf_counter() - started_at})
+    outputs = Outputs(schema.task, schema.n_outputs, weights, criterion)
     result, by, sentences, track = _raced(settings, options, data, outputs, observer)
     if (
         schema.task == "binary"
@@ -748,9 +756,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         exact = only.options.get("n_landmarks") == rows
         limit = f"{only.name}, as many as {options.budget_seconds:g} s allow on a machine with two cores."
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
-    record = {
+    record = shared | {
         "validation": by,
-        "criterion": criterion,
         "rows": result.winner.rows,
         "budget_seconds": options.budget_seconds,
         "nominal_seconds": _nominal_seconds(settings, options, schema, shape)
@@ -964,3 +971,67 @@ def _as_good(result: Selection) -> bool:
     """Return whether a linear candidate is the best, or not significantly worse."""
     winner, linear = result.winner, result.best_linear
     return winner is linear or (winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance)
+
+
+# Sparse rows: a linear l2-svm, whose C has the least error on held-out rows
+
+SPARSE_COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Weights of the losses, in ascending order; the search ends with the first that is worse than one before."""
+MOST_SPARSE, LEAST_SPARSE, HELD_OUT = 131_072, 16_384, 4  # of the sample, by scores a row; every fourth is held out
+SPARSE_TOLERANCE = 1e-3  # relative gap of the model
+
+
+def _choose_sparse(
+    settings: TrainSettings, data: Dataset, criterion: Criterion, weights: tuple[float, ...] | None
+) -> tuple[TrainSettings, dict[str, Any]]:
+    """Return settings of a linear l2-svm and what its record adds; raise ConfigError for a regression."""
+    schema = data.schema
+    if schema.task == "regression":
+        raise ConfigError(
+            f"Target {schema.target!r} makes this a regression, but sparse rows have models of classes only. Drop text "
+            "columns, or ingest svmlight text with --storage dense or --hash-columns 1024."
+        )
+    # the best C falls with the rows: many, where they are cheap
+    n_rows = max(LEAST_SPARSE, MOST_SPARSE // schema.n_outputs)
+    sample = sample_rows(data, "train", n_rows, settings.seed, "float32", n_rows)
+    order = np.random.default_rng((settings.seed, 0x5CA1)).permutation(len(sample.targets))
+    inputs, classes = sample.inputs[order], class_indices(schema, sample.targets)[order]
+    held = np.arange(len(order)) % HELD_OUT == 0
+    errors: dict[float, float] = {}
+    for cost in SPARSE_COSTS:
+        own = None if weights is None else np.array(weights)[classes[~held]]
+        scores = _sparse_scores(cost, inputs[~held], classes[~held], inputs[held], own, schema.n_outputs)
+        errors[cost] = criterion_error(criterion, scores, classes[held])
+        if errors[cost] > min(errors.values()):
+            break
+    best = min(errors, key=lambda cost: (errors[cost], cost))
+    candidates = [
+        {"name": f"linear l2-svm, C = {cost:g}", "score": 1.0 - error, "rows": len(order), "landmarks": 0,
+         "seconds": 0.0, "kept": cost == best}
+        for cost, error in errors.items()
+    ]  # fmt: skip
+    why = (
+        f"Rows are sparse, {schema.n_features:,} columns: a linear l2-svm. C = {best:g} has the least error of "
+        f"{len(errors)} values, {errors[best]:.2%} on {int(held.sum()):,} held-out rows."
+    )
+    record = {"validation": "rows", "rows": len(order), "candidates": candidates, "why": [why]}
+    return settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE), record
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def _sparse_scores(
+    cost: float, inputs: Any, classes: NDArray[np.int64], held: Any, weights: FloatArray | None, n_outputs: int
+) -> NDArray[np.float64]:
+    """Return scores of held-out rows, (rows,) or (rows, n_outputs), of models of a cost trained on the others."""
+    scores = np.full((held.shape[0], n_outputs), -np.inf)
+    rows: SparseRows | None = None
+    for output in range(n_outputs):
+        signs = np.where(classes == (1 if n_outputs == 1 else output), 1.0, -1.0)
+        if len(np.unique(signs)) < 2:  # a class so rare that no row of it is in the sample
+            continue
+        rows = SparseRows(inputs, signs) if rows is None else relabelled(rows, signs)
+        state, _, method = solve(make_model("l2-svm", C=cost).problem(rows, weights), Newton(1e-2, 100))
+        solution = method.solution(state, None)
+        scores[:, output] = held @ solution.weights - solution.certificate.bias
+    scores[~np.isfinite(scores)] = -1e30
+    return scores[:, 0] if n_outputs == 1 else scores

@@ -28,7 +28,7 @@ from okl.foundation.types import FloatArray, Task
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.papers.base import DataFolder, read_printed
-from okl.papers.lu2016.algorithms import PACKAGE, LuDataset, Sizes, datasets_of
+from okl.papers.lu2016.tables import PACKAGE, LuDataset, Sizes, datasets_of
 from okl.solvers.online.experts import ExpertLearner, Experts, draw_candidates, race_schedule
 from okl.solvers.online.linear import LinearLearner, Weights
 

@@ -88,7 +88,7 @@ class Mutant:
 
 
 BUDGET, MAINTENANCE, SGD = "compiled/budget.py", "compiled/budget_maintenance.py", "compiled/sgd.py"
-ALGORITHMS, OCO = "papers/lu2016/algorithms.py", "compiled/oco.py"
+ALGORITHMS, OCO = "papers/lu2016/tables.py", "compiled/oco.py"
 _MISTAKE = "return step_size * seen.y if (seen.f >= 0.0) != (seen.y > 0.0) else 0.0"
 _NEGATIVE = "return step_size * seen.y if seen.f >= 0.0 and seen.y < 0.0 else 0.0"
 _UNIFORM = "    return int(draw_uniform(kept.integers) * count)"

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from okl.certificates.hindsight import solve_in_ball
-from okl.certificates.regret import (
+from okl.certificates.certify import (
     KernelSetting,
     LearnerLosses,
     StepSizes,
@@ -21,6 +20,7 @@ from okl.certificates.regret import (
     kernel_space_bound,
     map_space_bound,
 )
+from okl.certificates.hindsight import solve_in_ball
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from okl.certificates.certify import WindowRuns, chosen_borders, compare, solve_runs
 from okl.certificates.hindsight import MemoryRows
-from okl.certificates.regret import WindowRuns, chosen_borders, compare, solve_runs
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian

@@ -29,8 +29,7 @@ from okl.papers.base import (
     counts_of,
     relative_to,
 )
-from okl.papers.lu2016.algorithms import Sizes
-from okl.papers.lu2016.tables import CODE, Training
+from okl.papers.lu2016.tables import CODE, Sizes, Training
 from tests.papers.sets import write_orders, write_set
 
 # When a cell is reproduced.

@@ -9,8 +9,7 @@ import pytest
 from okl.data.executor import Rows
 from okl.foundation.types import Task
 from okl.papers.base import DataFolder, RowSelection
-from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, Sizes, segments, settings_of
-from okl.papers.lu2016.tables import EXTRA_ORDER, Training, mean_curve
+from okl.papers.lu2016.tables import ALGORITHMS, EXTRA_ORDER, LINEAR, Sizes, Training, mean_curve, segments, settings_of
 from tests.papers.sets import write_set
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from okl.papers.base import DataFolder, Margin, RowSelection, TableCell
-from okl.papers.lu2016 import algorithms
-from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR, LearnerProblem, Setting, Sizes, make_fogd
-from okl.papers.lu2016.tables import Training
+from okl.papers.lu2016 import tables
+from okl.papers.lu2016.tables import ALGORITHMS, LINEAR, LearnerProblem, Setting, Sizes, Training, make_fogd
 from okl.solvers.online.base import RowLearner
 from tests.benchmarks.mutants import MUTANTS, ROOT, SITES
 from tests.papers.sets import write_set
@@ -45,6 +44,6 @@ def test_the_verdict_tells_a_bug_apart(tmp_path: Path, monkeypatch: pytest.Monke
     def unscaled(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
         return make_fogd(problem, {**setting, "scaled_step": setting["step_size"] * 0.01})
 
-    monkeypatch.setitem(algorithms.ALGORITHMS, "FOGD", replace(ALGORITHMS["FOGD"], make=unscaled))
+    monkeypatch.setitem(tables.ALGORITHMS, "FOGD", replace(ALGORITHMS["FOGD"], make=unscaled))
     wrong = cell.measured(errors(range(6)), [1.0] * 6).judged(Margin(relative=0.05))
     assert wrong.verdict == "worse"

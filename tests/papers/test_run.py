@@ -13,7 +13,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
 from okl.papers.base import frozen, frozen_digest
-from okl.papers.lu2016.algorithms import ALGORITHMS, LINEAR
+from okl.papers.lu2016.tables import ALGORITHMS, LINEAR
 from okl.papers.run import CATALOGUE, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_orders, write_set

@@ -22,8 +22,8 @@ from okl.report.training import text_evaluation
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.runs.explain import sample_source
-from okl.runs.mistakes import largest_errors
 from okl.runs.predict import ScoreSettings, ScoringRun
+from okl.runs.results import largest_errors
 from okl.runs.train import train
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, inputs_of, train_settings, write
