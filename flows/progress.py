@@ -33,7 +33,6 @@ class TeeObserver:
         self.observers = observers
 
     def stage(self, name: str) -> None:
-        """Pass the stage to all observers."""
         for observer in self.observers:
             observer.stage(name)
 
@@ -43,7 +42,6 @@ class TeeObserver:
             observer.advance(done, total, metrics)
 
     def finish(self) -> None:
-        """Finish all observers."""
         for observer in self.observers:
             observer.finish()
 

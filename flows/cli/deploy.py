@@ -58,7 +58,6 @@ OWN_FOLDER = "{time}-version-{version}"
 
 
 def _deployment(metavar: str, text: str) -> Any:
-    """Return an option of the deployment itself."""
     return typer.Option(metavar=metavar, help=text, rich_help_panel=DEPLOYMENT)
 
 

@@ -217,7 +217,6 @@ class RegretAtHorizon:
 
     @property
     def steps(self) -> StepSizes:
-        """Step sizes of the learner."""
         return StepSizes(self.learner.step_size, self.learner.decaying)
 
     @property

@@ -483,6 +483,5 @@ def _nearest(standings: Sequence[SolverProgress]) -> list[SolverProgress]:
 
 
 def _horizons(standings: Sequence[SolverProgress], labels: NDArray[np.float64]) -> list[SolverProgress]:
-    """Return the nearest horizons at which both classes have been seen."""
     both = int(np.argmax(labels != labels[0]))
     return [progress for progress in _nearest(standings) if progress.done_rows > both]

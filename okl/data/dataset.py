@@ -90,7 +90,6 @@ class SparseColumns:
             raise DataError(f"There are {self.n_columns} sparse columns, but their texts have other numbers of terms.")
 
     def name(self, index: int) -> str:
-        """Return the name of a sparse column: f with its number, or the term with its column."""
         for text in self.texts:
             if index < len(text.terms):
                 return f"{text.column}: {text.terms[index]}"
@@ -257,7 +256,6 @@ class Schema:
         return len(self.features) + (self.sparse.n_columns if self.sparse else 0)
 
     def input_name(self, index: int) -> str:
-        """Return the name of an input."""
         n_dense = len(self.features)
         if index < n_dense or self.sparse is None:
             return self.features[index]
@@ -337,7 +335,6 @@ class Dataset:
         return tuple(shard for shard in self.shards if shard.split == name)
 
     def rows(self, name: Split) -> int:
-        """Return the rows of one split."""
         return sum(shard.rows for shard in self.split(name))
 
     def path(self, shard: Shard) -> Place:

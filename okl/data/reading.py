@@ -61,7 +61,6 @@ class PartFile:
             os.close(self._descriptor)
 
     def sizes(self, group: int, columns: set[str]) -> list[tuple[int, str]]:
-        """Return the compressed size in bytes and the compression of some columns of a row group."""
         row_group = self.metadata.row_group(group)
         chunks = [row_group.column(index) for index in range(self.metadata.num_columns)]
         return [(chunk.total_compressed_size, chunk.compression) for chunk in chunks if chunk.path_in_schema in columns]
@@ -277,11 +276,9 @@ class RowRuns(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows of all runs."""
         return int(self.rows.sum())
 
     def part(self, which: slice) -> RowRuns:
-        """Return some of the runs."""
         return RowRuns(self.groups[which], self.firsts[which], self.rows[which])
 
 
@@ -325,7 +322,6 @@ class LastGroup:
     rows: Rows | None = None
 
     def read(self, data: Dataset, shard: Shard, group: int, precision: Precision) -> Rows:
-        """Return all rows of a group."""
         if self.key != (shard.sha256, group) or self.rows is None:
             self.key, self.rows = (shard.sha256, group), read_rows(data, shard, (group,), precision)
         return self.rows

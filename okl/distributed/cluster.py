@@ -163,7 +163,6 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         self.limit_bytes = limit_bytes
 
     def setup(self, worker: Any) -> None:
-        """Lower the limit of a worker."""
         from okl.distributed.cache import process_cache
 
         cache = process_cache()
@@ -171,7 +170,6 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         cache.limit(min(self.limit_bytes, cache.limit_bytes))
 
     def teardown(self, worker: Any) -> None:
-        """Restore the limit of a worker."""
         from okl.distributed.cache import process_cache
 
         process_cache().limit(worker.okl_held_before)

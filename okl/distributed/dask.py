@@ -166,7 +166,6 @@ class WorkerConnection:
             self._comm.abort()
 
     def close(self) -> None:
-        """Close the connection."""
         self._reading.cancel()
         self._comm.abort()
 
@@ -752,7 +751,6 @@ class ExtensionFiles(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         self.sent = dict(sent)
 
     def setup(self, worker: Any) -> None:
-        """Run the files in a worker."""
         adopt(self.sent)
 
 

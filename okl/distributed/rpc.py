@@ -86,7 +86,6 @@ class BatchCall:
         return names[0] if len(names) == 1 else f"{len(names)} from {names[0]} on"
 
     def content(self, batch: Batch) -> bytes:
-        """Return the pickled list of the shards or items of a batch."""
         return pickle.dumps([self.items[position] for position in batch.positions], protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -107,7 +106,6 @@ class BatchMessage(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of the whole message in bytes."""
         return len(self.content or b"") + len(self.items) + len(self.value or b"")
 
 

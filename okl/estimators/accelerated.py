@@ -513,7 +513,6 @@ class UnifiedClassifier(AcceleratedClassifier):
 
     @property
     def solver_name(self) -> str:
-        """Return the model, which is a solver of the command."""
         model_class(self.model)  # a wrong name is the first error
         return self.model
 

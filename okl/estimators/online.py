@@ -238,7 +238,6 @@ class _Budget(OnlineEstimator):
 
     @property
     def solver_name(self) -> str:
-        """Return the strategy, which is a solver of the command."""
         return check_choice("strategy", self.strategy, STRATEGIES)
 
     def _options(self, n_rows: int | None, **changes: Any) -> Any:

@@ -80,7 +80,6 @@ class KernelSpace:
     budget_bytes: int
 
     def operator(self, inputs: Inputs, labels: FloatArray, n_threads: int) -> RowOperator:
-        """Return kernel values in the precision of the inputs."""
         tiles = KernelTiles(self.kernel, inputs, precision_of(inputs), self.budget_bytes, n_threads)
         return TiledKernel(tiles, labels)
 

@@ -66,7 +66,6 @@ class FourierFeatures:
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of frequencies and features."""
         return precision_of(self.frequencies)
 
     @cached_property
@@ -98,7 +97,6 @@ class FourierFeatures:
         return {"frequencies": self.frequencies}
 
     def describe(self) -> dict[str, Any]:
-        """Kind and kernel."""
         return {"kind": "fourier", "kernel": describe_kernel(self.kernel)}
 
 
@@ -296,7 +294,6 @@ class StructuredFeatures:
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the features."""
         return precision_of(self.radii)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
@@ -316,7 +313,6 @@ class StructuredFeatures:
         return {"signs": self.signs, "radii": self.radii}
 
     def describe(self) -> dict[str, Any]:
-        """Return kind, kernel and the number of inputs."""
         return {"kind": "structured", "kernel": describe_kernel(self.kernel), "n_inputs": self.n_inputs}
 
     @cached_property

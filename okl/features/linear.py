@@ -88,11 +88,9 @@ class StandardisedLinear:
         return features
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Shift and factor."""
         return {"shift": self.shift, "factor": self.factor}
 
     def describe(self) -> dict[str, Any]:
-        """Kind and constant."""
         return {"kind": "standardised-linear", "constant": self.constant}
 
 
@@ -125,11 +123,9 @@ class SparseInputs:
         return sparse.csr_array(inputs, dtype=self.precision)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return no arrays."""
         return {}
 
     def describe(self) -> dict[str, Any]:
-        """Kind, columns and precision."""
         return {"kind": "sparse-inputs", "n_inputs": self.n_inputs, "precision": self.precision}
 
 

@@ -72,7 +72,6 @@ class NystromFeatures:
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of landmarks and features."""
         return precision_of(self.projection)
 
     def transform(self, inputs: FloatArray) -> FloatArray:

@@ -160,7 +160,6 @@ class KernelExpansion:
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of its supports, and so of its inputs."""
         return "float32" if self.supports.dtype == np.float32 else "float64"
 
     @property
@@ -286,7 +285,6 @@ class LinearPredictor:
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of its weights, and so of its inputs."""
         return precision_of(self.weights)
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
@@ -297,7 +295,6 @@ class LinearPredictor:
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays to store, by name."""
         offsets = {} if self.offsets is None else {"offsets": self.offsets}
         mapped = {f"map.{name}": array for name, array in self.feature_map.arrays().items()}
         return {"weights": self.weights, **offsets, **mapped}
@@ -378,11 +375,9 @@ class CalibratedPredictor:
         return replace(base, weights=(slope * base.weights).astype(offsets.dtype), offsets=offsets)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the base."""
         return self.base.arrays()
 
     def describe(self) -> dict[str, Any]:
-        """Return the description of the base, and the calibration, as JSON."""
         calibration = {"slope": self.calibration.slope, "offsets": list(self.calibration.offsets)}
         return self.base.describe() | {"calibration": calibration | {"shifts": list(self.shifts)}}
 

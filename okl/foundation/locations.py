@@ -250,7 +250,6 @@ def first_line(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause
@@ -443,7 +442,6 @@ class RemotePath:
 
     @property
     def suffix(self) -> str:
-        """Return the suffix of the name, with its dot."""
         return Path(self.name).suffix
 
     @property
@@ -460,7 +458,6 @@ class RemotePath:
         return self.info() is not None
 
     def is_file(self) -> bool:
-        """Return whether a file is there."""
         return (self.info() or {}).get("type") == "file"
 
     def is_dir(self) -> bool:
@@ -511,7 +508,6 @@ class RemotePath:
         return [RemotePath(fixed + rest) for rest in self._call(list_files, "cannot be listed")]
 
     def read_bytes(self) -> bytes:
-        """Return the content of a file."""
         content: bytes = self._call(lambda fs, path: fs.cat_file(path), "cannot be read")
         return content
 
@@ -700,11 +696,9 @@ class RemoteReader(io.RawIOBase):
         self._copy, self._at = copy, 0
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:

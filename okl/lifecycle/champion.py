@@ -156,7 +156,6 @@ class ModelHistory:
 
     @property
     def parent(self) -> int | None:
-        """Return the number of the champion's version."""
         return self.champion.version.number if self.champion else None
 
     def accepted(self) -> list[ShardRecord]:
@@ -236,7 +235,6 @@ class Challenger:
 
     @property
     def predictor(self) -> Predictor:
-        """Return the predictor of the challenger."""
         return self.solver.predictor(self.state)
 
     @property

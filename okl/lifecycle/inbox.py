@@ -325,7 +325,6 @@ class ShardStore:
         return FileState.from_text(file.read_bytes().decode(errors="replace")) if file.is_file() else FileState()
 
     def write_file_state(self, state: FileState) -> None:
-        """Store them."""
         write_whole(self.location / SEEN, state.text())
 
     def dataset(self, record: ShardRecord) -> Dataset:

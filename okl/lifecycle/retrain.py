@@ -162,7 +162,6 @@ class RetrainingRun(Run[RetrainSettings]):
         check_workers(self.settings.train)
 
     def open_execution(self) -> Execution:
-        """Open the execution of the settings of training."""
         return open_for(self.settings.train, self.name)
 
     def discover(self) -> dict[str, Any]:

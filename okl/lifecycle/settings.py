@@ -138,7 +138,6 @@ class RetrainSettings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _data_is_the_source(cls, values: Any) -> Any:
-        """Set the data of train to the source."""
         if isinstance(values, dict) and isinstance(values.get("train"), dict) and "data" not in values["train"]:
             return values | {"train": {"data": str(values.get("source", "")), **values["train"]}}
         return values

@@ -242,13 +242,11 @@ class Tally:
 
     @property
     def table(self) -> NDArray[np.int64]:
-        """Return the confusion matrix of a classification."""
         assert self.confusion is not None, "a metric of classes is for classifications"
         return self.confusion
 
     @property
     def sums(self) -> Residuals:
-        """Return the sums of a regression."""
         assert self.residuals is not None, "a metric of residuals is for regressions"
         return self.residuals
 
@@ -413,7 +411,6 @@ class Metric:
     needs: str = ""
 
     def applies(self, tally: Tally) -> bool:
-        """Return whether a report of the tally has this metric."""
         return tally.task in self.tasks and (not self.needs or getattr(tally, self.needs) is not None)
 
 

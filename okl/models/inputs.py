@@ -109,7 +109,6 @@ class RawRows(NamedTuple):
 
     @property
     def kept(self) -> Mask | slice:
-        """Return the index of the complete rows."""
         return slice(None) if self.complete is None else self.complete
 
 

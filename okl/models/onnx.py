@@ -69,7 +69,6 @@ class Graph:
         return self.add("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def finished(self, name: str, inputs: list[ValueInfoProto], outputs: list[ValueInfoProto]) -> GraphProto:
-        """Return the graph, of these inputs and outputs."""
         return helper.make_graph(self._nodes, name, inputs, outputs, self._constants)
 
 

@@ -114,7 +114,6 @@ class Importances:
         return [(item.column.ljust(width), f"{item.rise:.3g} +- {item.spread:.2g}") for item in self.columns]
 
     def as_json(self) -> dict[str, Any]:
-        """Return rows, repeats, criterion, error, and the columns."""
         named = {name: getattr(self, name) for name in ("rows", "repeats", "criterion", "error")}
         return named | {"columns": [vars(item) for item in self.columns]}
 

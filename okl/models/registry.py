@@ -277,7 +277,6 @@ class Publication:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of all files in bytes."""
         return sum(int(file["bytes"]) for file in self.files.values())
 
 
@@ -650,7 +649,6 @@ class Version:
 
     @property
     def number(self) -> int:
-        """Return the number of the version, from 1."""
         return self.published.version
 
     @property
@@ -796,7 +794,6 @@ class RegisteredModel:
         return self.opened(self.log.publication(number, head), state)
 
     def absent(self) -> RegistryError:
-        """Return the error about a model of which there is no version, with the closest names."""
         hint = f" Did you mean {close}?" if (close := self.close_names()) else ""
         return RegistryError(
             f"The registry {self.folder.parent} has no model {self.name}.{hint} List its models (okl models list), "
@@ -814,7 +811,6 @@ class RegisteredModel:
         return []
 
     def opened(self, published: Publication, state: AliasState) -> Version:
-        """Return the version that an entry published, as of a state."""
         folder = self.folder / "versions" / published.folder
         return Version(self.name, folder, published, state.is_pruned(published.version))
 
@@ -1109,7 +1105,6 @@ class Registry:
         return [model for model in registered if model.state().latest]
 
     def check(self) -> None:
-        """Raise RegistryError if no registry is there that this okl can read."""
         read_sealed(
             self.folder / MARK,
             "Publishing a model creates a registry. Otherwise give another one: --registry, OKL_REGISTRY.",

@@ -177,7 +177,6 @@ def _linear(schema: Schema, slopes: FloatArray, offsets: FloatArray) -> BaseEsti
 
 
 def _fitted(estimator: Any, n_features: int, **attributes: Any) -> Any:
-    """Return a fitted estimator with these attributes."""
     for name, value in (attributes | {"n_features_in_": n_features}).items():
         setattr(estimator, name, value)
     return estimator

@@ -68,7 +68,6 @@ class Margin:
 
     @classmethod
     def of_table(cls, name: str) -> Margin:
-        """Return the frozen margin of a table."""
         return cls(**frozen()["margins"][name])
 
     def of(self, printed: float, unit: float, constant: float | None) -> float:
@@ -587,7 +586,6 @@ class Experiment:
         raise NotImplementedError
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
-        """Return the cell of a quantity from the outcomes."""
         raise NotImplementedError
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
@@ -639,7 +637,6 @@ class PaperTable:
         return [c for c in self.cases if c.dataset in request.datasets and c.algorithm in request.algorithms]
 
     def runnable(self, request: Request) -> list[Case]:
-        """Return the requested cases that can be run, and their baselines."""
         cases = self.requested(request)
         cases += self.experiment.baselines(request, cases)
         return [case for case in cases if self.experiment.unavailable(request, case) is None]

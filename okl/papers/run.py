@@ -200,7 +200,6 @@ class ReproductionRun(Run[ReproduceSettings]):
 
     @property
     def name(self) -> str:
-        """Return the name of the folder of the run."""
         return self._items_folder.folder.name
 
     def check_settings(self) -> None:
@@ -226,11 +225,9 @@ class ReproductionRun(Run[ReproduceSettings]):
         return self._compute(self.table.trials(self.request))
 
     def learn(self) -> dict[str, Any]:
-        """Compute all items that are reported."""
         return self._compute(self.table.items(self.request))
 
     def report(self) -> dict[str, Any]:
-        """Compare with the paper and write the results into the folder."""
         self._result = self._collect()
         curves = self.table.curves(self.request)
         self._figures = self.table.figures(curves)
@@ -246,7 +243,6 @@ class ReproductionRun(Run[ReproduceSettings]):
             self._items_folder.close()
 
     def report_markdown(self) -> str:
-        """Return the report with its figures inline."""
         return markdown(paper_page(self._result, self._figures))
 
     def metrics_table(self) -> list[dict[str, Any]]:

@@ -226,7 +226,6 @@ def winner_sentence(result: Mapping[str, Any]) -> str:
 
 
 def _judged(result: Mapping[str, Any]) -> str:
-    """Return the criterion, with the option that sets it."""
     return score_name(result) + ("" if criterion_of_result(result) == "squared-error" else " (--optimise)")
 
 

@@ -171,7 +171,6 @@ class Difference:
 
     @property
     def is_tie(self) -> bool:
-        """Return whether the difference may be chance."""
         return abs(self.gain) <= self.chance
 
 
@@ -280,7 +279,6 @@ class Assessment:
         return 0.0
 
     def baselines(self) -> dict[str, float]:
-        """Return the known errors of the baselines by their display names."""
         errors = {"linear": self.linear, "boosting": self.boosting, self.constant_name: self.constant}
         named = {BASELINE_NAMES[name]: error for name, error in errors.items()}
         return {name: error for name, error in named.items() if error is not None}
@@ -301,7 +299,6 @@ class Assessment:
         return criterion_value(self.criterion, error) + (f" ± {chance:.2g}" if chance else "")
 
     def sentence(self, error: float | None) -> str:
-        """Return an error as part of a sentence."""
         if self.is_root:
             return f"root mean squared error {self.text(error)}"
         if not self.is_share:

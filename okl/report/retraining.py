@@ -309,5 +309,4 @@ def _shard_tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def _shown(*tables: Table) -> list[Block]:
-    """Return the tables with rows, cut to a maximum number of them."""
     return [table._replace(rows=cut(table.rows, MOST_ROWS)) for table in tables if table.rows]

@@ -630,7 +630,6 @@ class RunCheckpoints:
     traffic: Traffic = field(default_factory=Traffic)
 
     def of(self, loop: str) -> LoopCheckpoints:
-        """Return the checkpoints of a loop by its name."""
         return LoopCheckpoints(self, loop)
 
     def total_traffic(self, execution: Execution) -> Traffic:

@@ -624,7 +624,6 @@ class ModelSearch:
         ]
 
     def steps(self) -> tuple[int, ...]:
-        """Return the training rows of each round."""
         return round_rows(self.sample.train_rows(), self.settings.grid, self.settings.halving)
 
     def run(self, execution: Execution, report: Callable[[int, int, dict[str, float]], None]) -> list[CompareCandidate]:
@@ -813,7 +812,6 @@ def mean_value(trials: Sequence[Trial]) -> float | None:
 
 
 def _of_bias(candidate: CompareCandidate, bias: str) -> dict[str, float | None]:
-    """Return the mean and spread of the best grid point of one bias rule."""
     grid_point = max(candidate.alive, key=lambda some: candidate.mean(some, bias))
     values = part_scores(candidate.trials[grid_point], bias)
     return {"mean": fmean(values), "spread": spread(values), "value": mean_value(candidate.trials[grid_point])}

@@ -62,7 +62,6 @@ class Sample:
         return resident((*self.key, "part", number), lambda: self._part(number))
 
     def train_rows(self) -> int:
-        """Return the smallest number of training rows of a part."""
         tested = np.bincount(self.tested()[self.tested() >= 0], minlength=self.n_parts)
         taken = min(self.rows, self.data.rows("train"))
         return taken if self.holdout == "test" else int(taken - tested.max())

@@ -34,7 +34,6 @@ class TrainedSolver:
 
     @property
     def predictor(self) -> Predictor:
-        """Return the trained predictor."""
         return self.solver.predictor(self.state)
 
     @property

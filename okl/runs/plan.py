@@ -126,7 +126,6 @@ class MemoryPlan:
 
     @property
     def worker(self) -> int:
-        """Return the bytes of a worker process."""
         return self.process + self.block + self.vectors + self.messages + self.held
 
     @property

@@ -193,12 +193,10 @@ class ScoringRun(Run[ScoreSettings]):
         return {"rows": done, "scored": scored, "seconds": seconds}
 
     def report(self) -> dict[str, Any]:
-        """Write _scores.json and publish the folder, which is then complete."""
         self.complete("_scores.json")  # readers of Parquet folders skip names with an underscore
         return {"out": str(self.folder)}
 
     def report_markdown(self) -> str:
-        """Return the result as a Markdown table."""
         rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._result.items()]
         return "\n".join(["# Scores", "", "| figure | value |", "|---|---|", *rows])
 

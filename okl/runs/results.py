@@ -428,7 +428,6 @@ class RunRecord:
         return {"metric": {"shares": shares} | ({"why": self.metric_sentence} if self.metric_sentence else {})}
 
     def rows_per_second(self, settings: TrainSettings) -> float:
-        """Return the training rows of all passes divided by the seconds of training."""
         return self.data.rows("train") * settings.options.n_passes / max(self.learnt.seconds, 1e-9)
 
 

@@ -72,7 +72,6 @@ class Run(ABC, Generic[SettingsT]):
         """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
 
     def open_execution(self) -> Execution:
-        """Open the execution that the settings describe."""
         assert isinstance(self.settings, ExecutionSettings), "other settings say how"
         return open_for(self.settings, self.name)
 
@@ -92,7 +91,6 @@ class Run(ABC, Generic[SettingsT]):
 
     @property
     def folder(self) -> Place:
-        """Return the folder of the complete run."""
         assert self.output is not None, "this run has an output folder"
         return self.output.folder
 
@@ -128,7 +126,6 @@ class Run(ABC, Generic[SettingsT]):
         self.observer.advance(done, total or 0, {})
 
     def complete(self, file: str = "result.json") -> None:
-        """Write the result into the output folder and publish the folder, which is then complete."""
         assert self.output is not None, "this run has an output folder"
         (self.staging / file).write_text(json.dumps(self._result, indent=1, allow_nan=False))
         self.output.complete()

@@ -680,7 +680,6 @@ class Choice:
 
     @property
     def settings(self) -> TrainSettings:
-        """Return the settings of the largest model."""
         return self.models[-1][0]
 
 

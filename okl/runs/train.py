@@ -90,7 +90,6 @@ class TrainingRun(Run[TrainSettings]):
 
     @property
     def data(self) -> Dataset:
-        """Return the training data set."""
         return self.record.data
 
     @property

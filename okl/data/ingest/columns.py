@@ -64,7 +64,6 @@ class Roles:
 
     @property
     def sparse_sources(self) -> tuple[str, ...]:
-        """Return the source columns of sparse rows."""
         if self.sparse is None:
             return ()
         return tuple(text.column for text in self.sparse.texts) or (INDICES, VALUES)

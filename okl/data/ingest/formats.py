@@ -235,7 +235,6 @@ class Tally:
     firsts: Mapping[str, Seen] = field(default_factory=dict)
 
     def plus(self, later: Tally) -> Tally:
-        """Return the tally of these rows and of later ones."""
         return Tally(self.counts + later.counts, {**later.firsts, **self.firsts})
 
     def share(self, what: str) -> float:

@@ -432,7 +432,6 @@ class Piece:
         return replace(self, schema=pa.schema(fields), formats=used)
 
     def as_text(self, names: Collection[str]) -> Piece:
-        """Return the piece of a text file with some columns as they are written."""
         fields = [field.with_type(pa.string()) if field.name in names else field for field in self.schema]
         rest = tuple(form for form in self.formats if form.column not in names)
         return replace(self, schema=pa.schema(fields), formats=rest)
@@ -526,7 +525,6 @@ class Source:
             yield from read_piece(piece, columns, batch_rows, exact)
 
     def with_formats(self, formats: Collection[ColumnFormat]) -> Source:
-        """Return the source with columns of text read in some formats, and in no others."""
         known = [form.column for form in self.pieces[0].formats]
         raw = [piece.as_text(known) for piece in self.pieces]
         pieces = tuple(piece.with_formats(piece.schema, formats) for piece in raw)

@@ -130,7 +130,6 @@ class WrittenSplit:
 
     @property
     def rows(self) -> int:
-        """Return the rows of all shards."""
         return sum(shard.rows for shard in self.shards)
 
 
@@ -166,7 +165,6 @@ class ShardWriter:
 
     @property
     def rows(self) -> int:
-        """Return the rows of finished shards."""
         return sum(shard.rows for shard in self.shards)
 
     def append(self, inputs: FloatArray, targets: NDArray[np.float64], keys: list[pa.Array]) -> None:
@@ -300,7 +298,6 @@ class RowsToWrite(NamedTuple):
 
     @property
     def n_test(self) -> int:
-        """Test rows."""
         return 0 if self.test is None else int(self.test.sum())
 
     def some(self, at: NDArray[np.int64]) -> RowsToWrite:
@@ -401,7 +398,6 @@ class RowCopier:
             writer.append(rows.inputs.take(at, axis=1), rows.targets[at], columns)
 
     def _satisfied(self) -> bool:
-        """Return whether all requested rows have been copied."""
         if self.wanted is None:
             return False
         train, test = self.wanted

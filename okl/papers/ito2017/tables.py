@@ -157,7 +157,6 @@ def _fapg_records(number: int) -> list[Record]:
 
 
 def _objective(solver: str) -> Quantity:
-    """Return the claim that the objective is the one of an independent solver."""
     return Quantity("relative_excess", 0.0, margin=Margin.of_table("ito2017-excess"), claim=f"that of {solver}")
 
 

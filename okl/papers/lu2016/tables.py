@@ -274,7 +274,6 @@ class _LuForgetron(Forgetron):
 
     @property
     def numbers(self) -> Forgetting:
-        """Return the numbers of the compiled step."""
         return Forgetting(self.step_size, 2.0)
 
 
@@ -731,7 +730,6 @@ def _dataset(case: Case) -> LuDataset:
 
 
 def _linear(case: Case) -> Case:
-    """Return the linear model on the data set of a case."""
     return Case(case.dataset, LINEAR, (), case.file, parameters={**case.parameters, "sizes": Sizes(1, 1, 1)})
 
 
