@@ -16,8 +16,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -194,8 +194,9 @@ def database_problem(home: Path, log: Path) -> str:
 class TemporaryServer:
     """Prefect server in a child process, on a free port of 127.0.0.1, with its database in okl's home folder.
 
-    `start` returns at once, `wait_ready` when the server answers. The child has its own session, so that Ctrl-C does
-    not stop it before the end of the run is recorded, and it ends when this process dies, even by SIGKILL.
+    `start`, or the start of a with block, returns at once, `wait_ready` when the server answers. The child has its own
+    session, so that Ctrl-C does not stop it before the end of the run is recorded, and it ends when this process dies,
+    even by SIGKILL.
 
     Parameters
     ----------
@@ -279,26 +280,12 @@ class TemporaryServer:
             self.process.kill()
             self.process.wait()
 
+    def __enter__(self) -> TemporaryServer:
+        self.start()
+        return self
 
-@contextmanager
-def temporary_server(home: Path, deployments: bool = False) -> Iterator[TemporaryServer]:
-    """Start a temporary server without waiting until it is ready, and stop it at the end of the block.
-
-    Parameters
-    ----------
-    home : okl's home folder, created if missing
-    deployments : see `TemporaryServer`
-
-    Yields
-    ------
-    the server; call its `wait_ready` before the first use of its `url`
-    """
-    server = TemporaryServer(home, deployments)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
 
 def no_answer_message(url: str, error: object) -> str:

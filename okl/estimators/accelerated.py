@@ -19,9 +19,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import multiply_rows, multiply_sparse_rows
 from okl.compiled.threads import run_tasks
-from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifier, classes_of, draw_seed
+from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifier, check_weighted, classes_of, draw_seed
 from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator, precision_of
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, IntArray
 from okl.metrics.calibration import LOG_ODDS, Sigmoid, fit_sigmoid, normalised
 from okl.solvers.accelerated.choice import MethodChoice, MethodName
@@ -160,12 +160,7 @@ def label_rows(
     if merged is None:
         return LabelledRows(inputs, codes, None, np.arange(len(codes)))
     labelled = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
-    missing = np.setdiff1d(np.arange(len(classes)), labelled.codes)
-    if len(missing):
-        raise DataError(
-            f"Every row of class {classes[missing[0]].item()!r} has sample_weight 0. Give at least one row of "
-            "each class a weight above 0."
-        )
+    check_weighted(classes, labelled.codes)
     return labelled
 
 
@@ -373,10 +368,6 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     @property
     def _method(self) -> Any:
         return "fapg" if str(self.method) == "practical" else self.method  # its name in older versions
-
-    @property
-    def _class_weight(self) -> Any:
-        return getattr(self, "class_weight", None)
 
     @property
     def _scores_are_log_odds(self) -> bool:

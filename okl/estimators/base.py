@@ -109,6 +109,15 @@ def row_weights(given: ArrayLike | None, inputs: Any) -> NDArray[np.float64] | N
     return of_rows
 
 
+def check_weighted(classes: Labels, codes: NDArray[Any]) -> None:
+    """Raise DataError unless every class is among the codes of rows with a weight."""
+    if len(missing := np.setdiff1d(np.arange(len(classes)), codes)):
+        raise DataError(
+            f"Every row of class {classes[missing[0]].item()!r} has sample_weight 0. Give at least one row of each "
+            "class a weight above 0."
+        )
+
+
 def weights_of_classes(
     given: ClassWeight, classes: Labels, labels: Labels, sample_weight: NDArray[np.float64] | None = None
 ) -> tuple[float, ...] | None:
@@ -152,6 +161,10 @@ class ScoringClassifier(ClassifierMixin, ScoringEstimator):  # type: ignore[misc
     """A classifier with labels classes_ and scores (rows,) for two classes, (rows, n_classes) for several."""
 
     classes_: Labels
+
+    @property
+    def _class_weight(self) -> Any:
+        return getattr(self, "class_weight", None)
 
     def decision_function(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) for two classes, positive for the second, or (rows, n_classes)."""
@@ -226,11 +239,8 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
         if not all(0.0 < weight < float("inf") for weight in weights or ()):
             raise ConfigError(f"class_weight = {self.class_weight!r}, but each weight must be a finite number above 0.")
         codes = np.searchsorted(self.classes_, labels).astype(np.float64)
-        if given is not None and len(lost := np.setdiff1d(np.arange(len(self.classes_)), codes[given > 0.0])):
-            raise DataError(
-                f"Every row of class {self.classes_[lost[0]].item()!r} has sample_weight 0. Give at least one row of "
-                "each class a weight above 0."
-            )
+        if given is not None:
+            check_weighted(self.classes_, codes[given > 0.0])
         two = len(self.classes_) == 2
         targets, n_outputs = (2.0 * codes - 1.0, 1) if two else (codes, len(self.classes_))
         self._learn_classes(Rows(inputs, targets), n_outputs, weights, given)
@@ -405,10 +415,6 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         # tracked scores are mixed for rows that change, and are too far from 0
         logistic = getattr(self, "loss", None) == "logistic" and not getattr(self, "track", False)
         return self.LOG_ODDS and logistic and len(getattr(self, "classes_", (0, 1))) == 2
-
-    @property
-    def _class_weight(self) -> Any:
-        return getattr(self, "class_weight", None)
 
     def _begin_classes(self, inputs: FloatArray, targets: FloatArray, labels: Labels, n_rows: int | None) -> None:
         # a wrong name is an error whatever the classes are

@@ -111,11 +111,6 @@ class FOGDRegressor(_Fogd, OnlineRegressor):
     epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
-    Attributes
-    ----------
-    target_mean_, target_spread_ : of the scaled target, in the target's unit
-    chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
-
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 5, with the test |y - f| > epsilon.
 
     Examples
@@ -179,10 +174,6 @@ class NOGDClassifier(_Nogd, OnlineClassifier):
     loss, step_size, class_weight, average : as in FOGDClassifier
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
-    Attributes
-    ----------
-    classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
-
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2 and 4.
 
     Examples
@@ -210,11 +201,6 @@ class NOGDRegressor(_Nogd, OnlineRegressor):
     budget, rank, landmarks, kernel, bandwidth, degree, offset, step_size, average : as in NOGDClassifier
     epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
-
-    Attributes
-    ----------
-    target_mean_, target_spread_ : of the scaled target, in the target's unit
-    chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 6, with the test |y - f| > epsilon.
     """
@@ -266,10 +252,6 @@ class BudgetKernelClassifier(_Budget, OnlineClassifier):
         for the step size, the strategy's own value for the others
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
-    Attributes
-    ----------
-    classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
-
     Source: each strategy in okl.solvers.online.strategies names its paper; Lu et al., JMLR 17(47), 2016, section 5.3.
 
     Examples
@@ -297,11 +279,6 @@ class BudgetKernelRegressor(_Budget, OnlineRegressor):
     epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
-    Attributes
-    ----------
-    target_mean_, target_spread_ : of the scaled target, in the target's unit
-    chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
-
     Source: each strategy in okl.solvers.online.strategies names its paper; Lu et al., JMLR 17(47), 2016, section 7.4.
     """
 
@@ -324,10 +301,6 @@ class ExpertKernelClassifier(OnlineClassifier):
     loss : "hinge" or "logistic" for two classes; several classes always take the multi-class hinge
     class_weight : factor of the steps of each class, by label; "balanced" for rows / (classes * rows of the class)
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
-
-    Attributes
-    ----------
-    classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1 and 3; de Rooij et al., JMLR 15, 2014 (AdaHedge).
 
@@ -358,11 +331,6 @@ class ExpertKernelRegressor(OnlineRegressor):
     n_frequencies, kernel : as in ExpertKernelClassifier; epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
-    Attributes
-    ----------
-    target_mean_, target_spread_ : of the scaled target, in the target's unit
-    chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
-
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 5; de Rooij et al., JMLR 15, 2014 (AdaHedge).
     """
 
@@ -386,10 +354,6 @@ class PegasosClassifier(OnlineClassifier):
     average : predict with the average of the weights, where later ones count more, not with the last ones
     n_frequencies, kernel, map, bandwidth : as in FOGDClassifier
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
-
-    Attributes
-    ----------
-    classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
 
     Source: Shalev-Shwartz, Singer, Srebro & Cotter, Mathematical Programming 127, 2011, Figures 1 and 2.
 

@@ -831,14 +831,12 @@ def readable(location: Place, size_bytes: int = 0, sha256: str = "") -> Iterator
             yield reader
 
 
-def file_digest(file: Place, advance: Callable[[int], None] | None = None) -> str:
-    """Return the SHA-256 of a file, hexadecimal; advance is called with the bytes of each block."""
+def file_digest(file: Place) -> str:
+    """Return the SHA-256 of a file, hexadecimal."""
     digest = hashlib.sha256()
     with open_binary(file) as stream:
         while block := stream.read(2**20):
             digest.update(block)
-            if advance is not None:
-                advance(len(block))
     return digest.hexdigest()
 
 

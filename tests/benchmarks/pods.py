@@ -17,7 +17,7 @@ from pathlib import Path
 import kubernetes_validate  # type: ignore[import-untyped]  # no stubs
 import yaml  # type: ignore[import-untyped]  # no stubs
 
-from flows.server import connection, temporary_server
+from flows.server import TemporaryServer, connection
 
 POOL = Path(__file__).parents[2] / "infra" / "kubernetes" / "pool.json"
 
@@ -39,7 +39,7 @@ def main() -> None:
     from prefect.settings import temporary_settings
 
     # Prefect asks its server for blocks that a template may name
-    with tempfile.TemporaryDirectory() as home, temporary_server(Path(home)) as server:
+    with tempfile.TemporaryDirectory() as home, TemporaryServer(Path(home)) as server:
         server.wait_ready()
         with temporary_settings(connection(server.url, server.login)):
             job = asyncio.run(manifest())

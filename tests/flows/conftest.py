@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from flows import run as recording
-from flows.server import TemporaryServer, connection, prefect_home, temporary_server
+from flows.server import TemporaryServer, connection, prefect_home
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import parquet, replaced
@@ -63,7 +63,7 @@ def give_database(home: Path, database: Path) -> Path:
 def server(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
     """A server for all tests of the flows, with schedules; it takes processor time when idle, too."""
     home = give_database(tmp_path_factory.mktemp("server"), database)
-    with temporary_server(home, deployments=True) as running:
+    with TemporaryServer(home, deployments=True) as running:
         running.wait_ready()
         yield running
 

@@ -24,7 +24,7 @@ from flows import run
 from flows.processes import process_tag
 from flows.records import mark_killed_runs
 from flows.run import perform_run
-from flows.server import TemporaryServer, connection, temporary_server
+from flows.server import TemporaryServer, connection
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver
 from okl.runs.run import Run
@@ -239,7 +239,7 @@ def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
     from prefect.settings import temporary_settings
 
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    with temporary_server(give_database(tmp_path / "other", database)) as server:
+    with TemporaryServer(give_database(tmp_path / "other", database)) as server:
         server.wait_ready()
 
         class Killer(Watcher):

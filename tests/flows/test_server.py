@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from flows.server import LOOPBACK, TemporaryServer, database_problem, prefect_home, temporary_server
+from flows.server import LOOPBACK, TemporaryServer, database_problem, prefect_home
 from okl.foundation.errors import ExecutionError
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
@@ -96,7 +96,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(server: TemporaryServe
 
 def test_start_returns_at_once_and_connections_are_refused_until_ready(used_home: Path) -> None:
     begun = time.monotonic()
-    with temporary_server(used_home) as server:
+    with TemporaryServer(used_home) as server:
         assert time.monotonic() - begun < 1.0
         with pytest.raises(ConnectionRefusedError):
             get_json(server, "/health")
@@ -145,7 +145,7 @@ def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(tmp_path: Path)
 
 def test_a_server_that_cannot_start_points_to_its_log(tmp_path: Path) -> None:
     (prefect_home(tmp_path) / "prefect.db").mkdir(parents=True)
-    with temporary_server(tmp_path) as server, pytest.raises(ExecutionError, match=r"ended with code \d+.*server\.log"):
+    with TemporaryServer(tmp_path) as server, pytest.raises(ExecutionError, match=r"ended with code \d+.*server\.log"):
         server.wait_ready()
     assert "unable to open database file" in server.log.read_text()
 

@@ -28,8 +28,8 @@ from okl.data.ingest.sources import (
     Source,
     SourceBatch,
     SvmlightReading,
-    in_threads,
     open_source,
+    over_pieces,
     read_piece,
     scan_source,
 )
@@ -43,7 +43,6 @@ from okl.data.ingest.writer import (
     WrittenSplit,
     column_statistics,
     copy_on_workers,
-    fingerprint_on_workers,
     piece_positions,
     shard_writers,
 )
@@ -473,7 +472,7 @@ def find_formats(
     names = [name for name, tally in tallies.items() if may_be_formatted(tally)]
     if names and not preview:
         work = partial(_tally_piece, names)
-        parts = in_threads(work, source.pieces) if execution is None else execution.map(work, source.pieces)
+        parts = over_pieces(work, source.pieces, execution)
         totals = reduce(lambda one, other: [a.plus(b) for a, b in zip(one, other, strict=True)], parts)
         tallies = dict(zip(names, totals, strict=True))
     text = source.kind == "csv"
@@ -582,7 +581,7 @@ def ingest(
     opened = check_source(source, settings, reference)
     check_destination(destination)
     spread = execution if execution is not None and execution.n_workers > 0 else None
-    fingerprint = opened.fingerprint() if spread is None else fingerprint_on_workers(opened, spread)
+    fingerprint = opened.fingerprint(spread)
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
     exact = [name for name in settings.keys if name != settings.holdout]
@@ -716,11 +715,8 @@ def _finish(
     classes = reader.classes(where, settings.positive) if reference is None else classes_by(reference, reader, where)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
-    schema = (
-        _schema(source, roles, settings, classes, train)
-        if reference is None
-        else replace(reference, class_counts=classes.class_counts)
-    )
+    made = _schema(source, roles, settings, classes, train) if reference is None else reference
+    schema = replace(made, class_counts=classes.class_counts)
     shards = _renamed(folder, [*train.shards, *test.shards])
     origin = {
         "kind": source.kind,

@@ -109,10 +109,7 @@ def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
 
 def check_same_schema(first: pa.Schema, other: pa.Schema, first_file: Place, other_file: Place) -> None:
     """Raise DataError that names two files and what differs, unless they have the same columns of the same types."""
-    first_types, other_types = (
-        dict(zip(first.names, first.types, strict=True)),
-        dict(zip(other.names, other.types, strict=True)),
-    )
+    first_types, other_types = (dict(zip(each.names, each.types, strict=True)) for each in (first, other))
     differences = [f"{name!r} is only in the former" for name in first_types if name not in other_types]
     differences += [f"{name!r} is only in the latter" for name in other_types if name not in first_types]
     differences += [
@@ -530,17 +527,10 @@ class Source:
         pieces = tuple(piece.with_formats(piece.schema, formats) for piece in raw)
         return replace(self, schema=pieces[0].schema, pieces=pieces)
 
-    def fingerprint(self, progress: Callable[[int], None] | None = None) -> str:
-        """Return the SHA-256 of names and contents of the files; progress is called with the bytes read so far."""
-        done = 0
-
-        def advance(read: int) -> None:
-            nonlocal done
-            done += read
-            if progress is not None:
-                progress(done)
-
-        return combined_digest(self.files, (file_digest(file, advance) for file in self.files))
+    def fingerprint(self, execution: Execution | None = None) -> str:
+        """Return the SHA-256 of names and contents of the files, read here or by workers."""
+        read = map if execution is None else execution.map
+        return combined_digest(self.files, read(file_digest, self.files))
 
 
 @dataclass(frozen=True)
@@ -708,7 +698,7 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
     if execution is None and all(csv.of_one_block(place_of(piece.path), piece.dialect) for piece in source.pieces):
         return source
     pieces = split_pieces(source)
-    scans = in_threads(_scan_lines, pieces) if execution is None else list(execution.map(_scan_lines, pieces))
+    scans = list(over_pieces(_scan_lines, pieces, execution))
     broken = {piece.path for piece, scan in zip(pieces, scans, strict=True) if scan is not None and scan.breaks}
     if broken:
         whole = [
@@ -752,8 +742,7 @@ def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: 
     if pieces[0].kind != "csv" or not zeros:
         return set()
     work = partial(_altered_in, zeros, [name for name in zeros if pa.types.is_floating(kinds[name])])
-    altered = in_threads(work, pieces) if execution is None else execution.map(work, pieces)
-    return set().union(*altered)
+    return set().union(*over_pieces(work, pieces, execution))
 
 
 def _altered_in(names: Sequence[str], floating: Sequence[str], piece: Piece) -> set[str]:
@@ -769,8 +758,10 @@ def _altered_in(names: Sequence[str], floating: Sequence[str], piece: Piece) -> 
     return altered
 
 
-def in_threads(work: Callable[[Piece], T], pieces: Sequence[Piece]) -> list[T]:
-    """Work on all pieces, in order, several at once: Arrow lets go of Python's lock while it parses."""
+def over_pieces(work: Callable[[Piece], T], pieces: Sequence[Piece], execution: Execution | None) -> Iterable[T]:
+    """Work on all pieces, in order, on workers or in threads: Arrow parses without the lock of Python."""
+    if execution is not None:
+        return execution.map(work, pieces)
     with ThreadPoolExecutor(min(MOST_THREADS, os.cpu_count() or 1)) as threads:
         return list(threads.map(work, pieces))
 

@@ -28,7 +28,7 @@ from okl.data.order import WINDOW_BYTES
 from okl.data.sparse import LISTS, finite_sparse_rows, lists_of
 from okl.data.values import Mask, apply_missing_policy, value_type
 from okl.foundation.errors import DataError, ExecutionError
-from okl.foundation.locations import combined_digest, file_digest, written
+from okl.foundation.locations import written
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray, Split
 
@@ -513,11 +513,6 @@ Progress = Callable[[int, int | None], None]
 
 TASKS_PER_WORKER = 4  # a worker that dies costs a quarter of its work at most
 SHARDS_PER_TASK = 4  # at least, where there are enough: rows at both ends of a task are read by its neighbours, too
-
-
-def fingerprint_on_workers(source: Source, execution: Execution) -> str:
-    """Return `Source.fingerprint`, computed on the workers, one file at a time."""
-    return combined_digest(source.files, execution.map(file_digest, source.files))
 
 
 def copy_on_workers(
