@@ -53,6 +53,11 @@ class Traffic:
     bytes_sent: int = 0
     bytes_received: int = 0
 
+    def plus(self, more: Traffic) -> Traffic:
+        """Return the sum of both."""
+        sent, received = self.bytes_sent + more.bytes_sent, self.bytes_received + more.bytes_received
+        return Traffic(self.rounds + more.rounds, sent, received)
+
 
 class Execution(Protocol):
     """Executor of work in this process or on Dask workers. A context manager: leaving it frees workers and threads."""

@@ -46,7 +46,6 @@ from okl.distributed.rpc import (
     BatchMessage,
     BatchReply,
     Packed,
-    counted,
     in_order,
     install_handler,
     pack,
@@ -702,11 +701,11 @@ class Transport:
         inline = call.value is not None and self.times_of(call.packed.digest).are_short()
         content = call.packed.content if with_work else None
         message = BatchMessage(call.packed.digest, content, items, call.value, call.label, inline)
-        self.traffic = counted(self.traffic, sent=message.size_bytes)
+        self.traffic = self.traffic.plus(Traffic(bytes_sent=message.size_bytes))
         return message
 
     def _received(self, call: BatchCall, reply: BatchReply) -> BatchReply:
-        self.traffic = counted(self.traffic, received=len(reply.results))
+        self.traffic = self.traffic.plus(Traffic(bytes_received=len(reply.results)))
         holder = reply.worker, call.packed.digest
         (self._holders.add if reply.known else self._holders.discard)(holder)
         return reply
@@ -907,7 +906,7 @@ class DaskExecution:
 
         self._calls += 1
         transport = self._transport
-        transport.traffic = counted(transport.traffic, rounds=1)
+        transport.traffic = transport.traffic.plus(Traffic(rounds=1))
         content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
         call = BatchCall(self._pack(work), shards, content, f"{self._run}{verb} {self._calls}")
         transport.refresh()

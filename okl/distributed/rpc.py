@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import cloudpickle  # type: ignore[import-untyped]
 
 from okl.data.dataset import Shard
-from okl.data.executor import Traffic
 from okl.distributed.cache import Batch
 from okl.distributed.processes import keep_freed_memory
 from okl.foundation.errors import ExecutionError, OklError
@@ -269,8 +268,3 @@ def in_order(answers: Iterable[tuple[Batch, BatchReply]], n_items: int) -> list[
     if errors:
         raise errors[min(errors)]
     return [parts[position] for position in range(n_items)]
-
-
-def counted(traffic: Traffic, rounds: int = 0, sent: int = 0, received: int = 0) -> Traffic:
-    """Return traffic plus rounds and bytes."""
-    return Traffic(traffic.rounds + rounds, traffic.bytes_sent + sent, traffic.bytes_received + received)

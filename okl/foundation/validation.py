@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from numbers import Integral, Real
 from typing import Any
 
@@ -48,6 +49,21 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text, object_pairs_hook=_unlike, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def sealed(content: Mapping[str, Any], seal: str = "sha256") -> bytes:
+    """Return JSON with its own digest at the end: a file with any changed byte no longer equals its sealed content.
+
+    Raises
+    ------
+    ValueError : a number that is not finite
+    """
+    body = {name: value for name, value in content.items() if name != seal}
+    return _text({**body, seal: hashlib.sha256(_text(body)).hexdigest()})
+
+
+def _text(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode()
 
 
 def fault(error: ValueError) -> str:

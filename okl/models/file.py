@@ -27,6 +27,7 @@ from okl.features.predictors import CalibratedPredictor, Predictor, predictor_fr
 from okl.foundation.errors import ConfigError, DataError, ModelError, listed
 from okl.foundation.locations import Place, close_to, place_of, runs_named
 from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
+from okl.foundation.validation import sealed
 from okl.metrics.criterion import criterion_of
 from okl.models.inputs import RawValues, inputs_of, no_probabilities, predictions, refuse_nonfinite
 from okl.models.pieces import labelled_rows, located_inputs
@@ -106,7 +107,7 @@ def _n_inputs(encoding: Encoding) -> int:
 
 
 FORMAT_VERSION = 5  # with a metric or sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for numbers alone
-DESCRIPTION = "model.json"
+DESCRIPTION, SEAL = "model.json", "description_sha256"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (
     "Give the folder of a trained model, the name of a run (okl runs lists them), or NAME@champion of a "
@@ -315,7 +316,7 @@ def save_model(model: Model, folder: Path) -> str:
     try:
         partial_folder.mkdir(parents=True)
         (partial_folder / WEIGHTS).write_bytes(weights)
-        (partial_folder / DESCRIPTION).write_bytes(_render(description))
+        (partial_folder / DESCRIPTION).write_bytes(sealed(description, SEAL))
         partial_folder.rename(folder)
     finally:
         shutil.rmtree(partial_folder, ignore_errors=True)
@@ -392,8 +393,11 @@ def _read_description(folder: Place) -> dict[str, Any]:
             f"{path}: format {description['format_version']} was written by a later okl version; this one reads up to "
             f"{FORMAT_VERSION}. Upgrade okl."
         )
-    stated = description.pop("description_sha256", None)
-    if stated is None or not _renders_to(description, stored):
+    try:
+        sound = SEAL in description and sealed(description, SEAL) == stored
+    except (ValueError, RecursionError):  # infinities, lone surrogates
+        sound = False
+    if not sound:
         raise ModelError(f"{path}: the sha256 does not match. The file is damaged or was edited.")
     for name, kind in MODEL_PARTS.items():
         if not isinstance(description.get(name), kind):
@@ -402,20 +406,3 @@ def _read_description(folder: Place) -> dict[str, Any]:
                 f"{'a string' if kind is str else 'an object'}. Train the model again."
             )
     return description
-
-
-def _renders_to(description: dict[str, Any], stored: bytes) -> bool:
-    """Return whether a description is stored in these bytes; one with infinities or lone surrogates never is."""
-    try:
-        return _render(description) == stored
-    except (ValueError, RecursionError):
-        return False
-
-
-def _render(description: dict[str, Any]) -> bytes:
-    """Return JSON with its own digest: any changed byte, white space included, no longer renders to itself."""
-    body = json.dumps(description, indent=1, ensure_ascii=False, allow_nan=False)
-    digest = hashlib.sha256(body.encode()).hexdigest()
-    return json.dumps(
-        {**json.loads(body), "description_sha256": digest}, indent=1, ensure_ascii=False, allow_nan=False
-    ).encode()

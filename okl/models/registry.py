@@ -40,19 +40,17 @@ from okl.foundation.locations import (
     status_of,
     with_retries,
 )
-from okl.foundation.validation import NAME, check_name, fault, parse_json
+from okl.foundation.validation import NAME, check_name, fault, parse_json, sealed
 from okl.models.file import Model, load_model
 
 # Sealed JSON: it contains its own digest.
 
 FORMAT_VERSION = 1
-SEAL = "sha256"
 
 
 def seal(content: Mapping[str, Any]) -> bytes:
     """Return the bytes of a file, with the version of its format in front and its digest at the end."""
-    body = {"format_version": FORMAT_VERSION, **{name: value for name, value in content.items() if name != SEAL}}
-    return _text({**body, SEAL: hashlib.sha256(_text(body)).hexdigest()})
+    return sealed({"format_version": FORMAT_VERSION, **content})
 
 
 def read_sealed(path: Place, advice: str) -> dict[str, Any]:
@@ -91,10 +89,6 @@ def digest_of(content: Any) -> str:
     """Return the sha256 of what JSON can hold, whatever the order of names in it."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _text(content: Mapping[str, Any]) -> bytes:
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode()
 
 
 # Exclusive creation of files: one of several writers succeeds.

@@ -36,7 +36,7 @@ from okl.foundation.locations import file_sha256, okl_home, place_of
 from okl.foundation.settings import settings_from
 from okl.foundation.stored import class_of, lasting_attributes, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
-from okl.foundation.validation import parse_json
+from okl.foundation.validation import parse_json, sealed
 from okl.runs.run import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
 from okl.solvers.settings import TrainSettings
@@ -382,7 +382,7 @@ def read_head(folder: Path) -> CheckpointHead:
             f"{folder / HEAD} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. "
             "Resume with the version of okl that started the run."
         )
-    if _render(head) != stored:
+    if sealed(head) != stored:
         raise _damaged(folder / HEAD, "its bytes do not have the sha256 that it states")
     return CheckpointHead(folder, about, files, sizes)
 
@@ -431,7 +431,7 @@ def _write(
         "files": {name: file_sha256(partial / name) for name in (STATE, ARRAYS)},
         "sizes": sizes,
     }
-    (partial / HEAD).write_bytes(_render(head))
+    (partial / HEAD).write_bytes(sealed(head))
     for name in (STATE, ARRAYS, HEAD):
         sync(partial / name)
     sync(partial)
@@ -463,15 +463,6 @@ def _link(source: Path, destination: Path) -> None:
 
 def _number(folder: Path) -> int:
     return int(folder.name.rpartition("-")[2])
-
-
-def _render(head: Mapping[str, Any]) -> bytes:
-    """Return JSON with its own digest, which detects any changed byte."""
-    body = {key: value for key, value in head.items() if key != "sha256"}
-    text = json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False)
-    return json.dumps(
-        {**body, "sha256": hashlib.sha256(text.encode()).hexdigest()}, indent=1, ensure_ascii=False, allow_nan=False
-    ).encode()
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:
@@ -634,12 +625,7 @@ class RunCheckpoints:
 
     def total_traffic(self, execution: Execution) -> Traffic:
         """Return the network traffic of this process and of those before it."""
-        current, before = execution.traffic, self.traffic
-        return Traffic(
-            current.rounds + before.rounds,
-            current.bytes_sent + before.bytes_sent,
-            current.bytes_received + before.bytes_received,
-        )
+        return execution.traffic.plus(self.traffic)
 
     def total_seconds(self) -> float:
         """Return the seconds of the run so far, without interruptions."""

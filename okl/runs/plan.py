@@ -82,21 +82,33 @@ def workload_of(data: Dataset) -> Workload:
     )
 
 
-def assumed_workload(
-    rows: int, columns: int, task: Task, n_classes: int, settings: IngestSettings | None = None
-) -> Workload:
-    """Return the size of assumed data after ingestion with the given settings."""
-    ingest_settings = settings or IngestSettings()
-    shard_rows = min(rows, ingest_settings.rows_per_shard)
-    return Workload(
-        task,
-        {"binary": 2, "multiclass": n_classes, "regression": 0}[task],
-        tuple(f"x{index}" for index in range(columns)),
-        rows,
-        -(-rows // shard_rows),
-        shard_rows,
-        min(shard_rows, ingest_settings.rows_per_group),
-    )
+@dataclass(frozen=True)
+class AssumedData:
+    """Assumed size of the data: numbers of training rows, input columns and classes (multiclass), and the task."""
+
+    rows: int
+    columns: int
+    task: Task = "binary"
+    n_classes: int = 3
+
+    def workload(self, settings: IngestSettings | None = None) -> Workload:
+        """Return the size after ingestion with the given settings; raise ConfigError for numbers that are too small."""
+        if self.rows < 1 or self.columns < 1 or self.n_classes < 3:
+            raise ConfigError(
+                f"rows = {self.rows}, columns = {self.columns}, classes = {self.n_classes}: expected at "
+                "least 1 row, 1 column and 3 classes."
+            )
+        ingest = settings or IngestSettings()
+        shard_rows = min(self.rows, ingest.rows_per_shard)
+        return Workload(
+            self.task,
+            {"binary": 2, "multiclass": self.n_classes, "regression": 0}[self.task],
+            tuple(f"x{index}" for index in range(self.columns)),
+            self.rows,
+            -(-self.rows // shard_rows),
+            shard_rows,
+            min(shard_rows, ingest.rows_per_group),
+        )
 
 
 # Memory of a worker and of the driver, from the configuration alone
@@ -197,9 +209,7 @@ def plan_memory(
             block, wanted = 3 * workload.group_rows * workload.sparse_row_bytes, rows_each * workload.sparse_row_bytes
         if model.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
-        elif (
-            model.unit == "kernel"
-        ):  # the preconditioner, which is in the driver alone, stands where there are no workers
+        elif model.unit == "kernel":  # without workers the preconditioner, which is in the driver alone, stands here
             wanted, block = 0, workload.group_rows * (raw_row + 8) + 256 * columns * item
             block += 0 if workers else columns**2 * item
     part = options.part_bytes(n_inputs, workload.n_outputs, workload.rows, item)
@@ -320,16 +330,6 @@ def check_solver_unread(settings: TrainSettings, ingest: IngestSettings) -> None
 
 
 @dataclass(frozen=True)
-class AssumedData:
-    """Assumed size of the data: numbers of training rows, input columns and classes (multiclass), and the task."""
-
-    rows: int
-    columns: int
-    task: Task = "binary"
-    n_classes: int = 3
-
-
-@dataclass(frozen=True)
 class SolverPlan:
     """Plan of one solver. mode : the mode that `okl train` would use; workers : 0 for this process alone"""
 
@@ -383,11 +383,13 @@ def plan_run(
     ConfigError, DataError : invalid settings or data; ConfigError : too little memory
     """
     data = None
-    if assumed is None:
+    if assumed is not None:
+        workload = assumed.workload(settings.ingest)
+    else:
         opened = open_dataset(settings.data)
         check_not_ingested(settings.data, settings.ingest)
         data = training_columns(settings, opened)
-    workload = _assumed(settings, assumed) if data is None else workload_of(data)
+        workload = workload_of(data)
 
     def checked(of: TrainSettings) -> TrainSettings:
         if data is not None:
@@ -420,18 +422,6 @@ def _with_solver(settings: TrainSettings, data: Dataset | None) -> TrainSettings
     if data is None:
         return settings.replaced(solver="fogd")
     return choose_solver(settings, data).settings
-
-
-def _assumed(settings: TrainSettings, assumed: AssumedData | None) -> Workload:
-    assert assumed is not None
-    if assumed.rows < 1 or assumed.columns < 1 or assumed.n_classes < 3:
-        raise ConfigError(
-            f"rows = {assumed.rows}, columns = {assumed.columns}, classes = {assumed.n_classes}: expected at "
-            "least 1 row, 1 column and 3 classes."
-        )
-    return assumed_workload(
-        assumed.rows, assumed.columns, assumed.task, assumed.n_classes, settings.ingest or IngestSettings()
-    )
 
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

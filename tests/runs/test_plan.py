@@ -20,7 +20,6 @@ from okl.runs.plan import (
     AssumedData,
     MemoryPlan,
     Workload,
-    assumed_workload,
     check,
     plan_memory,
     plan_run,
@@ -203,7 +202,7 @@ def test_a_table_of_assumed_data_has_a_line_for_each_solver_that_fits() -> None:
 
 # What a run takes of memory, by its configuration alone.
 
-MEMORY_WORKLOAD = assumed_workload(10_000_000, 50, "binary", 2)
+MEMORY_WORKLOAD = AssumedData(10_000_000, 50).workload()
 HELD = 256 * MIB
 
 
