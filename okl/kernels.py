@@ -40,10 +40,8 @@ class Kernel(Protocol):
 
     @property
     def name(self) -> str: ...
-
     @property
     def rule(self) -> KernelRule | None: ...
-
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray: ...
 
 
@@ -58,9 +56,7 @@ class ShiftInvariantKernel(Kernel, Protocol):
     """
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray: ...
-
     def n_uniforms(self, n_inputs: int) -> int: ...
-
     def frequencies_at(self, points: FloatArray) -> FloatArray: ...
 
 
@@ -216,11 +212,9 @@ class Gaussian(Scaled):
         return np.sqrt(rng.chisquare(n_inputs, shape)) / self.bandwidth
 
     def second_moment(self, n_inputs: int) -> float:
-        """Return E ||u||^2 of its frequencies u."""
         return n_inputs / float(self.bandwidth) ** 2
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return the number of inputs."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
@@ -270,7 +264,6 @@ class Laplacian(Scaled):
         return rng.standard_cauchy((n_inputs, n_frequencies)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """Return the number of inputs."""
         return n_inputs
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:

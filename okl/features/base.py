@@ -18,10 +18,8 @@ class FeatureMap(Protocol):
 
     @property
     def n_inputs(self) -> int: ...
-
     @property
     def n_columns(self) -> int: ...
-
     @property
     def precision(self) -> Precision: ...
 

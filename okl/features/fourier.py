@@ -51,7 +51,6 @@ class FourierFeatures:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
         return int(self.frequencies.shape[0])
 
     @property
@@ -84,7 +83,6 @@ class FourierFeatures:
         return rows_per_block(self.n_columns, self.frequencies.dtype.itemsize)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = as_compiled(inputs, self.frequencies.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=self.frequencies.dtype)
@@ -297,7 +295,6 @@ class StructuredFeatures:
         return precision_of(self.radii)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = as_compiled(inputs, self.radii.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=inputs.dtype)

@@ -64,7 +64,6 @@ class StandardisedLinear:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
         return int(self.factor.shape[0])
 
     @property
@@ -74,11 +73,9 @@ class StandardisedLinear:
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the features."""
         return precision_of(self.factor)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = np.asarray(inputs, dtype=self.factor.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=self.factor.dtype)
@@ -109,7 +106,6 @@ class SparseInputs:
 
     @property
     def n_columns(self) -> int:
-        """Return the number of columns of the features."""
         return self.n_inputs
 
     def transform(self, inputs: Any) -> Any:

@@ -57,7 +57,6 @@ class NystromFeatures:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
         return int(self.landmarks.shape[1])
 
     @property
@@ -75,7 +74,6 @@ class NystromFeatures:
         return precision_of(self.projection)
 
     def transform(self, inputs: FloatArray) -> FloatArray:
-        """Return features (rows, n_columns) of inputs (rows, n_inputs), or DataError if they have other columns."""
         inputs = as_compiled(inputs, self.landmarks.dtype)
         check_inputs(self, inputs)
         features = np.empty((len(inputs), self.n_columns), dtype=inputs.dtype)

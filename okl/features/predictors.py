@@ -150,12 +150,10 @@ class KernelExpansion:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
         return int(self.supports.shape[1])
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of scores of a row."""
         return int(self.coefficients.shape[0])
 
     @property
@@ -164,7 +162,6 @@ class KernelExpansion:
 
     @property
     def n_supports(self) -> int:
-        """Support vectors."""
         return int(self.supports.shape[0])
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
@@ -244,17 +241,12 @@ class Predictor(Protocol):
 
     @property
     def n_inputs(self) -> int: ...
-
     @property
     def n_outputs(self) -> int: ...
-
     @property
     def precision(self) -> Precision: ...
-
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray: ...
-
     def arrays(self) -> dict[str, NDArray[Any]]: ...
-
     def describe(self) -> dict[str, Any]: ...
 
 
@@ -275,12 +267,10 @@ class LinearPredictor:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
         return self.feature_map.n_inputs
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of scores of a row."""
         return int(self.weights.shape[0])
 
     @property
@@ -300,7 +290,6 @@ class LinearPredictor:
         return {"weights": self.weights, **offsets, **mapped}
 
     def describe(self) -> dict[str, Any]:
-        """Return the rest of it, as JSON."""
         return {"kind": "linear", "map": self.feature_map.describe()}
 
 
@@ -323,12 +312,10 @@ class CalibratedPredictor:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
         return self.base.n_inputs
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of scores of a row."""
         return self.base.n_outputs
 
     @property

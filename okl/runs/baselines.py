@@ -44,7 +44,6 @@ class Baseline:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of inputs."""
         return self.schema.n_features
 
     @property

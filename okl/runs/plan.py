@@ -62,7 +62,6 @@ class Workload:
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of scores of a row."""
         return self.n_classes if self.task == "multiclass" else 1
 
 

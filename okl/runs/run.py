@@ -161,13 +161,10 @@ class DataSettings(Protocol):
 
     @property
     def data(self) -> str: ...
-
     @property
     def ingest(self) -> IngestSettings | None: ...
-
     @property
     def out(self) -> str | None: ...
-
     @property
     def name(self) -> str | None: ...
 
