@@ -6,10 +6,77 @@ The handler of Ctrl-C is installed before anything slow is imported; the command
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any, NoReturn
 
-from flows.interrupts import end_process, interruptible
+EXIT_CODE = 130
+FIRST = "Interrupted: stopping."
+SECOND = "Still stopping. Press Ctrl-C once more to quit immediately."
+
+
+class Interrupted(KeyboardInterrupt):
+    """Interrupt by Ctrl-C.
+
+    A subclass, because CPython remembers a plain KeyboardInterrupt that passed through generated code (such as that of
+    dataclasses and named tuples) and kills the process by SIGINT at its end, even if the exception was handled.
+    """
+
+
+class Interrupts:
+    """Signal handler of Ctrl-C: the first raises Interrupted, the second prints a message, the third ends at once."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal SIGINT."""
+        self.seen += 1
+        if self.seen == 1:
+            _print_message(FIRST)
+            raise Interrupted
+        if self.seen > 2:
+            end_process(EXIT_CODE)
+        _print_message(SECOND)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Handle Ctrl-C in a block; after one, any failure ends the process at once with exit code 130.
+
+    After the block, Ctrl-C ends the process silently. A process that was started with SIGINT ignored keeps ignoring it.
+    """
+    interrupts = Interrupts()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupts)
+    try:
+        yield
+    except BaseException as error:
+        # not only Interrupted: half-imported modules and interrupted workers raise other errors
+        if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):
+            end_process(EXIT_CODE)
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupts:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def end_process(code: int) -> NoReturn:
+    """End this process at once: cleanup is done, and threads that wait for others would block its exit forever."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)
+
+
+def _print_message(message: str) -> None:
+    # not print: the signal may interrupt another print; first a new line, because a progress bar may use this one
+    stream = sys.__stderr__
+    if stream is not None:
+        os.write(stream.fileno(), ("\n" * stream.isatty() + message + "\n").encode())
 
 
 def main() -> None:

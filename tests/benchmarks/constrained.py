@@ -98,7 +98,7 @@ def optimum(settings: TrainSettings) -> tuple[float, float]:
         learner = learnt.state.learner
         held = hold_rows(learner, learnt.state, data, execution)
         assert held is not None
-        found = solve_within(held.first(data.rows("train")), "hinge", learner.kept)
+        found = solve_within(held.between(0, data.rows("train")), "hinge", learner.kept)
         print(f"optimum: relative gap {found.certificate.relative_gap:.2%}, {found.iterations} iterations")
         predictor = LinearPredictor(learner.feature_map, found.weights[None, :].astype(np.float32))
         return accuracy(predictor, data, "train"), accuracy(predictor, data, "test")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.interrupts import FIRST, SECOND
+from flows.cli import FIRST, SECOND
 from flows.server import TemporaryServer, prefect_home
 from infra.tls.make import main as make_certificates
 from okl.foundation.locations import okl_home
@@ -116,7 +116,7 @@ def test_a_step_that_diverges_ends_with_exit_code_one(
 
 SIGNALS = """
 import os, signal, sys, time
-from flows.interrupts import interruptible
+from flows.cli import interruptible
 with interruptible():
     {body}
 """

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.papers.base import DataFolder, Margin, TableCell, WorkItem, frozen, printed_unit
-from okl.papers.ito2017 import experiments
-from okl.papers.ito2017.experiments import (
+from okl.papers.ito2017 import tables
+from okl.papers.ito2017.tables import (
     GRIDS,
     SEARCHES,
     dataset_item,
@@ -140,8 +140,8 @@ def test_files_of_outcomes_do_not_depend_on_names_of_functions(monkeypatch: pyte
         ]
 
     before = items()
-    monkeypatch.setitem(experiments.SYNTHETIC, "ProjectionItem", lambda **_: {"renamed": 1})
-    monkeypatch.setitem(experiments.BENCHMARKS, "MarginItem", lambda *_, **__: {"renamed": 1})
+    monkeypatch.setitem(tables.SYNTHETIC, "ProjectionItem", lambda **_: {"renamed": 1})
+    monkeypatch.setitem(tables.BENCHMARKS, "MarginItem", lambda *_, **__: {"renamed": 1})
     assert before[0].compute(DataFolder(""), lambda: None) == {"renamed": 1}
     assert [item.name for item in items()] == [item.name for item in before]
     assert [item.name for item in before] == [
