@@ -129,14 +129,9 @@ def decision_blocks(
 
 def decision_section(result: RunResult) -> Section:
     """Return the section on thresholds of two classes, on test rows if there are any, otherwise on training rows."""
-    measured = result.test or result.train or {}
-    labels = result.dataset.get("labels") or ()
-    rows_name = "test rows" if result.test else "training rows (seen in training)"
-    return Section(
-        "decisions",
-        "Which threshold?",
-        decision_blocks(measured, labels, result.calibration.get("threshold"), rows_name),
-    )
+    measured, rows_name = result.measured
+    labels, threshold = result.dataset.get("labels") or (), result.calibration.get("threshold")
+    return Section("decisions", "Which threshold?", decision_blocks(measured, labels, threshold, rows_name))
 
 
 def columns_section(result: RunResult) -> Section:

@@ -111,6 +111,11 @@ class RunResult(dict[str, Any]):
         return str(self.dataset.get("target", "the target"))
 
     @property
+    def measured(self) -> tuple[Metrics, str]:
+        """Return the metrics on test rows if there are any, otherwise on training rows, and which rows these are."""
+        return self.test or self.train or {}, "test rows" if self.test else "training rows (seen in training)"
+
+    @property
     def is_regression(self) -> bool:
         return self.dataset.get("task") == "regression"
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from shlex import quote
 from typing import Any
 
+from okl.foundation.errors import listed
 from okl.report.blocks import (
     Block,
     Figure,
@@ -119,15 +120,15 @@ def passed_over(shards: Mapping[str, Any]) -> list[str]:
     fresh = shards["still_written"]
     were = "it has" if len(fresh) == 1 else "they have"
     unread = [f"{one['name']} ({one['why']})" for one in shards.get("unread", ())]
-    lines = [f"Not read: {_named(unread)}."] if unread else []
-    lines += [f"Left for the next run, because {were} just been changed: {_named(fresh)}."] if fresh else []
+    lines = [f"Not read: {listed(unread, MOST_NAMED)}."] if unread else []
+    lines += [f"Left for the next run, because {were} just been changed: {listed(fresh, MOST_NAMED)}."] if fresh else []
     for status in ("already trained on", "quarantined"):
         same = [shard for shard in shards["under_another_name"] if shard["status"] == status]
         if len(same) == 1:
             lines.append(f"{same[0]['name']} is the same as {same[0]['same_as']}: {status}.")
         elif same:
             pairs = [f"{shard['name']} (the same as {shard['same_as']})" for shard in same]
-            lines.append(f"{status.capitalize()}: {_named(pairs)}.")
+            lines.append(f"{status.capitalize()}: {listed(pairs, MOST_NAMED)}.")
     return lines
 
 
@@ -150,18 +151,13 @@ def _remedy(rejected: Mapping[str, Any]) -> str:
     return f" To train on it anyway: --release {rejected['sha256'][:16]}"
 
 
-def _named(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-
-
 def summary_text(result: Mapping[str, Any]) -> str:
     """Return the summary with the shards, rejected files and their reasons, and the location of the report."""
     shards = result["shards"]
     blocks: list[Block] = [Paragraph(summary_sentence(result))]
     if trained := shards["learnt"]:
         rows = sum(shard["rows"] for shard in trained)
-        blocks.append(Paragraph(f"shards: {_named([shard['name'] for shard in trained])} ({rows:,} rows)"))
+        blocks.append(Paragraph(f"shards: {listed([shard['name'] for shard in trained], MOST_NAMED)} ({rows:,} rows)"))
     if chosen := chosen_sentence(result):
         blocks.append(Paragraph(f"chosen: {chosen}"))
     if result.get("report"):
@@ -173,7 +169,7 @@ def summary_text(result: Mapping[str, Any]) -> str:
             why = shard.get("reason") or f"{', '.join(shard['kinds'])}."
             warnings.append(f"{shard['name']} is {shard['status']}: {why}{_remedy(shard)}")
     if names := [shard["name"] for shard in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
-        warnings.append(f"already quarantined in an earlier run: {_named(names)}.")
+        warnings.append(f"already quarantined in an earlier run: {listed(names, MOST_NAMED)}.")
     return text([*blocks, *map(WarningBlock, warnings), *_passed_over(result)])
 
 

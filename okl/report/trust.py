@@ -19,11 +19,10 @@ ROUNDING = 1e-9  # smaller relative gaps are rounding errors
 
 def trust_section(result: RunResult) -> Section:
     """Return the section on chance, reliability of scores, certificates, constraints and drift."""
-    rows_name = "test rows" if result.test else "training rows (seen in training)"
-    labels = result.dataset.get("labels") or ()
+    (measured, rows_name), labels = result.measured, result.dataset.get("labels") or ()
     blocks = [
         *paragraphs(_chance(result)),
-        *reliability_blocks(result.test or result.train or {}, labels, result.settings, rows_name),
+        *reliability_blocks(measured, labels, result.settings, rows_name),
         *paragraphs(gap_sentence(result)),
         *regret_blocks(result),
         *constraint_blocks(result),
