@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from okl.foundation.folders import write_whole
+from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
 from okl.foundation.registry import SECTIONS, load
 from okl.foundation.types import Criterion
@@ -93,7 +93,8 @@ def markdown_report(result: Mapping[str, Any]) -> str:
 
 def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
     """Write the HTML page atomically and return its path, a file in an existing folder."""
-    write_whole(Path(path), html_report(result))
+    with atomic_file(Path(path)) as temporary:
+        temporary.write_text(html_report(result), encoding="utf-8")
     return Path(path)
 
 
