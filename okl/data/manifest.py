@@ -16,18 +16,17 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
-from okl.foundation.validation import parse_json
+from okl.foundation.validation import Kind, parse_json, validated
 
 # The manifest: JSON with the same bytes for the same data, verified when opened.
 
-Kind = TypeVar("Kind")
 ENCODING_KEYS = ("encodings", "svmlight", "formats", "metric", "sparse")  # where there are any
 SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics", *ENCODING_KEYS))
 SHARD_KEYS = tuple(f.name for f in fields(Shard) if f.name != "index")
@@ -183,7 +182,7 @@ def check_keys(content: Any, keys: Collection[str], where: str) -> None:
 
 def _validated(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kind:
     try:
-        return TypeAdapter(kind).validate_python(values)
+        return validated(kind, values)
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(map(str, fault["loc"]))

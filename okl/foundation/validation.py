@@ -7,13 +7,17 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import fields
+from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from okl.foundation.errors import ConfigError
+
+Kind = TypeVar("Kind")
 
 
 def check_positive(name: str, value: float) -> float:
@@ -64,6 +68,22 @@ def sealed(content: Mapping[str, Any], seal: str = "sha256") -> bytes:
 
 def _text(content: Mapping[str, Any]) -> bytes:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False).encode()
+
+
+def validated(kind: type[Kind], values: Any) -> Kind:
+    """Return a dataclass from its fields as JSON has them; raises ValidationError for a missing or malformed one."""
+    return _adapter(kind).validate_python(values)
+
+
+@cache
+def _adapter(kind: type[Kind]) -> TypeAdapter[Kind]:
+    return TypeAdapter(kind)
+
+
+def check_fields(kind: type[Any], names: Iterable[str]) -> None:
+    """Raise ValueError for a name that is not a field of a dataclass."""
+    if unknown := {*names} - {field.name for field in fields(kind)}:
+        raise ValueError(f"unknown {min(unknown)!r}")
 
 
 def fault(error: ValueError) -> str:

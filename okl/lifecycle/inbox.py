@@ -14,15 +14,13 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.folders import remove_temporary_files, write_whole
 from okl.foundation.locations import Place, RemotePath, file_digest, json_files, place_of
-from okl.foundation.validation import parse_json
+from okl.foundation.validation import parse_json, validated
 from okl.lifecycle.record import ATTEMPTS, DIGITS, Finding, ShardRecord, record_from, record_text
 
 # Arrivals.
@@ -288,8 +286,8 @@ class ShardStore:
         if not file.is_file():
             return None
         try:
-            return TypeAdapter(Schema).validate_python(parse_json(file.read_bytes()))
-        except (ValueError, ValidationError):
+            return validated(Schema, parse_json(file.read_bytes()))
+        except ValueError:
             raise DataError(f"{file} is damaged: expected a schema. Restore it from the champion's model.") from None
 
     def set_reference(self, schema: Schema) -> Schema:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import cache
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
-
-from pydantic import TypeAdapter
 
 from okl.data.dataset import ColumnStatistics
 from okl.foundation.errors import DataError
-from okl.foundation.validation import fault, parse_json
+from okl.foundation.validation import check_fields, fault, parse_json, validated
 from okl.lifecycle.error_drift import ShardScores
 
 FORMAT_VERSION = 1
@@ -113,9 +110,8 @@ def record_from(text: str, where: str) -> ShardRecord:
                 f"{where} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. Upgrade "
                 "okl."
             )
-        if unknown := content.keys() - {field.name for field in fields(ShardRecord)}:
-            raise ValueError(f"unknown {sorted(unknown)[0]!r}")
-        record = _records().validate_python(content)
+        check_fields(ShardRecord, content)
+        record = validated(ShardRecord, content)
         if not SHA256.fullmatch(record.sha256) or not record.names:
             raise ValueError("it names no shard")
     except DataError:
@@ -124,11 +120,6 @@ def record_from(text: str, where: str) -> ShardRecord:
         why = fault(error) if isinstance(error, ValueError) else "expected the record of a shard"
         raise DataError(f"{where} is damaged ({why}). Remove it; the next run validates the file again.") from None
     return record
-
-
-@cache
-def _records() -> TypeAdapter[ShardRecord]:
-    return TypeAdapter(ShardRecord)
 
 
 def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:

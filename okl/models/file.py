@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from html import escape
 from math import inf
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
@@ -27,7 +26,7 @@ from okl.features.predictors import CalibratedPredictor, Predictor, predictor_fr
 from okl.foundation.errors import ConfigError, DataError, ModelError, listed
 from okl.foundation.locations import Place, close_to, place_of, runs_named
 from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
-from okl.foundation.validation import sealed
+from okl.foundation.validation import sealed, validated
 from okl.metrics.criterion import criterion_of
 from okl.models.inputs import RawValues, inputs_of, no_probabilities, predictions, refuse_nonfinite
 from okl.models.pieces import labelled_rows, located_inputs
@@ -49,7 +48,7 @@ def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
     if unknown:
         raise _damaged(where, f"{min(unknown)!r} is not a field of a schema")
     try:
-        schema = _schemas().validate_python(stored)
+        schema = validated(Schema, stored)
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(map(str, fault["loc"]))
@@ -69,11 +68,6 @@ def shortened(value: Any) -> str:
 
 def _damaged(where: str, why: str) -> ModelError:
     return ModelError(f"{where}: its schema is damaged: {why}. Train the model again.")
-
-
-@cache
-def _schemas() -> TypeAdapter[Schema]:
-    return TypeAdapter(Schema)
 
 
 def _faults(schema: Schema) -> Iterator[str]:

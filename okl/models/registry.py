@@ -14,14 +14,11 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
-
-from pydantic import TypeAdapter
 
 from okl.foundation.errors import ConfigError, ConflictError, DataError, ModelError, OklError, RegistryError
 from okl.foundation.folders import PLACE_FAULTS, UPLOADS, RunFolder, local_folder, sync
@@ -40,7 +37,7 @@ from okl.foundation.locations import (
     status_of,
     with_retries,
 )
-from okl.foundation.validation import NAME, check_name, fault, parse_json, sealed
+from okl.foundation.validation import NAME, check_fields, check_name, fault, parse_json, sealed, validated
 from okl.models.file import Model, load_model
 
 # Sealed JSON: it contains its own digest.
@@ -340,9 +337,8 @@ class Entry:
     def from_stored(cls, content: Mapping[str, Any]) -> Entry:
         """Build the record from stored JSON; raise ValueError for a field that is missing or malformed."""
         given = {name: value for name, value in content.items() if name != "format_version"}
-        if unknown := given.keys() - {field.name for field in fields(cls)}:
-            raise ValueError(f"unknown {sorted(unknown)[0]!r}")
-        entry = _entries().validate_python(given)
+        check_fields(cls, given)
+        entry = validated(cls, given)
         published = entry.published
         named = [*entry.discarded, *([published.folder] if published else [])]
         if stray := [name for name in named if not VERSION_FOLDER.fullmatch(name)]:
@@ -351,11 +347,6 @@ class Entry:
             if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
                 raise ValueError(f"the path {path!r} leads out of the version")
         return entry
-
-
-@cache
-def _entries() -> TypeAdapter[Entry]:
-    return TypeAdapter(Entry)
 
 
 def _author() -> str:
