@@ -114,9 +114,18 @@ def finish(
     axes.xaxis.set_major_formatter(large_numbers)
     axes.yaxis.set_major_formatter(percents if shares else large_numbers)
     axes.locator_params(axis="x", nbins=6)
+    return labelled(axes, theme, x, y, corner, columns)
+
+
+def labelled(
+    axes: Axes, theme: Theme, x: str, y: str, corner: Corner | None, columns: int = 3,
+    across: Literal["x", "y"] | None = "y",
+) -> bytes:  # fmt: skip
+    """Draw labels, grid lines at the ticks of an axis, and the legend in a corner; return the figure as PNG."""
     axes.set_xlabel(x, parse_math=False)
     axes.set_ylabel(y, parse_math=False)
-    lines_across(axes, theme)
+    if across:
+        lines_across(axes, theme, across)
     if corner:
         legend(axes, theme, corner, columns)
     return png(axes.figure)
@@ -261,22 +270,20 @@ def convergence_curve(points: Points, tolerance: float | None, theme: Theme) -> 
     points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
     tolerance : relative gap at which the solver stops; None: it does not
     """
-    figure, axes = figure_with_axes(theme)
+    _, axes = figure_with_axes(theme)
     done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
     shown = gaps > 0.0
     marker = "o" if np.count_nonzero(shown) < 3 else ""
     axes.plot(done[shown], gaps[shown], color=theme.line, linewidth=2.0, marker=marker, label="proven gap")
+    corner: Corner | None = None
     if tolerance and math.isfinite(tolerance):
+        corner = "upper right"
         axes.axhline(tolerance, color=theme.other, linewidth=1.4, linestyle="--", label="tolerance")
-        legend(axes, theme)
     axes.set_yscale("log")  # before any limit or locator: these would fix a view that holds 0
     axes.set_xlim(0.0, max(1.0, float(done.max())))
     axes.xaxis.set_major_formatter(large_numbers)
     axes.locator_params(axis="x", nbins=6)
-    axes.set_xlabel("iterations")
-    axes.set_ylabel("gap, share of the objective")
-    lines_across(axes, theme)
-    return png(figure)
+    return labelled(axes, theme, "iterations", "gap, share of the objective", corner)
 
 
 def _highest(errors: np.ndarray[Any, np.dtype[np.float64]]) -> float:
@@ -322,11 +329,7 @@ def _of_shares(axes: Axes, theme: Theme, x: str, y: str, corner: Corner) -> byte
     axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0])
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(percents)
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    lines_across(axes, theme)
-    legend(axes, theme, corner, 1 if corner == "lower right" else 3)
-    return png(axes.figure)
+    return labelled(axes, theme, x, y, corner, 1 if corner == "lower right" else 3)
 
 
 # Errors: confusion matrix, residuals, predicted against true
@@ -345,7 +348,7 @@ def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object
     n_classes = len(counts)
     counted = n_classes <= MOST_COUNTED
     side = 3.4 if n_classes == 2 else SIZE[0] if counted else 5.6
-    figure, axes = figure_with_axes(theme, side, 0.95 * side)
+    _, axes = figure_with_axes(theme, side, 0.95 * side)
     image = axes.imshow(share, cmap=shades(theme), vmin=0.0, vmax=1.0)
     names = [label(text) for text in labels]
     small = SMALL if counted else 8.0
@@ -353,15 +356,13 @@ def confusion_matrix(confusion: Sequence[Sequence[int]], labels: Sequence[object
     axes.set_xticks(range(n_classes), names, rotation=90 if long_names else 0, fontsize=small, parse_math=False)
     axes.set_yticks(range(n_classes), names, fontsize=small, parse_math=False)
     axes.tick_params(length=0)
-    axes.set_xlabel("predicted class")
-    axes.set_ylabel("true class")
     if counted:
         colours = image.to_rgba(share)
         for i, j in np.ndindex(n_classes, n_classes):
             ink = readable_on(colours[i, j].tolist(), theme)
             text = _count(float(counts[i, j]))
             axes.text(j, i, text, ha="center", va="center", fontsize=SMALL if n_classes < 8 else 8.0, color=ink)
-    return png(figure)
+    return labelled(axes, theme, "predicted class", "true class", None, across=None)
 
 
 def residual_histogram(edges: Sequence[float], counts: Sequence[int], target: str, theme: Theme) -> bytes:
@@ -380,7 +381,7 @@ def predicted_against_true(
     counts : rows by cell of (true, predicted); the mean of the true values is drawn for each predicted one: it lies on
         the diagonal for unbiased predictions
     """
-    figure, axes = figure_with_axes(theme, height=3.7)
+    _, axes = figure_with_axes(theme, height=3.7)
     rows = np.array(counts, dtype=np.float64)
     low, high = float(bounds[0]), float(bounds[1])
     extent = (low, high, low, high)
@@ -397,10 +398,8 @@ def predicted_against_true(
     axes.locator_params(nbins=5)
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
-    axes.set_xlabel(f"predicted {label(target, 24)}", parse_math=False)
-    axes.set_ylabel(f"true {label(target, 24)}", parse_math=False)
-    legend(axes, theme, "upper left", 1)
-    return png(figure)
+    name = label(target, 24)
+    return labelled(axes, theme, f"predicted {name}", f"true {name}", "upper left", 1, across=None)
 
 
 def _count(value: float) -> str:
@@ -431,7 +430,7 @@ def regret_curve(
         np.array([horizon[name] for horizon in horizons], dtype=np.float64)
         for name in ("rows", "regret", "regret_at_most", "bound")
     )
-    figure, axes = figure_with_axes(theme)
+    _, axes = figure_with_axes(theme)
     if per_row:
         slope = "" if growth is None else f", slope {growth - 1.0:.2f}"
         axes.plot(
@@ -457,11 +456,8 @@ def regret_curve(
     axes.minorticks_off()
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.2)  # room for the legend above the lines
-    axes.set_xlabel("rows seen")
-    axes.set_ylabel("regret per row" if per_row else "regret, in units of the loss")
-    lines_across(axes, theme)
-    legend(axes, theme, "upper left")
-    return png(figure)
+    y = "regret per row" if per_row else "regret, in units of the loss"
+    return labelled(axes, theme, "rows seen", y, "upper left")
 
 
 # Timeline: for each lane, the stacked shares of its phases in each bucket
@@ -652,7 +648,7 @@ def champion_errors(points: Sequence[Mapping[str, Any]], theme: Theme) -> bytes:
 
     points : a shard each, in the order of training: shard, version, error, constant, fired, rejected
     """
-    figure, axes = figure_with_axes(theme, height=3.2)
+    _, axes = figure_with_axes(theme, height=3.2)
     accepted = [(index, point) for index, point in enumerate(points) if not point["rejected"]]
     places = [index for index, _ in accepted]
     constant, errors = ([point[name] for _, point in accepted] for name in ("constant", "error"))
@@ -672,10 +668,7 @@ def champion_errors(points: Sequence[Mapping[str, Any]], theme: Theme) -> bytes:
     names = [_shard_label(points[index]["shard"]) for index in ticks]
     axes.set_xticks(ticks, names, rotation=30, ha="right", parse_math=False)
     axes.set_xlim(-0.5, len(points) - 0.5)
-    axes.set_ylabel("error")
-    lines_across(axes, theme)
-    legend(axes, theme, "upper left", 2)
-    return png(figure)
+    return labelled(axes, theme, "", "error", "upper left", 2)
 
 
 def reserved_errors(tests: Mapping[str, Mapping[str, float]], theme: Theme) -> bytes:
@@ -683,7 +676,7 @@ def reserved_errors(tests: Mapping[str, Mapping[str, float]], theme: Theme) -> b
 
     tests : errors of champion and challenger by name of the shard
     """
-    figure, axes = figure_with_axes(theme, SIZE[0], 1.2 + 0.34 * len(tests))
+    _, axes = figure_with_axes(theme, SIZE[0], 1.2 + 0.34 * len(tests))
     for height, test in enumerate(tests.values()):
         axes.plot([test["champion"], test["challenger"]], [height, height], color=theme.faint, linewidth=2.0)
     for name, marker, colour in (("champion", "s", theme.other), ("challenger", "o", theme.line)):
@@ -691,10 +684,7 @@ def reserved_errors(tests: Mapping[str, Mapping[str, float]], theme: Theme) -> b
         axes.plot(errors, range(len(tests)), marker=marker, linestyle="", color=colour, markersize=6, label=name)
     axes.set_yticks(range(len(tests)), [_shard_label(name) for name in tests], parse_math=False)
     axes.set_ylim(-0.6, len(tests) + 0.3)
-    axes.set_xlabel("error on reserved rows")
-    lines_across(axes, theme, "x")
-    legend(axes, theme, "upper right", 2)
-    return png(figure)
+    return labelled(axes, theme, "error on reserved rows", "", "upper right", 2, across="x")
 
 
 def _shard_label(name: str) -> str:
