@@ -247,15 +247,15 @@ class TemporaryServer:
                 start_new_session=True,
             )
 
-    def wait_ready(self, timeout_seconds: float = READY_SECONDS) -> None:
+    def wait_ready(self) -> None:
         """Return as soon as the server answers.
 
         Raises
         ------
-        ExecutionError : the server ended, or it did not answer within `timeout_seconds`
+        ExecutionError : the server ended, or it did not answer within three minutes
         """
         assert self.process is not None, "call start() first"
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + READY_SECONDS
         while not server_answers(self.url):
             if (code := self.process.poll()) is not None:
                 raise ExecutionError(
@@ -264,7 +264,7 @@ class TemporaryServer:
                 )
             if time.monotonic() > deadline:
                 raise ExecutionError(
-                    f"okl's own Prefect server was not ready within {timeout_seconds:.0f} s; its log is {self.log}. "
+                    f"okl's own Prefect server was not ready within {READY_SECONDS:.0f} s; its log is {self.log}. "
                     "Try again, or set PREFECT_API_URL to a running server."
                 )
             time.sleep(POLL_SECONDS)

@@ -220,9 +220,9 @@ def _even_out(rows: Sequence[int], cached: dict[str, set[int]], loads: dict[str,
         loads[fewest] += rows[moved]
 
 
-def in_sequence(n_items: int, n_workers: int, most: int = 4, per_worker: int = 8) -> list[Batch]:
-    """Return batches of up to `most` successive items, at least `per_worker` a worker if there are enough items."""
-    size = max(1, min(most, n_items // (per_worker * max(1, n_workers))))
+def in_sequence(n_items: int, n_workers: int) -> list[Batch]:
+    """Return batches of up to four successive items, at least eight batches a worker if there are enough items."""
+    size = max(1, min(4, n_items // (8 * max(1, n_workers))))
     return [Batch(tuple(range(i, min(i + size, n_items))), None) for i in range(0, n_items, size)]
 
 

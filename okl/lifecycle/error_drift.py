@@ -58,7 +58,7 @@ class ShardScores:
         return self.wrong / max(1, self.rows)
 
 
-def compared(past: Sequence[ShardScores], now: ShardScores, level: float = LEVEL) -> ShardScores:
+def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     """Compare a shard with those before it.
 
     past : of the champion and its ancestors, in the order of training; now : not compared yet
@@ -78,7 +78,7 @@ def compared(past: Sequence[ShardScores], now: ShardScores, level: float = LEVEL
         excess = (degrees * observed + TAKEN_DEGREES * taken) / (degrees + TAKEN_DEGREES)
         deviation = float(stats.norm.isf(p_value)) / math.sqrt(excess)
         p_value = float(stats.t.sf(deviation, degrees + TAKEN_DEGREES))
-    fired = p_value <= level and verdict.rate > LARGER * verdict.past_rate
+    fired = p_value <= LEVEL and verdict.rate > LARGER * verdict.past_rate
     return replace(now, past_rate=verdict.past_rate, p_value=p_value, fired=fired)
 
 
@@ -88,7 +88,7 @@ def _taken_spread(rate: float, counts: Doubles, rows: int) -> float:
     return float(1.0 + (TAKEN_SPREAD * rate) ** 2 * (1.0 + 1.0 / len(counts)) / by_chance)
 
 
-def drift_of(scored: Mapping[str, ShardScores], level: float = LEVEL) -> dict[str, Any]:
+def drift_of(scored: Mapping[str, ShardScores]) -> dict[str, Any]:
     """Return the entry "drift" of a result: whether a shard of this run fired, why, and the figures of each.
 
     scored : by the name of the shard
@@ -98,7 +98,7 @@ def drift_of(scored: Mapping[str, ShardScores], level: float = LEVEL) -> dict[st
     return {
         "found": bool(fired),
         "why": _sentence(fired, n_tests, len(scored)),
-        "level": level,
+        "level": LEVEL,
         "shards": {name: asdict(scores) | {"rate": scores.rate} for name, scores in scored.items()},
     }
 

@@ -145,10 +145,11 @@ def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 # Recent challengers.
 
+MOST_SHOWN = 10
 DATA = "data"  # the shard store's folder in that of a model
 
 
-def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
+def latest_attempts(model: RegisteredModel) -> list[dict[str, Any]]:
     """Return compared challengers, newest first: at, outcome, version, champion, reason, page.
 
     outcome : "published" or "kept"; version : None if rejected; champion : the compared champion, None for none
@@ -168,10 +169,10 @@ def latest_attempts(model: RegisteredModel, most: int = 10) -> list[dict[str, An
     order = sorted(
         attempts, key=lambda attempt: (attempt["at"], attempt["champion"] or 0, attempt["outcome"] == "published")
     )
-    return order[: -most - 1 : -1]
+    return order[: -MOST_SHOWN - 1 : -1]
 
 
-def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
+def quarantined(model: RegisteredModel) -> list[dict[str, Any]]:
     """Return files that the contract or their content excludes, by name: name, sha256, rows, reason,
     and whether they can be released.
 
@@ -185,7 +186,7 @@ def quarantined(model: RegisteredModel, most: int = 10) -> list[dict[str, Any]]:
     )
     return [
         {"name": record.name, "sha256": record.sha256, "rows": record.rows, "reason": record.reason,
-         "releasable": learnable(record.findings)} for record in quarantined_records[:most]
+         "releasable": learnable(record.findings)} for record in quarantined_records[:MOST_SHOWN]
     ]  # fmt: skip
 
 
