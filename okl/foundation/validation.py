@@ -72,11 +72,12 @@ def _text(content: Mapping[str, Any]) -> bytes:
 
 def validated(kind: type[Kind], values: Any) -> Kind:
     """Return a dataclass from its fields as JSON has them; raises ValidationError for a missing or malformed one."""
-    return _adapter(kind).validate_python(values)
+    adapter: TypeAdapter[Kind] = _adapter(kind)  # type: ignore[arg-type]  # a class is hashable
+    return adapter.validate_python(values)
 
 
 @cache
-def _adapter(kind: type[Kind]) -> TypeAdapter[Kind]:
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
