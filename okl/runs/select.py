@@ -707,10 +707,10 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         options = settings.options
         assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
     weights = options.weights_of_classes(schema)
-    shared = {"criterion": criterion, "budget_seconds": options.budget_seconds}
     if schema.sparse is not None:
         chosen, record = _choose_sparse(settings, data, criterion, weights)
-        return Choice(((chosen, None),), record | shared | {"seconds": time.perf_counter() - started_at})
+        record |= {"criterion": criterion, "budget_seconds": options.budget_seconds}
+        return Choice(((chosen, None),), record | {"seconds": time.perf_counter() - started_at})
     outputs = Outputs(schema.task, schema.n_outputs, weights, criterion)
     result, by, sentences, track = _raced(settings, options, data, outputs, observer)
     if (
@@ -755,8 +755,9 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         exact = only.options.get("n_landmarks") == rows
         limit = f"{only.name}, as many as {options.budget_seconds:g} s allow on a machine with two cores."
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
-    record = shared | {
+    record = {
         "validation": by,
+        "criterion": criterion,
         "rows": result.winner.rows,
         "budget_seconds": options.budget_seconds,
         "nominal_seconds": _nominal_seconds(settings, options, schema, shape)
