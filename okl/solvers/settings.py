@@ -126,7 +126,6 @@ class SolverSettings(BaseModel):
         raise NotImplementedError
 
     def n_columns(self, n_inputs: int) -> int:
-        """Return the number of columns of the rows that it works on, for a number of inputs."""
         return n_inputs
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
@@ -135,7 +134,6 @@ class SolverSettings(BaseModel):
 
     @property
     def certifies(self) -> bool:
-        """Return whether the run ends with a certificate that reads the course of the training."""
         return False
 
     @property
@@ -219,7 +217,6 @@ class FourierOptions(KernelOptions):
             )
 
     def n_columns(self, n_inputs: int) -> int:
-        """Return the columns of the map, or the inputs of a linear kernel."""
         return n_inputs if self.kernel == "linear" or self.map == "exact" else 2 * self.frequencies
 
     def check_no_map(self) -> None:

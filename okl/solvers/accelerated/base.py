@@ -256,11 +256,9 @@ class Vectors:
         extrapolate(extrapolated.image, current.image, previous.image, momentum)
 
     def accept(self) -> None:
-        """Make the step the current point."""
         self.previous, self.current, self.new = self.current, self.new, self.previous
 
     def restart(self) -> None:
-        """Throw the step away, and the momentum with it."""
         self.previous.point[:] = self.current.point
         self.previous.image[:] = self.current.image
 
@@ -401,7 +399,6 @@ class CompositeProblem(ABC):
     def iterates(
         self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
-        """Return the vectors of a run in this process."""
         return MemoryIterates(self, current, previous, multipliers)
 
     def active_rows(self, at: Vectors, lipschitz: float) -> ActiveRows | None:
@@ -469,7 +466,6 @@ class MemoryIterates(Vectors):
         self._reads += 1
 
     def accept(self) -> None:
-        """Make the step the current point."""
         super().accept()
         self._penalty = self._new_penalty
 
@@ -487,7 +483,6 @@ class MemoryIterates(Vectors):
         return Checked(objective, certificate, math.sqrt(movement))
 
     def active_rows(self, lipschitz: float) -> ActiveRows | None:
-        """Return the state of all rows right after a check."""
         return self._problem.active_rows(self, lipschitz)
 
     def recent(self) -> tuple[Iterate, Iterate]:
@@ -547,7 +542,6 @@ class Classifier(ABC):
 
     @property
     def parameter(self) -> float:
-        """Return C, nu or kappa."""
         return float(getattr(self, self.PARAMETER))
 
     @classmethod

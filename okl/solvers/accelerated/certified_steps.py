@@ -65,7 +65,6 @@ class CertifiedSteps:
         check_at_least("max_iterations", self.max_iterations, 1)
 
     def finished(self, state: Any) -> Outcome | None:
-        """Return why the run is over, or None."""
         record, certificate = state.history[-1], state.best_record.certificate
         if not (math.isfinite(record.certificate.gap) and self._is_finite(state)):
             return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} {self.STEPS}")

@@ -197,12 +197,10 @@ class DualProblem(CompositeProblem):
 
     @property
     def n_points(self) -> int:
-        """Return the number of rows."""
         return self.rows.n_points
 
     @property
     def n_image(self) -> int:
-        """Return the length of an image."""
         return self.rows.n_image
 
     @cached_property
@@ -215,19 +213,15 @@ class DualProblem(CompositeProblem):
         return max(longest * max(1e-3, self.outer.slope(longest)), float(np.finfo(np.float32).tiny)) + self.curvature
 
     def start(self) -> FloatArray:
-        """Return the first point, (m,)."""
         return self.first.copy()
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (n_image,)."""
         self.rows.image(out, point)
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'A a."""
         self.rows.pull(out, image)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """Return the smooth part of the negated dual objective."""
         return self.outer.value(self.rows.squared_norm(point, image)) + self.separable.value(point)
 
     def gradient(self, out: FloatArray, point: FloatArray, image: FloatArray, pulled: FloatArray) -> None:
@@ -235,7 +229,6 @@ class DualProblem(CompositeProblem):
         self.separable.add_slopes(out, point)
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """Bregman distance of a feasible point from any other."""
         outer = self.outer.excess(
             self.rows.squared_norm(point, image),
             self.rows.squared_norm(at, at_image),
@@ -250,7 +243,6 @@ class DualProblem(CompositeProblem):
         return self.region.value(point)
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        """Gap between the point and w = slope A a with the model's own bias."""
         squared_norm = self.rows.squared_norm(point, image)
         margins = self.outer.slope(squared_norm) * pulled
         bias = self.risk.best_bias(margins) if self.intercept else 0.0
@@ -319,7 +311,6 @@ class DualProblem(CompositeProblem):
     def iterates(
         self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
     ) -> MemoryIterates:
-        """Return the vectors of all rows, or of those that are awake."""
         if awake is None:
             return MemoryIterates(self, current, previous, multipliers)
         return AwakeIterates(self, current, previous, awake, multipliers)
@@ -430,7 +421,6 @@ class AwakeIterates(MemoryIterates):
         return outcome._replace(objective=outcome.objective + self._rest)
 
     def check(self, lipschitz: float) -> Checked:
-        """Return F, the certificate and ||T(x) - x|| of all rows."""
         current, previous = (self._with_resting(iterate) for iterate in (self.current, self.previous))
         # afresh: what rounding adds to an offset, check after check, would get into the certificate
         self._whole.image(current.image, current.point)
@@ -442,7 +432,6 @@ class AwakeIterates(MemoryIterates):
         return self._all.active_rows(lipschitz)
 
     def recent(self) -> tuple[Iterate, Iterate]:
-        """Return current and previous of all rows, after a check."""
         assert self._all is not None, "a check was made"
         return self._all.recent()
 
@@ -470,11 +459,9 @@ class PricedBox(Region):
     hyperplane: bool
 
     def value(self, point: FloatArray) -> float:
-        """Return the penalty of a feasible point."""
         return self.price * float(np.abs(point).sum()) if self.price else 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Subtract one number from every entry, bring it price / lipschitz nearer to 0, and clip."""
         threshold = self.price / lipschitz
         size = float(np.abs(point).mean()) + threshold
 
@@ -497,11 +484,9 @@ class SquaredResiduals(Risk):
     weights: FloatArray
 
     def value(self, margins: FloatArray, bias: float) -> float:
-        """Return the sum, of margins <w, z_i>."""
         return float(self.weights @ np.square(self.targets - margins + bias))
 
     def best_bias(self, margins: FloatArray) -> float:
-        """Return the mean of <w, z_i> - t_i."""
         return float(self.weights @ (margins - self.targets)) / float(self.weights.sum())
 
 
@@ -515,7 +500,6 @@ class InsensitiveResiduals(Risk):
     width: float
 
     def value(self, margins: FloatArray, bias: float) -> float:
-        """Return the sum, of margins <w, z_i>."""
         return float(self.weights @ np.maximum(0.0, np.abs(self.targets - margins + bias) - self.width))
 
     def best_bias(self, margins: FloatArray) -> float:
@@ -574,12 +558,10 @@ class MinimaxProblem(CompositeProblem):
 
     @property
     def n_points(self) -> int:
-        """Return the length of u."""
         return int(self.roots.shape[1])
 
     @property
     def n_image(self) -> int:
-        """Return the length of w."""
         return len(self.difference)
 
     @property
@@ -591,25 +573,20 @@ class MinimaxProblem(CompositeProblem):
         return np.zeros(self.n_points)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out by d + S u."""
         multiply_rows(out, self.roots, np.ones(self.n_image), point)
         out += self.difference
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out by S'w."""
         out[:] = 0.0
         add_rows(out, self.roots, np.ones(self.n_image), image)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """Return 1/2 ||w||^2."""
         return 0.5 * float(inner(image, image))
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """Return 1/2 ||w - w_b||^2."""
         return 0.5 * float(squared_distance(image, at_image))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Write the nearest point of every ball."""
         for ball in self._balls():
             project_ball(out[ball], point[ball], self.kappa)
 
@@ -617,7 +594,6 @@ class MinimaxProblem(CompositeProblem):
         return 0.0
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        """Gap between u and w = d + S u."""
         spreads = [float(np.linalg.norm(pulled[ball])) for ball in self._balls()]
         along = float(inner(image, self.difference))
         risk = self.kappa * sum(spreads) - along
@@ -674,7 +650,6 @@ class NormBallProblem(DualProblem):
         return max(longest / self.width * 1e-3, float(np.finfo(np.float32).tiny))
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by the margins A'w of the image's w."""
         self.rows.pull(out, self.weights_of(image))
 
     def weights_of(self, image: FloatArray) -> NDArray[np.float64]:
@@ -682,7 +657,6 @@ class NormBallProblem(DualProblem):
         return project_norm_ball(image / self.width, self.power, self.radius)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """Return the smoothed norm and the separable part."""
         weights = self.weights_of(image)
         return float(image @ weights) - 0.5 * self.width * float(weights @ weights) + self.separable.value(point)
 
@@ -692,13 +666,11 @@ class NormBallProblem(DualProblem):
         self.separable.add_slopes(out, point)
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """Return <v - width (w + w_b) / 2, w - w_b>, and what the separable part adds."""
         weights, at_weights = self.weights_of(image), self.weights_of(at_image)
         middle = image - 0.5 * self.width * (weights + at_weights)
         return max(0.0, float(middle @ (weights - at_weights))) + self.separable.excess(point, at)
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        """Gap between the point and its w, with the model's own bias, by the norm without smoothing."""
         bias = self.risk.best_bias(pulled) if self.intercept else 0.0
         risk = self.risk.value(pulled, bias)
         norm = self.radius * norm_of(image, self.power / (self.power - 1.0))
@@ -712,14 +684,12 @@ class NormBallProblem(DualProblem):
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the w of the certificate."""
         return Solution(self.weights_of(image), certificate.bias, certificate)
 
     def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> None:
         """Return None: w depends on all rows."""
 
     def at_level(self, level: int) -> Self:
-        """Smoothed ten times less a level."""
         return replace(self, width=self.width * 0.1**level)
 
 
@@ -830,12 +800,10 @@ class SparseProblem(CompositeProblem):
 
     @property
     def n_points(self) -> int:
-        """Return the number of columns."""
         return self.rows.n_image
 
     @property
     def n_image(self) -> int:
-        """Return the number of rows."""
         return self.rows.n_points
 
     @property
@@ -851,30 +819,24 @@ class SparseProblem(CompositeProblem):
         return np.zeros(self.n_points)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (m,) by the margins of w."""
         self.rows.pull(out, point)
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (n,) by the gradient of the losses over w."""
         self.rows.image(out, self.weights * self.loss.derivative(image))
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
-        """Return the sum of the losses."""
         return float(inner(self.weights, self.loss.value(image)))
 
     def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
-        """Return the sum of the Bregman distances of the losses."""
         return float(inner(self.weights, self.loss.excess(image, at_image)))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Move every weight 1 / lipschitz towards 0, and no further."""
         soft_threshold(out, point, 1.0 / lipschitz)
 
     def penalty(self, point: FloatArray) -> float:
         return float(np.abs(point).sum())
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        """Gap between w and the slopes of its losses, shrunk until no column is steeper than the penalty."""
         steepest = float(np.abs(pulled).max())
         dual = self.conjugate(image, 1.0 / max(1.0, steepest))
         return self.proof(self.smooth(point, image), self.penalty(point), dual)
@@ -889,7 +851,6 @@ class SparseProblem(CompositeProblem):
         return Certificate(primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=rounding)
 
     def part(self, rows: RowOperator, take: Take) -> SparseProblem:
-        """Return the losses of some rows."""
         return replace(self, rows=rows, weights=np.asarray(take(self.weights)))
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
@@ -909,5 +870,4 @@ class SparseClassifier(CostClassifier):
         """Return the loss of a margin."""
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
-        """Return the problem on rows with sample_weight (m,), or 1."""
         return SparseProblem(rows, self.loss, self.C * weights_of(rows, sample_weight), self.loss.curvature)

@@ -154,16 +154,13 @@ class ModelTask:
 
     @property
     def parameter(self) -> ParameterName:
-        """Return C, nu or kappa."""
         return parameter_of(self.name)
 
     @property
     def kind(self) -> type[Classifier]:
-        """Return the class of the model."""
         return model_class(self.name)
 
     def highest(self, signs: FloatArray, weights: FloatArray) -> float:
-        """Return the largest parameter that the weights (m,) of rows of these signs allow."""
         return self.kind.highest(signs, weights, self.fit_intercept)
 
     @property

@@ -46,7 +46,6 @@ class L1Part:
         self._problem, self._cache = problem, cache
 
     def slopes(self, at: Point) -> Slopes:
-        """Return the first derivatives."""
         margins, slopes = self._margins(at), np.empty(self._problem.n_points)
         self._problem.pull(slopes, margins)
         return Slopes(slopes, float(self._problem.weights @ self._problem.loss.value(margins)))
@@ -65,7 +64,6 @@ class L1Part:
         return float((self._problem.weights * derivative) @ change)
 
     def conjugate(self, at: Point, factor: float) -> float:
-        """Return minus the dual objective of the slopes, times a factor."""
         return self._problem.conjugate(self._margins(at), factor)
 
     def _margins(self, at: Point) -> FloatArray:
@@ -125,7 +123,6 @@ class L1State:
 
     @property
     def reads(self) -> int:
-        """Return the number of requests to all rows."""
         return self.history[-1].reads
 
 
@@ -165,12 +162,10 @@ class L1Newton(CertifiedSteps):
         return L1Problem(problem, problem.n_points, evaluate, point)
 
     def start(self, problem: L1Problem, point: FloatArray | None = None) -> L1State:
-        """Return the state at the first point of an open problem, with a check."""
         first = np.zeros(problem.n_columns) if problem.start is None else np.array(problem.start, dtype=np.float64)
         return _checked(problem, Point(0, first, np.empty(0), 0.0), None, 0)
 
     def advance(self, state: L1State, problem: L1Problem) -> L1State:
-        """Return the state after a step."""
         point, slopes = state.point, state.slopes
         columns = working_columns(point.weights, slopes)
         parts = problem.evaluate((L1Part.curvature, point, columns))
@@ -192,7 +187,6 @@ class L1Newton(CertifiedSteps):
         return replace(_checked(problem, following, state, n_trials + 1), damping=_next_damping(state.damping, step))
 
     def solution(self, state: L1State, problem: Any) -> Solution:
-        """Return the weights of least gap so far, with their certificate."""
         return Solution(state.best_point.weights.copy(), 0.0, state.best_record.certificate)
 
 

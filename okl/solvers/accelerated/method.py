@@ -303,7 +303,6 @@ class Fapg:
         return FapgState(pace, current, current, current, record, record.reads, (record,))
 
     def advance(self, state: FapgState, problem: Problem) -> FapgState:
-        """Return the state at the next check, without changing its inputs."""
         state, level = self._levelled(state)
         iterates = problem.at_level(level).iterates(state.current, state.previous, state.awake, state.multipliers)
         following = replace(self._run(state, iterates, level), multipliers=iterates.multipliers)
@@ -339,7 +338,6 @@ class Fapg:
         return next_state(state, pace, *iterates.recent(), record)
 
     def finished(self, state: FapgState) -> Outcome | None:
-        """Why the run is over, or None."""
         record, certificate = state.history[-1], state.best_record.certificate
         if not (math.isfinite(record.certificate.gap) and math.isfinite(record.objective)):
             return Outcome("diverged", f"the objective is {record.objective} after {record.iteration} iterations")
@@ -356,7 +354,6 @@ class Fapg:
         return None
 
     def solution(self, state: FapgState, problem: Problem) -> Solution:
-        """Return the primal solution of least gap so far, with its certificate."""
         best = state.best
         at_level = problem.at_level(state.best_record.level)
         return at_level.solution(best.point, best.image, state.best_record.certificate)

@@ -54,7 +54,6 @@ class NewtonState:
 
     @property
     def reads(self) -> int:
-        """Return the number of requests to all rows."""
         return self.history[-1].reads
 
 
@@ -82,7 +81,6 @@ class Newton(CertifiedSteps):
         return in_memory(problem, point)
 
     def start(self, problem: NewtonProblem, point: FloatArray | None = None) -> NewtonState:
-        """Return the state at the first point of an open problem, with a check."""
         run = _Run(problem, self.tolerance, 0, 0)
         weights, thresholds = problem.start or (
             np.zeros(problem.n_columns),
@@ -92,7 +90,6 @@ class Newton(CertifiedSteps):
         return run.checked(Place(Point(0, weights, thresholds, pace), ()), None)
 
     def advance(self, state: NewtonState, problem: NewtonProblem) -> NewtonState:
-        """Return the state after an inner problem, or after some steps of the only one."""
         largest = state.history[0].certificate.primal
         run = _Run(problem, self.tolerance, state.history[-1].iteration, state.reads, largest)
         place = Place(state.point, state.anchors)
@@ -104,7 +101,6 @@ class Newton(CertifiedSteps):
         return run.checked(place, state)
 
     def solution(self, state: NewtonState, problem: NewtonProblem) -> Solution:
-        """Return the primal solution of least gap so far, with its certificate."""
         return Solution(
             state.best_point.weights.copy(), state.best_record.certificate.bias, state.best_record.certificate
         )

@@ -348,7 +348,6 @@ class NewtonPart:
         return self._at(at)[0]
 
     def _at(self, at: Place) -> tuple[FloatArray, FloatArray]:
-        """Return dual entries and their slopes, (m,) each."""
         return self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)
 
     def _margins(self, serial: int, weights: FloatArray) -> FloatArray:

@@ -140,7 +140,6 @@ class NewtonWork:
         return [method(self._part(shard), *given)]
 
     def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
-        """Return the problem of all shards."""
 
         def evaluate(request: Request) -> list[Any]:
             results: list[list[Any]] = execution.sum(self, shards, request, in_order)

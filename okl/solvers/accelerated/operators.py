@@ -46,12 +46,10 @@ class SignedRows:
 
     @property
     def signs(self) -> FloatArray:
-        """Return the labels, (m,)."""
         return self.labels
 
     @property
     def n_points(self) -> int:
-        """Return the number of rows."""
         return len(self.labels)
 
 
@@ -68,19 +66,15 @@ class ExplicitRows(SignedRows):
         raise NotImplementedError
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||v||^2."""
         return float(inner(image, image))
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||v - v'||^2."""
         return float(squared_distance(image, other_image))
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Return w = scale v, (n_columns,)."""
         return scale * image
 
     def scores(self, weights: FloatArray) -> NDArray[np.float64]:
-        """Return <w, z_i> of every row, (m,)."""
         scores = np.empty(self.n_points)
         self.pull(scores, weights)
         scores *= self.signs
@@ -106,11 +100,9 @@ class MatrixRows(ExplicitRows):
 
     @property
     def n_image(self) -> int:
-        """Return the number of columns."""
         return int(self.rows.shape[1])
 
     def products(self, left: IntArray, right: IntArray) -> Any:
-        """Return <z_i, z_j> of some rows with others, (n_left, n_right), float64."""
         first, second = self.rows[left].astype(np.float64), self.rows[right].astype(np.float64)
         return first @ second.T
 
@@ -130,7 +122,6 @@ class SegmentedRows(ExplicitRows):
         raise NotImplementedError
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (n_columns,) by A a."""
         if self.is_sparse:
             out[:] = 0.0
             self.over_segments(lambda cut, rows: add_sparse_rows(out, *_arrays(rows), self.signs[cut], point[cut]))
@@ -147,14 +138,12 @@ class SegmentedRows(ExplicitRows):
             out += part
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'v."""
         if self.is_sparse:
             self.over_segments(lambda cut, rows: multiply_sparse_rows(out[cut], *_arrays(rows), self.signs[cut], image))
             return
         self.over_segments(lambda cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """Return ||z_i||^2, (m,)."""
         return np.concatenate(self.over_segments(lambda _, rows: squared_lengths(rows)))
 
 
@@ -207,13 +196,11 @@ class DenseRows(MatrixRows):
         object.__setattr__(self, "rows", _floats(self.rows))
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (n_columns,) by A a, summed segment by segment."""
         parts, size = self._parts, self.segment_rows
         self.in_threads(lambda claims: add_segments(parts, claims, self.rows, self.signs, point, size))
         self.add_parts(out, parts)
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'v."""
         size = self.segment_rows
         self.in_threads(lambda claims: multiply_segments(out, claims, self.rows, self.signs, image, size))
 
@@ -237,7 +224,6 @@ class DenseRows(MatrixRows):
         return -(-self.n_points // self.segment_rows)
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """Return ||z_i||^2, (m,)."""
         lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
         return lengths
 
@@ -254,7 +240,6 @@ class DenseRows(MatrixRows):
         return total
 
     def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
-        """Return sum_i weight_i z_ij^2, (n_columns,)."""
         return squared_columns(self.rows, weights)
 
     @cached_property
@@ -331,18 +316,15 @@ class ClassGroups:
 
     @property
     def signs(self) -> NDArray[np.float64]:
-        """Return the signs of the groups."""
         return np.array([1.0] + [-1.0] * (len(self.rows) - 1))
 
     @property
     def totals(self) -> NDArray[np.float64]:
-        """Return the weights of the groups."""
         totals: NDArray[np.float64] = np.array(self.rows, dtype=np.float64) * np.array(self.weights)
         return totals
 
     @property
     def one_row_each(self) -> DenseRows:
-        """Return one row for each group."""
         return DenseRows(np.ones((len(self.rows), 1)), self.signs)
 
 
@@ -377,12 +359,10 @@ class SparseRows(MatrixRows):
         object.__setattr__(self, "rows", matrix)
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (n_columns,) by A a."""
         out[:] = 0.0
         add_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, point)
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'v."""
         multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
 
     def curvature(
@@ -405,11 +385,9 @@ class SparseRows(MatrixRows):
         return total
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """Return ||z_i||^2, (m,)."""
         return squared_lengths(self.rows)
 
     def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
-        """Return sum_i weight_i z_ij^2, (n_columns,)."""
         return squared_columns(self.rows, weights)
 
 
@@ -439,7 +417,6 @@ class MappedInputs(SegmentedRows):
 
     @property
     def n_image(self) -> int:
-        """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
     def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
@@ -500,12 +477,10 @@ class KernelTiles:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows of the inputs and of the matrix."""
         return len(self.inputs)
 
     @property
     def n_tiles(self) -> int:
-        """Return the number of tiles of the lower half."""
         return self._n_parts * (self._n_parts + 1) // 2
 
     @cached_property
@@ -670,7 +645,6 @@ class TiledKernel(SignedRows):
         return self.tiles.n_rows
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
-        """Overwrite out (m,) by A'A a."""
         self.tiles.multiply(out, self.signs * point)
         out *= self.signs
 
@@ -687,7 +661,6 @@ class TiledKernel(SignedRows):
         return max(0.0, float(distance_product(point, other, image, other_image)))
 
     def squared_lengths(self) -> NDArray[np.float64]:
-        """Return k(x_i, x_i), (m,)."""
         return self.tiles.diagonal
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
@@ -695,13 +668,11 @@ class TiledKernel(SignedRows):
         return scale * self.signs * point
 
     def scores(self, weights: FloatArray) -> NDArray[np.float64]:
-        """Return sum_j weights_j k(x_j, x_i) of every row, (m,)."""
         scores = np.empty(self.n_points)
         self.tiles.multiply(scores, weights)
         return scores
 
     def products(self, left: IntArray, right: IntArray) -> Any:
-        """Return k(x_i, x_j) of some rows with others, (n_left, n_right)."""
         return self.tiles.kernel.matrix(self.tiles.inputs[left], self.tiles.inputs[right])
 
 

@@ -290,7 +290,6 @@ class StepSums:
     multipliers: FloatArray
 
     def redo(self, part: DualPartition) -> None:
-        """Go it."""
         part.aim(self.extrapolation, self.lipschitz)
         part.take(self.lipschitz, self.multipliers)
         part.finish_step("keep")
@@ -306,7 +305,6 @@ class BeginSums:
     multipliers: FloatArray
 
     def redo(self, part: DualPartition) -> None:
-        """Go there."""
         part.aim_first(self.aim)
         part.take(self.lipschitz, self.multipliers)
         part.finish_step("begin")
@@ -318,7 +316,6 @@ class RestSums:
     """A step that was dropped."""
 
     def redo(self, part: DualPartition) -> None:
-        """Forget the momentum."""
         part.finish_step("drop")
 
 
@@ -331,7 +328,6 @@ class PlacedMargins:
     previous: FloatArray
 
     def redo(self, part: PrimalPartition) -> None:
-        """Compute both."""
         part.problem.rows.pull(part.current.image, self.current)
         part.problem.rows.pull(part.previous.image, self.previous)
 
@@ -373,7 +369,6 @@ class PartitionedProblem(ABC):
         """Return the primal solution of the certificate."""
 
     def at_level(self, level: int) -> Self:
-        """Return the same problem, less smoothed."""
         return replace(self, level=level)
 
 
@@ -394,13 +389,11 @@ class RoundIterates:
         return self._rounds.request(Command(moves, result))
 
     def accept(self) -> None:
-        """Make the step the current point."""
         step = self._kept()
         self._rounds.finish_step("keep", step, last_only=isinstance(step, PlacedMargins))
         self.previous, self.current = self.current, self.new
 
     def restart(self) -> None:
-        """Throw the step away, and the momentum with it."""
         step = self._dropped()
         self._rounds.finish_step("drop", step, last_only=isinstance(step, PlacedMargins))
         self.previous = self.current
@@ -448,7 +441,6 @@ class PartitionedDual(PartitionedProblem):
 
     @property
     def outer(self) -> Outer:
-        """Return the outer function at the level of smoothing."""
         carried: RunMemory = self.rounds.carried
         outer: Outer = self.prototype.outer.of_length(carried.first_length, carried.longest_first)
         return outer.at_level(self.level)
@@ -515,7 +507,6 @@ class DualRounds(RoundIterates):
 
     @property
     def carried(self) -> RunMemory:
-        """Return what the run remembers."""
         carried: RunMemory = self._rounds.carried
         return carried
 
@@ -528,7 +519,6 @@ class DualRounds(RoundIterates):
         self.reads += 1
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
-        """Compute a = prox(b - gradient / lipschitz) and its image."""
         aim = (DualPartition.aim, self._extrapolation if self._untold else None, lipschitz)
         self._untold = False
         searches, multipliers = self._searches(), np.empty(0)

@@ -83,7 +83,6 @@ class HalfSquare(Outer):
     """1/2 ||v||^2, from 1/2 ||w||^2 in the primal problem. Source: Ito et al., 2017, (7) and (9), times C."""
 
     def value(self, squared_norm: float) -> float:
-        """Return 1/2 ||v||^2."""
         return 0.5 * squared_norm
 
     def slope(self, squared_norm: float) -> float:
@@ -91,11 +90,9 @@ class HalfSquare(Outer):
         return 1.0
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
-        """Return 1/2 ||v_a - v_b||^2."""
         return 0.5 * squared_gap
 
     def regulariser(self, squared_norm: float) -> float:
-        """Return 1/2 ||w||^2."""
         return 0.5 * squared_norm
 
 
@@ -119,7 +116,6 @@ class EuclideanNorm(Outer):
     radius: float = 1.0
 
     def value(self, squared_norm: float) -> float:
-        """Return ||v|| - width / 2, or ||v||^2 / (2 width), times the radius."""
         norm = math.sqrt(squared_norm)
         return self.radius * (norm - 0.5 * self.width if norm >= self.width else 0.5 * squared_norm / self.width)
 
@@ -143,7 +139,6 @@ class EuclideanNorm(Outer):
         return 0.0
 
     def exact(self, squared_norm: float) -> float:
-        """Return radius ||v||."""
         return self.radius * math.sqrt(squared_norm)
 
     def floor(self, squared_norm: float) -> float:
@@ -151,11 +146,9 @@ class EuclideanNorm(Outer):
         return self.radius * max(0.0, math.sqrt(squared_norm) - squared_norm / self.width)
 
     def at_level(self, level: int) -> EuclideanNorm:
-        """Return the norm smoothed ten times less a level."""
         return replace(self, width=self.width * 0.1**level)
 
     def of_length(self, first: float, longest: float) -> EuclideanNorm:
-        """Return the norm smoothed up to a tenth of the lengths that occur first."""
         return replace(self, width=max(0.1 * first, 0.1 * longest, float(np.finfo(np.float32).tiny)))
 
 
@@ -198,7 +191,6 @@ class LinearTerm(Separable):
         return self.slope * float(point.sum())
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Add the slope to every entry."""
         if self.slope:
             gradient += self.slope
 
@@ -221,11 +213,9 @@ class Quadratic(Separable):
         return float(quadratic_value(point, self.curvatures, self.targets))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Add curvature_i a_i - t_i."""
         add_quadratic_slopes(gradient, point, self.curvatures, self.targets)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return the Bregman distance of the sum."""
         return float(quadratic_excess(point, at, self.curvatures))
 
     def part(self, take: Take) -> Quadratic:
@@ -247,11 +237,9 @@ class Entropy(Separable):
         return float(entropy_value(point, self.upper, self.cut))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        """Add log(a_i / (u_i - a_i))."""
         add_entropy_slopes(gradient, point, self.upper, self.cut)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        """Return the Bregman distance of the sum."""
         return float(entropy_excess(point, at, self.upper, self.cut))
 
     def part(self, take: Take) -> Entropy:
@@ -352,27 +340,22 @@ class _Barrier(Region):
 
     @property
     def normals(self) -> FloatArray:
-        """Return the one normal, (1, 2), if there is a hyperplane."""
         return np.array([[1.0, -1.0]])[: int(self.hyperplane)]
 
     @property
     def totals(self) -> FloatArray:
-        """Return 0 for the hyperplane, if there is one."""
         return np.zeros(int(self.hyperplane))
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> Self:
-        """Return the barrier of some rows."""
         assert point is None, "rows of a barrier do not rest"
         return replace(self, signs=signs, upper=take(self.upper))
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
-        """Return the signed sum."""
         # afresh: what comes out must not depend on which multipliers were tried before
         tried = [self._at(self._room, point, lipschitz, float(tried), True) for tried in candidates.ravel()]
         return np.array(tried).reshape(*candidates.shape, 3)
 
     def prox_at(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """Write the prox at one multiplier, or none."""
         self._at(out, point, lipschitz, float(multipliers[0]) if len(multipliers) else 0.0, True)
 
     def _at(
@@ -396,7 +379,6 @@ class EntropyBarrier(_Barrier):
     """
 
     def value(self, point: FloatArray) -> float:
-        """Return the sum, of a feasible point."""
         return float(entropy_sum(point, self.upper))
 
     def _at(
@@ -426,7 +408,6 @@ class RootsBarrier(_Barrier):
         return np.asarray(self.upper)
 
     def value(self, point: FloatArray) -> float:
-        """Return the sum, of a feasible point."""
         return float(roots_sum(point, self.scales))
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> RootsBarrier:
@@ -495,7 +476,6 @@ class BoxSet(Region):
         return totals
 
     def prox_at(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """Subtract the multipliers' share of each sign and clip."""
         plus, minus = multipliers @ self.normals if len(self.normals) else (0.0, 0.0)
         clip_by_sign(out, point, self.signs, np.asarray(self.upper), float(plus), float(minus))
 
@@ -514,15 +494,12 @@ class BoxRegion(BoxSet):
     upper: Bound
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Clip every entry."""
         np.clip(point, self.lower, self.upper, out=out)
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> BoxRegion:
-        """Return the box of some rows."""
         return BoxRegion(_some(self.lower, take), take(self.upper))
 
     def prox_at(self, out: FloatArray, point: FloatArray, lipschitz: float, multipliers: FloatArray) -> None:
-        """Clip every entry."""
         self.prox(out, point, lipschitz)
 
 
@@ -541,21 +518,17 @@ class BoxHyperplane(BoxSet):
     total: float = 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Subtract one multiple of the signs and clip."""
         self.prepared.project(out, point)
 
     @property
     def normals(self) -> FloatArray:
-        """Return the one normal, (1, 2)."""
         return np.array([[1.0, -1.0]])
 
     @property
     def totals(self) -> FloatArray:
-        """Return the total, (1,)."""
         return np.array([self.total])
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> BoxHyperplane:
-        """Return the set of some rows."""
         normal = np.asarray(take(self.signs))
         normal = signs if np.array_equal(normal, signs) else normal  # one array for both, as large as the rows
         total = self.total if point is None else float(normal @ point)
@@ -588,21 +561,17 @@ class SimplexPair(BoxSet):
     lower = 0.0
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Subtract one number from the entries of each sign and clip."""
         self.prepared.project(out, point)
 
     @property
     def normals(self) -> FloatArray:
-        """Return one normal for each sign, (2, 2)."""
         return np.eye(2)
 
     @property
     def totals(self) -> FloatArray:
-        """Return the sums of the entries of sign +1 and -1, (2,)."""
         return np.array([self.plus, self.minus])
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> SimplexPair:
-        """Return the set of some rows."""
         if point is None:
             return replace(self, signs=signs, upper=take(self.upper))
         return SimplexPair(signs, take(self.upper), float(point[signs > 0].sum()), float(point[signs < 0].sum()))
@@ -703,15 +672,12 @@ class SumOfLosses(Risk):
         return -self.weights * slopes
 
     def part(self, take: Take, signs: FloatArray) -> SumOfLosses:
-        """Return the sum over some rows."""
         return SumOfLosses(self.loss, signs, np.asarray(take(self.weights)))
 
     def totals(self, intercept: bool) -> FloatArray:
-        """Return 0 for the bias, if there is one."""
         return np.zeros(int(intercept))
 
     def slopes(self, margins: FloatArray, candidates: FloatArray) -> Sums:
-        """Return the slopes of the bias."""
         size = float(self.weights.sum())
         slopes = [(-self.slope(margins, float(bias)), 0.0, size) for bias in candidates.ravel()]
         return np.array(slopes).reshape(*candidates.shape, 3)
@@ -720,7 +686,6 @@ class SumOfLosses(Risk):
         return self.value(margins, self.bias_at(thresholds))
 
     def bias_at(self, thresholds: FloatArray) -> float:
-        """Return the one threshold, or 0."""
         return float(thresholds[0]) if len(thresholds) else 0.0
 
 

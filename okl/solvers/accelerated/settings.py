@@ -80,17 +80,14 @@ class ModelSettings(FourierOptions, IterationOptions):
 
     @property
     def intercept(self) -> bool:
-        """Return whether a bias is fitted."""
         return not isinstance(self, InterceptOptions) or self.fit_intercept
 
     @property
     def task(self) -> ModelTask:
-        """Return the model with its parameter."""
         return ModelTask(self.SOLVER, number_of(getattr(self, self.MODEL.PARAMETER)), self.intercept)
 
     @property
     def chooser(self) -> MethodChoice:
-        """Return the choice of the method, with its limits."""
         return MethodChoice(self.method, self.tol, self.max_iterations)
 
     def check(self, run: TrainSettings) -> None:
@@ -131,7 +128,6 @@ class ModelSettings(FourierOptions, IterationOptions):
         )
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
-        """Return the bytes of a gradient, or of the moments of both classes."""
         if self.MEMORY.unit != "moment":
             return super().part_bytes(n_inputs, n_outputs, rows, item)
         columns = self.n_columns(n_inputs)

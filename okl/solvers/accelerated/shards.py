@@ -62,7 +62,6 @@ class MappedRows:
 
     @property
     def n_columns(self) -> int:
-        """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
     @property
@@ -108,7 +107,6 @@ class ShardRows(SegmentedRows):
 
     @property
     def n_image(self) -> int:
-        """Return the number of columns of the map."""
         return self.rows.n_columns
 
     @property
@@ -134,7 +132,6 @@ class ShardRows(SegmentedRows):
         return total
 
     def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
-        """Return sum_i weight_i z_ij^2, (n_columns,)."""
         total = np.zeros(self.n_image)
         for part in self.over_segments(lambda cut, rows: squared_columns(rows, weights[cut])):
             total += part

@@ -104,7 +104,6 @@ class OneClass:
         return ClassState(first, self._model.parameter, rounds.log, rounds.carried, work)
 
     def advance(self, at: ClassState, chooser: Chooser, execution: Execution) -> ClassState:
-        """Return the state at the next check."""
         problem = self._problem(at, execution)
         advanced = method_of(chooser, at.method_state).advance(at.method_state, problem)
         if not isinstance(problem, PartitionedProblem):
@@ -112,7 +111,6 @@ class OneClass:
         return replace(at, method_state=advanced, log=problem.rounds.log, carried=problem.rounds.carried)
 
     def solution(self, at: ClassState, chooser: Chooser, execution: Execution) -> Solution:
-        """Return weights (n_columns,), bias and certificate of the best point so far."""
         found: Solution = method_of(chooser, at.method_state).solution(at.method_state, self._problem(at, execution))
         return found
 
@@ -237,7 +235,6 @@ class AcceleratedState:
 
     @property
     def iterations(self) -> int:
-        """Return the iterations of all classes."""
         current = () if self.current is None else (self.current.method_state,)
         states = (*(solved.method_state for solved in self.solved), *current)
         return sum(state.history[-1].iteration for state in states)
@@ -348,14 +345,12 @@ class AcceleratedSolver:
         return outcome
 
     def progress(self, state: AcceleratedState) -> Convergence:
-        """Return iterations, the gap and the objectives of the class that was worked on last."""
         last = state.solved[-1].method_state if state.current is None else state.current.method_state
         record = last.history[-1]
         gap = record.certificate.relative_gap
         return Convergence(state.iterations, gap, record.certificate.primal, record.certificate.dual)
 
     def predictor(self, state: AcceleratedState) -> Predictor:
-        """Return the map with the weights and biases of all classes."""
         weights = np.stack([solved.weights for solved in state.solved]).astype(self.precision)
         offsets = np.array([-solved.bias for solved in state.solved]).astype(self.precision)
         return LinearPredictor(state.rows.feature_map, weights, offsets)

@@ -114,11 +114,9 @@ class KernelProblem:
 
     @property
     def signs(self) -> FloatArray:
-        """Return the labels, (m,)."""
         return self.problem.rows.signs
 
     def image(self, point: FloatArray) -> NDArray[np.float64]:
-        """Return A'A a by the rows of the support."""
         image = np.zeros(len(point))
         support = np.flatnonzero(point)
         self.rows.add(image, support, self.signs[support] * point[support])
@@ -177,12 +175,10 @@ class WorkingSets(CertifiedSteps):
         return KernelProblem(problem, entries, rows.tiles.row_cache, first)
 
     def start(self, problem: KernelProblem, point: FloatArray | None = None) -> WorkingSetState:
-        """Return the state at the first point of an open problem, with a check."""
         first = Iterate(problem.start, problem.image(problem.start))
         return _checked(problem, first, np.empty(0, dtype=np.int64), None, 0, int(np.count_nonzero(problem.start)))
 
     def advance(self, state: WorkingSetState, problem: KernelProblem) -> WorkingSetState:
-        """Return the state after the rounds that leave a share of the violation."""
         entries, signs = problem.entries, problem.signs
         point, image, working = state.current.point.copy(), state.current.image.copy(), state.working
         enough = _SHARE * state.history[-1].residual
@@ -211,7 +207,6 @@ class WorkingSets(CertifiedSteps):
         return _checked(problem, Iterate(point, image), working, state, done, n_rows, self.tolerance)
 
     def solution(self, state: WorkingSetState, problem: Any) -> Solution:
-        """Return the coefficients of the rows of least gap so far, with their certificate."""
         of: DualProblem = problem.problem if isinstance(problem, KernelProblem) else problem
         return of.solution(state.best.point, state.best.image, state.best_record.certificate)
 

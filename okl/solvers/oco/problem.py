@@ -80,20 +80,16 @@ class LinearConstraints:
 
     @property
     def n_constraints(self) -> int:
-        """Return the number of rows."""
         return int(self.bounds.size)
 
     @property
     def dimension(self) -> int:
-        """Return the length of a point."""
         return int(self.matrix.shape[1])
 
     def values(self, point: Vector) -> Vector:
-        """Return the matrix @ point - bounds, (m,)."""
         return self.matrix @ point - self.bounds
 
     def subgradients(self, point: Vector) -> Matrix:
-        """Return the matrix, (m, p)."""
         return self.matrix
 
 
@@ -119,14 +115,12 @@ class ConvexConstraints:
         object.__setattr__(self, "names", _names(self.names, self.n_constraints))
 
     def values(self, point: Vector) -> Vector:
-        """Return g(point), (m,)."""
         values = np.asarray(self.value(point), dtype=np.float64)
         if values.shape != (self.n_constraints,):
             raise ConfigError(f"the constraint values have the shape {values.shape}; expected ({self.n_constraints},).")
         return values
 
     def subgradients(self, point: Vector) -> Matrix:
-        """Return one subgradient a constraint, (m, p)."""
         rows = np.asarray(self.subgradient(point), dtype=np.float64)
         if rows.shape != (self.n_constraints, point.size):
             shape = (self.n_constraints, point.size)
@@ -190,12 +184,10 @@ class QuadraticLosses:
 
     @property
     def n_rounds(self) -> int:
-        """Return the number of losses."""
         return int(self.linear.shape[0])
 
     @property
     def dimension(self) -> int:
-        """Return the length of a point."""
         return int(self.linear.shape[1])
 
     @property
@@ -210,7 +202,6 @@ class QuadraticLosses:
         return self.curvature
 
     def value(self, at: int, point: Vector) -> float:
-        """Return f_t(point) of round t = at."""
         return float(self.curvature * (point @ point) + self.linear[at] @ point + self.constants[at])
 
     def subgradient(self, at: int, point: Vector) -> Vector:
@@ -220,7 +211,6 @@ class QuadraticLosses:
         return out
 
     def values(self, points: Matrix) -> Vector:
-        """Return f_t(points_t), (n_rounds,)."""
         out = np.empty(self.n_rounds)
         quadratic_values(out, points, self.linear, self.constants, self.curvature)
         return out
@@ -247,11 +237,9 @@ class ConvexLosses:
         check_at_least("n_rounds", self.n_rounds, 1)
 
     def value(self, at: int, point: Vector) -> float:
-        """Return f_t(point) of round t = at."""
         return float(self.loss(at, point))
 
     def subgradient(self, at: int, point: Vector) -> Vector:
-        """Return a subgradient of round t = at, (p,)."""
         subgradient = np.asarray(self.loss_subgradient(at, point), dtype=np.float64)
         if subgradient.shape != point.shape:
             raise ConfigError(
@@ -443,12 +431,10 @@ class Problem:
 
     @property
     def dimension(self) -> int:
-        """Return the length of a point, p."""
         return self.region.dimension
 
     @property
     def n_constraints(self) -> int:
-        """Return the number of constraints, m."""
         return self.constraints.n_constraints
 
     @property
@@ -634,7 +620,6 @@ class _Model:
         self.multipliers = np.append(self.multipliers[active], np.zeros(owners.size))
 
     def point(self, multipliers: Vector) -> Vector:
-        """Return x(multipliers), (p,)."""
         return self.region.project(self.centre - self.normals.T @ multipliers)
 
     def excess(self, point: Vector) -> Vector:

@@ -105,7 +105,6 @@ class KnownHorizon(_Power):
     needs_bounded_set = False
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
-        """Return alpha_t for rounds t = 1, 2, ..."""
         assert horizon is not None  # check_schedule saw to it
         return np.full(len(rounds), self.step_scale / float(horizon) ** self.exponent)
 
@@ -128,7 +127,6 @@ class Anytime(_Power):
     needs_bounded_set = True
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
-        """Return alpha_t for rounds t = 1, 2, ..."""
         return self.step_scale / np.asarray(rounds, dtype=np.float64) ** self.exponent
 
 
@@ -168,7 +166,6 @@ class KnownPathLength:
         return Anytime(self.step_scale, self.penalty_scale, self.exponent)
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
-        """Return alpha_t for rounds t = 1, 2, ..."""
         return self._steps.step_sizes(rounds, horizon)
 
 
@@ -196,7 +193,6 @@ class StronglyConvex:
         check_positive("penalty_scale", self.penalty_scale)
 
     def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
-        """Return alpha_t for rounds t = 1, 2, ..."""
         return 1.0 / (np.asarray(rounds, dtype=np.float64) * self.strong_convexity)
 
 

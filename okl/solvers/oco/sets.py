@@ -66,13 +66,11 @@ class _Projecting:
         raise NotImplementedError
 
     def project(self, point: Vector) -> Vector:
-        """Return the nearest point of the set, (p,)."""
         nearest = np.array(point, dtype=np.float64)
         project(nearest, self.region)
         return nearest
 
     def contains(self, point: Vector, tolerance: float = 1e-9) -> bool:
-        """Return whether the point lies in the set, or within tolerance of it."""
         return bool(np.linalg.norm(self.project(point) - point) <= tolerance)
 
 
@@ -104,26 +102,21 @@ class Box(_Projecting):
 
     @property
     def dimension(self) -> int:
-        """Return the length of a point."""
         return int(self.low.size)
 
     @property
     def bounded(self) -> bool:
-        """Return True."""
         return bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
 
     @property
     def diameter(self) -> float:
-        """Return the largest distance of two points."""
         return float(np.linalg.norm(self.high - self.low))
 
     @property
     def region(self) -> CompiledSet:
-        """Return the set as compiled code takes it."""
         return CompiledSet(BOX, self.low, self.high, 0.0)
 
     def support(self, direction: Vector) -> float:
-        """Return max of <direction, x> over the set."""
         far = np.where(direction > 0.0, self.high, np.where(direction < 0.0, self.low, 0.0))
         return float(direction @ far)
 
@@ -149,26 +142,21 @@ class Ball(_Projecting):
 
     @property
     def dimension(self) -> int:
-        """Return the length of a point."""
         return int(self.centre.size)
 
     @property
     def bounded(self) -> bool:
-        """Return True."""
         return True
 
     @property
     def diameter(self) -> float:
-        """Return twice the radius."""
         return 2.0 * self.radius
 
     @property
     def region(self) -> CompiledSet:
-        """Return the set as compiled code takes it."""
         return CompiledSet(BALL, self.centre, self.centre, self.radius)
 
     def support(self, direction: Vector) -> float:
-        """Return max of <direction, x> over the set."""
         return float(direction @ self.centre + self.radius * np.linalg.norm(direction))
 
 
@@ -191,12 +179,10 @@ class Simplex(_Projecting):
 
     @property
     def dimension(self) -> int:
-        """Return the length of a point."""
         return self.size
 
     @property
     def bounded(self) -> bool:
-        """Return True."""
         return True
 
     @property
@@ -206,11 +192,9 @@ class Simplex(_Projecting):
 
     @property
     def region(self) -> CompiledSet:
-        """Return the set as compiled code takes it."""
         zeros = np.zeros(self.size)
         zeros.setflags(write=False)  # as the arrays of the other sets: compiled code is made once for all
         return CompiledSet(SIMPLEX, zeros, zeros, self.total)
 
     def support(self, direction: Vector) -> float:
-        """Return max of <direction, x> over the set."""
         return float(self.total * np.max(direction))

@@ -76,7 +76,6 @@ class Progress:
         return self._mean(self.baseline_squared_error if self.task == "regression" else self.baseline_mistakes)
 
     def plus(self, other: Progress) -> Progress:
-        """Return the union with tallies of other rows."""
         return self._combined(other, 1)
 
     def since(self, earlier: Progress) -> Progress:
@@ -339,7 +338,6 @@ class AdaGrad:
 
     @classmethod
     def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:
-        """Return nothing seen yet."""
         return cls(np.zeros((n_outputs, n_columns)))
 
 

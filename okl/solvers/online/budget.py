@@ -153,7 +153,6 @@ class BudgetState:
 
     @property
     def n_supports(self) -> int:
-        """Return the number of support vectors in use."""
         return int(self.integers[COUNT])
 
     @property
@@ -444,15 +443,12 @@ class BudgetLearner:
         return after
 
     def predictor(self, state: BudgetState) -> KernelExpansion:
-        """Return the expansion in the supports."""
         return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
 
     def chosen(self, state: BudgetState) -> dict[str, Any]:
-        """Return the number of support vectors."""
         return {"support_vectors": state.n_supports}
 
     def fork(self, state: BudgetState) -> BudgetState:
-        """Return a shard starts from the state itself."""
         return state
 
     def join(self, base: BudgetState, parts: list[BudgetState]) -> BudgetState:
@@ -461,7 +457,6 @@ class BudgetLearner:
 
     @property
     def rule(self) -> BudgetRule:
-        """Return the settings as compiled code takes them."""
         return BudgetRule(rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget))
 
     def _check_state(self, state: BudgetState) -> None:
@@ -553,7 +548,6 @@ class GrowingState:
 
     @property
     def n_supports(self) -> int:
-        """Return the number of support vectors so far."""
         return len(self.supports)
 
 
@@ -615,15 +609,12 @@ class GrowingLearner:
         return after
 
     def predictor(self, state: GrowingState) -> KernelExpansion:
-        """Return the expansion in all supports."""
         return KernelExpansion(self.kernel, state.supports, state.coefficients)
 
     def chosen(self, state: GrowingState) -> dict[str, Any]:
-        """Return the number of support vectors."""
         return {"support_vectors": state.n_supports}
 
     def fork(self, state: GrowingState) -> GrowingState:
-        """Return a shard starts from the state itself."""
         return state
 
     def join(self, base: GrowingState, parts: list[GrowingState]) -> GrowingState:
@@ -694,7 +685,6 @@ class _Growing:
         self._pack()
 
     def state(self) -> GrowingState:
-        """Return the value that it has become."""
         coefficients = [*(coefficients for _, coefficients in self._chunks), self._rest_coefficients]
         progress = progress_from(self._task, self._counts, self._sums, self._class_counts)
         return GrowingState(np.concatenate(self._rows), np.concatenate(coefficients, axis=1), self._margin, progress)

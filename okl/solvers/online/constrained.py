@@ -125,13 +125,11 @@ class ConstrainedLearner(LinearLearner):
 
     @property
     def kept(self) -> LinearLimits:
-        """Return the limits."""
         assert self.limits is not None
         return self.limits
 
     @property
     def gain(self) -> float:
-        """Return gamma_0."""
         return self.largest_gain if self.given_gain is None else self.given_gain
 
     @property
@@ -167,7 +165,6 @@ class ConstrainedLearner(LinearLearner):
         return ConstrainedWeights.of(after, queues, watched.exceeded)
 
     def predictor(self, weights: Weights) -> LinearPredictor:
-        """Return the map with the nearest weights within the limits to the averaged ones, or to the last ones."""
         nearest = self.kept.nearest(self.raw(weights)[0])
         return LinearPredictor(self.feature_map, nearest[None, :].astype(self.precision))
 
@@ -176,7 +173,6 @@ class ConstrainedLearner(LinearLearner):
         return weights.averaged if self.average else weights.last
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
-        """Return the violation of the limits, and the distance between predicting and learned weights."""
         raw = self.raw(weights)[0]
         return {
             "violation_a_row": weights.progress.violation / max(1, weights.progress.rows),

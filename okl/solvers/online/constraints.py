@@ -57,7 +57,6 @@ class Covariance:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return columns that it looks at."""
         return (self.column,)
 
 
@@ -72,7 +71,6 @@ class GroupMean:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return columns that it looks at."""
         return (self.group.column,)
 
 
@@ -88,7 +86,6 @@ class MeanDifference:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return columns that it looks at."""
         return tuple(dict.fromkeys((self.first.column, self.second.column)))
 
 
@@ -559,7 +556,6 @@ class RowSums:
     seen: dict[str, tuple[str, ...]]
 
     def plus(self, other: RowSums) -> RowSums:
-        """Return both together."""
         return RowSums(
             self.products + other.products,
             self.totals + other.totals,
@@ -735,7 +731,6 @@ class LinearLimits:
         return Limits(rows, self.lengths, self.owners, signs, self.sides, self.ball.region, gain)
 
     def values(self, weights: FloatArray) -> Vector:
-        """Return C w (m,) of weights (n_columns,)."""
         return self.rows @ weights.astype(np.float64)
 
     def excess(self, weights: FloatArray) -> Vector:

@@ -174,7 +174,6 @@ class TrackingState:
     kept: Snapshot
 
     def copy(self) -> TrackingState:
-        """Return arrays of its own, to be changed in place."""
         return replace(
             self,
             group=self.group.copy(),
@@ -252,16 +251,13 @@ class TrackingLearner:
 
     @property
     def task(self) -> Task:
-        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the map."""
         return self.feature_map.precision
 
     def start(self) -> TrackingState:
-        """Return weights of zero, and every expert heard alike."""
         steps, dtype = np.array([self._step_sizes]), np.dtype(self.precision)
         halves, n_columns = self._speakers.halves
         shape = (1, steps.size, self.n_outputs, halves, padded_columns(n_columns, dtype.itemsize))
@@ -310,11 +306,9 @@ class TrackingLearner:
         return replace(state, kept=state.kept.with_latest(state.weights(), state.progress))
 
     def predictor(self, state: TrackingState) -> LinearPredictor:
-        """Return the map with the mean of the experts' weights, each as much as it is heard after the last row."""
         return LinearPredictor(self.feature_map, state.weights())
 
     def chosen(self, state: TrackingState) -> dict[str, Any]:
-        """Return the step size and kind of weights of the expert that is heard most."""
         t, which = np.unravel_index(int(state.p.argmax()), (state.group.steps.size, 2))
         heard = f"of the expert with most weight, {100.0 * state.p.max():.0f}% of {len(state.p)}"
         averaged = "averaged" if which == AVERAGED else "last"
@@ -371,7 +365,6 @@ class TrackingFactory:
     modes: tuple[Mode, ...] = ("stream",)
 
     def build(self, context: BuildContext) -> BuiltLearner:
-        """Draw the map for the sample."""
         schema = context.schema
         check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, context.sample.inputs, context.seed, context.precision)

@@ -159,12 +159,10 @@ class Candidates:
 
     @property
     def n_inputs(self) -> int:
-        """Return the number of columns of the inputs."""
         return self._any.n_inputs
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of features and weights."""
         return self._any.precision
 
     def fourier(self, base: int, octave: int) -> FourierFeatures:
@@ -321,11 +319,9 @@ class ExpertGroup:
 
     @property
     def n_experts(self) -> int:
-        """Return the number of last and averaged weights of each map and step size."""
         return 2 * self.steps.size
 
     def copy(self) -> ExpertGroup:
-        """Return arrays of its own, to be changed in place."""
         arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
         return ExpertGroup(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
 
@@ -378,7 +374,6 @@ class Experts:
         return sum(len(group.candidates) for group in self.groups)
 
     def copy(self) -> Experts:
-        """Return arrays of its own, to be changed in place."""
         return replace(
             self,
             groups=tuple(group.copy() for group in self.groups),
@@ -652,16 +647,13 @@ class ExpertLearner:
 
     @property
     def task(self) -> Task:
-        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the maps."""
         return self.candidates.precision
 
     def start(self) -> Experts:
-        """Everyone takes part, with weights of zero."""
         candidates, groups = self.candidates, []
         if candidates.bases:
             pairs = [(b, o) for b in range(len(candidates.bases)) for o in range(candidates.n_octaves)]

@@ -279,7 +279,6 @@ class LinearLearner:
         return scores[:, 0] if self.n_outputs == 1 else scores
 
     def predictor(self, weights: Weights) -> LinearPredictor:
-        """Return the map with the averaged weights, or the last ones."""
         return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
@@ -291,7 +290,6 @@ class LinearLearner:
         return weights.without_average()
 
     def join(self, base: Weights, parts: list[Weights]) -> Weights:
-        """Return the average, by rows, of what shards learned from fork(base)."""
         return average_weights(base, parts)
 
     def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> PlainGradient:
@@ -324,17 +322,14 @@ class LinearLearner:
 
     @property
     def task(self) -> Task:
-        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the map."""
         return self.feature_map.precision
 
     @property
     def rule(self) -> UpdateRule:
-        """Return the update rule as compiled code takes it."""
         code, epsilon, class_weights = loss_numbers(self.loss, self.n_outputs, self.class_weights)
         return UpdateRule(
             code,
@@ -590,7 +585,6 @@ class LinearFactory:
         return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
     def build(self, context: BuildContext) -> BuiltLearner:
-        """Draw the map, and choose the step size on the sample."""
         schema, sample, mode = context.schema, context.sample, context.mode
         check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)

@@ -94,7 +94,6 @@ class ExtensionChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map, and the bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample)
         feature_map = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
         return feature_map, chosen | {"map": self.map, "map_reason": f"as given, of {feature_map.origin}"}
@@ -207,5 +206,4 @@ class ChosenMap:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map, and what it is."""
         return self.feature_map, self.chosen

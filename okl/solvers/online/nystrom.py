@@ -82,7 +82,6 @@ class NOGDState:
 
     @property
     def progress(self) -> Progress:
-        """Return the progress of all predictions."""
         return self.filled if self.weights is None else self.weights.progress
 
 
@@ -236,7 +235,6 @@ class NOGDLearner:
         self._silent  # noqa: B018  its constructor checks what the linear learner is made of
 
     def start(self) -> NOGDState:
-        """Return no support vector yet."""
         nothing = SupportSet(
             np.empty((0, self.n_inputs), dtype=self.precision), np.empty((self.n_outputs, 0), dtype=self.precision)
         )
@@ -321,7 +319,6 @@ class NOGDLearner:
 
     @property
     def task(self) -> Task:
-        """Return the task of the loss."""
         return self.loss.task
 
     @cached_property

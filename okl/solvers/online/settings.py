@@ -91,7 +91,6 @@ class OnlineSettings(KernelOptions, LossOptions):
         raise NotImplementedError
 
     def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> OnlineSolver:
-        """Make the online solver."""
         self.check_epsilon(schema)
         mode, factory = run.training_mode, self.factory(schema)
         check_mode(factory, mode)
@@ -313,7 +312,6 @@ class FogdSettings(MapLearningOptions, FourierOptions):
 
     @property
     def certifies(self) -> bool:
-        """Return whether the run ends with a certificate of regret."""
         return self.certify
 
     def mode(self, run: TrainSettings) -> Mode:
@@ -430,7 +428,6 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
         return max(1, round(RANK_SHARE * self.budget)) if self.rank == "auto" else self.rank
 
     def factory(self, schema: Schema) -> LearnerFactory:
-        """Return the learner with landmarks that it collects, or that are chosen beforehand."""
         rank = self.map_rank
         kernel: dict[str, Any] = {
             "kernel": self.kernel,
@@ -445,11 +442,9 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
         return LinearFactory(maps, **learning)
 
     def n_columns(self, n_inputs: int) -> int:
-        """Return an upper bound of the rank."""
         return self.budget if self.rank == "auto" else self.rank
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
-        """Return the bytes of weights and landmarks."""
         return super().part_bytes(n_inputs, n_outputs, rows, item) + self.budget * n_inputs * item
 
 

@@ -142,7 +142,6 @@ class OnlineSolver:
         )
 
     def advance(self, state: OnlineState, data: Dataset, execution: Execution) -> OnlineState:
-        """Learn the next segment (stream) or the next round (mix, sum)."""
         if self.mode == "stream":
             learned, optimiser = self._stream(state, data, execution), state.optimiser
         else:
@@ -161,7 +160,6 @@ class OnlineSolver:
         return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
 
     def progress(self, state: OnlineState) -> SolverProgress:
-        """Return rows learned and the progressive errors."""
         progress: Progress = state.learned.progress
         return SolverProgress(
             progress.rows,
@@ -176,12 +174,10 @@ class OnlineSolver:
         )
 
     def predictor(self, state: OnlineState) -> Predictor:
-        """Return the predictor of the learner's state."""
         predictor: Predictor = state.learner.predictor(state.learned)
         return predictor
 
     def chosen(self, state: OnlineState) -> dict[str, Any]:
-        """Return the chosen options, each with its reason, and the quality of shuffling."""
         choices: dict[str, Any] = state.learner.chosen(state.learned)
         return state.chosen | choices
 

@@ -204,7 +204,6 @@ class BudgetPerceptron(BudgetStrategy):
             raise ConfigError(f"margin = {self.margin!r}; expected a finite number of at least 0.")
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Return scores of the supports, and their kernel values with themselves."""
         return (n_outputs + 1, capacity)
 
 
@@ -620,7 +619,6 @@ class Norma(BudgetStrategy):
         return Replacement(NORMA, OLDEST, self.step_size, decay, share)
 
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
-        """Return the first margin, or the threshold of a regression."""
         return (float(epsilon if task == "regression" else self.margin),)
 
 
@@ -721,7 +719,6 @@ class BudgetFactory:
 
     @property
     def name(self) -> str:
-        """Return the strategy's."""
         return self.strategy.name
 
     def build(self, context: BuildContext) -> BuiltLearner:

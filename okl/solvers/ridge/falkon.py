@@ -66,7 +66,6 @@ class ExpansionSums:
     held: Rows
 
     def merged(self, other: ExpansionSums) -> ExpansionSums:
-        """Return the sums over both sets of rows."""
         held = Rows(*(np.concatenate(both) for both in zip(self.held, other.held, strict=True)))
         return ExpansionSums(
             self.products + other.products,
@@ -496,7 +495,6 @@ class FalkonSolver:
         return None
 
     def progress(self, state: FalkonState) -> Convergence:
-        """Return the progress in iterations, with the gap of the best one."""
         if state.best is None:
             return Convergence(state.iteration, 1.0, 0.0, 0.0)
         best = state.best
@@ -508,7 +506,6 @@ class FalkonSolver:
         )
 
     def predictor(self, state: FalkonState) -> Predictor:
-        """Return a kernel expansion over the landmarks."""
         assert state.best is not None, "it has finished"
         return state.problem.basis.predictor(state.best.weights.T.copy(), state.best.offsets)
 

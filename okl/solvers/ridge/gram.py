@@ -124,11 +124,9 @@ class LandmarkBasis:
 
     @property
     def n_columns(self) -> int:
-        """Return the number of landmarks."""
         return len(self.landmarks)
 
     def columns(self, inputs: FloatArray) -> FloatArray:
-        """Return kernel values (rows, n_landmarks) of inputs (rows, n_inputs)."""
         values = np.empty((len(inputs), self.n_columns), dtype=self.landmarks.dtype)
         step = rows_per_block(self.n_columns, values.itemsize)
         for first in range(0, len(inputs), step):
@@ -142,7 +140,6 @@ class LandmarkBasis:
         return values
 
     def turn(self) -> MetricFactor:
-        """Return the factor that makes the penalty of the weights their squared length."""
         wide = np.ascontiguousarray(self.landmarks, dtype=np.float64)
         # by differences, as columns are: squares of landmarks far from each other leave no digits of those close by
         matrix = LandmarkBasis(self.kernel, wide).columns(wide)
@@ -162,7 +159,6 @@ class LandmarkBasis:
         )
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
-        """Return a kernel expansion over the landmarks."""
         return KernelExpansion(self.kernel, self.landmarks, *_rounded(weights, offsets, self.landmarks.dtype))
 
     @cached_property
@@ -179,19 +175,15 @@ class MapBasis:
 
     @property
     def n_columns(self) -> int:
-        """Return the number of columns of the map."""
         return self.feature_map.n_columns
 
     def columns(self, inputs: FloatArray) -> FloatArray:
-        """Return features of inputs (rows, n_inputs)."""
         return self.feature_map.transform(inputs)
 
     def turn(self) -> MetricFactor:
-        """Return the factor that makes the penalty of the weights their squared length."""
         return MetricFactor(None, None)
 
     def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
-        """Return the map with weights."""
         return LinearPredictor(self.feature_map, *_rounded(weights, offsets, np.dtype(self.feature_map.precision)))
 
 
@@ -228,7 +220,6 @@ class Outputs:
     criterion: Criterion = "accuracy"
 
     def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return values (rows, n_outputs) of targets (rows,) as `Rows` has them."""
         if self.task != "multiclass":
             return targets[:, np.newaxis]
         values = np.full((len(targets), self.n_outputs), -1.0)
@@ -294,7 +285,6 @@ class Gram:
     squares: NDArray[np.float64]
 
     def merged(self, other: Gram) -> Gram:
-        """Return the sums over both sets of rows."""
         count = self.count + other.count
         share = other.count / count
         # other threads may hold BLAS to one thread, or just not any more: without the limit here, bits would tell
@@ -408,7 +398,6 @@ class Clip:
         return Clip(weights, offsets, huber * ROBUST_SCALE * deviation)
 
     def scores(self, basis: Basis, inputs: FloatArray) -> NDArray[np.float64]:
-        """Return the scores (rows,) of inputs."""
         scores = np.empty(len(inputs))
         for first in range(0, len(inputs), BLOCK):
             block = slice(first, first + BLOCK)

@@ -211,7 +211,6 @@ class LeftOut:
     weights: NDArray[np.float64]
 
     def merged(self, other: LeftOut) -> LeftOut:
-        """Return those of both sets of rows."""
         return LeftOut(
             self.totals + other.totals,
             np.concatenate([self.classes, other.classes]),

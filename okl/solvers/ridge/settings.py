@@ -58,7 +58,6 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
         return "uniform" if landmarks == "supports" else landmarks
 
     def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> RidgeSolver:
-        """Make the solver of kernel least squares."""
         criterion = criterion_of(run.optimise, schema.task, schema.class_counts, schema.target)
         return self.solver(run.seed, run.precision, self.weights_of_classes(schema), criterion)
 
@@ -87,13 +86,11 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
         )
 
     def n_columns(self, n_inputs: int) -> int:
-        """Return the number of landmarks, or of inputs for a linear kernel."""
         if self.kernel == "linear":
             return n_inputs
         return N_LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
-        """Return the bytes of the moments."""
         columns = self.n_columns(n_inputs)
         return float(8 * columns * (columns + n_outputs))
 
@@ -123,7 +120,6 @@ class FalkonSettings(KernelOptions, IterationOptions, ClassWeightOptions):
     )
 
     def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> FalkonSolver:
-        """Make the solver."""
         return FalkonSolver(
             kernel=self.kernel,
             bandwidth=number_of(self.bandwidth),
@@ -138,9 +134,7 @@ class FalkonSettings(KernelOptions, IterationOptions, ClassWeightOptions):
         )
 
     def n_columns(self, n_inputs: int) -> int:
-        """Return the number of landmarks."""
         return FALKON_LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
-        """Return the bytes of a sum over rows."""
         return float(8 * self.n_columns(n_inputs) * (n_outputs + 1))

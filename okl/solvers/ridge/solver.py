@@ -195,19 +195,16 @@ class RidgeSolver:
         return Convergence(state.done, proof.relative_gap, proof.objective, proof.objective - proof.gap)
 
     def predictor(self, state: RidgeState) -> Predictor:
-        """Return a sum over landmarks, or linear scores."""
         assert state.solution is not None, "it has finished"
         return state.solution.predictor(state.basis)
 
     def chosen(self, state: RidgeState) -> dict[str, Any]:
-        """Return the kernel's choices, and the penalty with its reason."""
         if state.solution is None:
             return dict(state.chosen)
         why = "as given" if self.penalty is not None else "least leave-one-out error of sampled training rows"
         return state.chosen | {"penalty": state.solution.penalty, "penalty_reason": why}
 
     def certificate(self, state: RidgeState) -> dict[str, Any]:
-        """Return the proof as JSON."""
         assert state.solution is not None, "it has finished"
         proof = state.solution.proof
         return {

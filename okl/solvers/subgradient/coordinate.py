@@ -108,17 +108,14 @@ class CoordinateResult:
 
     @property
     def objective(self) -> float:
-        """Return the primal objective lam / 2 |w|^2 + mean loss."""
         return self.history[-1].primal
 
     @property
     def bound(self) -> float:
-        """Return the dual objective, a lower bound of every primal objective."""
         return self.history[-1].dual
 
     @property
     def gap(self) -> float:
-        """Return the largest possible distance of the objective from the optimum."""
         return self.objective - self.bound
 
 

@@ -147,7 +147,6 @@ class _Fresh:
         return GapEstimate.of(mean, n_rows, rows, 0.5 * (self.solved.gap + self.method.gap))
 
     def bound(self, rows: int, replicates: int, confidence: float) -> FullBound:
-        """Return the bound of the gap over all rows, from samples of `rows` rows each."""
         point, gaps, objectives = self.solved.point, [], []
         for _ in range(replicates):
             part = slice(self.first, self.first + rows)
@@ -234,7 +233,6 @@ class PaperRun:
         return self.n_rows >= self.most
 
     def finished(self) -> Reason | None:
-        """Why to stop, or None."""
         gap = self.objective - self.lower_bound
         if self.whole and gap <= self.method.gap:
             return "gap"

@@ -70,7 +70,6 @@ class Bundle:
 
     @property
     def weights(self) -> FloatArray:
-        """Return gamma of the cuts, (n_cuts,)."""
         return self._weights[: self.n_cuts]
 
     def add(self, cut: Vector, intercept: float) -> None:
@@ -103,7 +102,6 @@ class Bundle:
         return Master(self.weights.copy(), float(bound))
 
     def point(self) -> Vector:
-        """Return w = -(1 / lam) sum gamma_k G_k."""
         return self.aggregate()[0].scaled(-1.0 / self.lam)
 
     def aggregate(self) -> tuple[Vector, float]:
@@ -221,7 +219,6 @@ class BundleDirections:
         self.bundle = Bundle(self.lam, self.size)
 
     def add(self, cut: Vector, intercept: float, point: Point) -> float:
-        """Best bound of the bundle with the cut."""
         self.bundle.add(cut, intercept)
         return self.bundle.master().bound
 
@@ -256,7 +253,6 @@ class ConjugateDirections:
     _share: float = field(default=0.0, init=False)
 
     def add(self, cut: Vector, intercept: float, point: Point) -> float:
-        """Bound of the averaged cut."""
         self._gradient = cut.moved(self.lam, point.vector)
         self._share = self._weight_of_last(self._gradient)
         mean, height = cut, intercept
@@ -322,7 +318,6 @@ class ExactSearch:
     _jumps: FloatArray = field(default_factory=lambda: np.empty(0), init=False, repr=False)
 
     def step(self, ray: Ray, loss: PiecewiseLinear, longest: float) -> float:
-        """Return the step with the least objective in [0, longest]."""
         n_outputs = 1 if ray.scores.ndim == 1 else ray.scores.shape[1]
         most = len(ray.scores) * loss.kinks_of_row(n_outputs)
         if len(self._positions) < most:
@@ -424,12 +419,10 @@ class Descent:
 
     @property
     def objective(self) -> float:
-        """Return the objective of the point on the sample."""
         return self.losses + 0.5 * self.lam * self.point.squared_length
 
     @property
     def gap(self) -> float:
-        """Return the gap of the sampled problem, >= 0 but for rounding."""
         return self.objective - self.lower_bound
 
     def iterate(self) -> None:
@@ -474,15 +467,12 @@ class RowsInMemory:
         self._gathered, self._changes = space.gather(self._last_slopes), 0
 
     def scores(self, vector: Vector) -> FloatArray:
-        """Return the scores (n_rows,) or (n_rows, n_outputs) of a vector."""
         return self.space.scores(vector)
 
     def point(self, vector: Vector, scores: FloatArray) -> Point:
-        """Return a vector as a point, with its squared length and its best bias."""
         return Point(vector, scores, inner_product(vector, vector), self._best_bias(scores))
 
     def step(self, point: Point, direction: Direction, losses: float) -> float:
-        """Return the step of least objective along a direction, by selection over the kinks."""
         self._along = direction.scores
         if self._free is not None:
             self._along = _biased(self._along, self._best_bias(point.scores + self._along) - point.bias)
@@ -571,15 +561,12 @@ class SampleDescent(Descent):
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows in the sample."""
         return self.rows.space.n_rows
 
     def record(self, started_at: float) -> DescentRecord:
-        """Return the record of the current iteration."""
         return DescentRecord(time.perf_counter() - started_at, self.n_rows, self.objective, self.lower_bound)
 
     def finished(self, gap: float, max_iterations: int) -> Reason | None:
-        """Why to stop, or None."""
         if self.gap <= gap:
             return "gap"
         reason = exhausted(self.objective, self.lower_bound, self.idle)
@@ -604,27 +591,22 @@ class Sampled:
 
     @property
     def point(self) -> Point:
-        """Return the weights, their scores on the sample, and the bias if it is free."""
         return self.descent.point
 
     @property
     def objective(self) -> float:
-        """Return the objective of the point, above the sampled optimum."""
         return self.descent.objective
 
     @property
     def lower_bound(self) -> float:
-        """Return the lower bound of the sampled optimum."""
         return self.descent.lower_bound
 
     @property
     def iterations(self) -> int:
-        """Return the number of iterations."""
         return self.descent.iterations
 
     @property
     def gap(self) -> float:
-        """Return the gap of the sampled problem, >= 0."""
         return max(0.0, self.descent.gap)
 
 
@@ -682,7 +664,6 @@ class Scs:
 
     @property
     def problem(self) -> str:
-        """Return a text that describes the problem."""
         scores = "<w, phi(x)>" if self.bias == "none" else "<w, phi(x)> + b"
         length = "||w||^2 + b^2" if self.bias == "regularised" else "||w||^2"
         return f"least {self.lam:g}/2 ({length}) + mean {self.loss.name} loss of {scores}"
@@ -800,27 +781,22 @@ class KernelDescent:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows in the sample."""
         return len(self.sample.targets)
 
     @property
     def weights(self) -> FloatArray:
-        """Return the coefficients."""
         return self.vector.coefficients
 
     @property
     def gap(self) -> float:
-        """Return the gap of the sampled problem, >= 0."""
         return max(0.0, self.objective - self.lower_bound)
 
     @property
     def squared_length(self) -> float:
-        """Return the squared length of the point."""
         return inner_product(self.vector, self.vector)
 
     @cached_property
     def support(self) -> tuple[FloatArray, FloatArray]:
-        """Return the support vectors (n_supports, n_inputs) and their coefficients (n_outputs, n_supports)."""
         coefficients = self.vector.coefficients.reshape(self.n_rows, -1)
         supports = np.flatnonzero((coefficients != 0.0).any(axis=1))
         return self.sample.inputs[supports], np.ascontiguousarray(coefficients[supports].T)

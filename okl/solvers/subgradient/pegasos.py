@@ -78,7 +78,6 @@ class PegasosState:
         return mean
 
     def carried(self) -> CarriedWeights:
-        """Return copies of all arrays that steps change."""
         counts, _, class_counts = progress_arrays(self.progress)
         return CarriedWeights(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
 
@@ -123,7 +122,6 @@ class Pegasos:
 
     @property
     def steps(self) -> PegasosSteps:
-        """Return the steps in the format of compiled code."""
         return PegasosSteps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
 
     def start(self, n_columns: int, n_outputs: int = 1, precision: object = np.float64) -> PegasosState:
@@ -229,16 +227,13 @@ class PegasosLearner:
 
     @property
     def task(self) -> Task:
-        """Return the task of the loss."""
         return self.loss.task
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the map."""
         return self.feature_map.precision
 
     def start(self) -> PegasosState:
-        """Return the initial state."""
         return self.method.start(self.feature_map.n_columns, self.n_outputs, self.precision)
 
     def learn(self, state: PegasosState, rows: Rows, n_threads: int = 1) -> PegasosState:
@@ -267,7 +262,6 @@ class PegasosLearner:
         return after
 
     def predictor(self, state: PegasosState) -> LinearPredictor:
-        """Return the map with the averaged weights, or the last ones."""
         return LinearPredictor(self.feature_map, self.method.weights(state).astype(self.precision))
 
     def chosen(self, state: PegasosState) -> dict[str, Any]:
@@ -275,7 +269,6 @@ class PegasosLearner:
         return {}
 
     def fork(self, state: PegasosState) -> PegasosState:
-        """Return the same weights and step with an empty average."""
         numbers = state.numbers.copy()
         numbers[[FACTORS, TOTAL]] = 0.0
         return PegasosState(state.points, np.zeros_like(state.behind), numbers, state.progress)
@@ -329,7 +322,6 @@ class PegasosFactory:
         check_stream(self.loss, self._method(0).batch)
 
     def build(self, context: BuildContext) -> BuiltLearner:
-        """Draw the map."""
         schema = context.schema
         check_loss(self.loss, schema)
         sample = context.sample.inputs

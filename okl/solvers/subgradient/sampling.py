@@ -193,7 +193,6 @@ class GapEstimate:
 
     @classmethod
     def of(cls, mean_gap: float, n_rows: int, replicate_rows: float, solved: float) -> GapEstimate:
-        """Build from the gaps of samples of replicate_rows at a point of n_rows."""
         return cls(n_rows, max(0.0, mean_gap - solved) / (1.0 / n_rows + 1.0 / replicate_rows))
 
 
@@ -265,7 +264,6 @@ class SampledRows:
 
     @property
     def n_columns(self) -> int:
-        """Return the number of columns of the map, including the constant one."""
         return self.feature_map.n_columns + int(self.constant)
 
     def another(self, *seed: int) -> SampledRows:
@@ -446,7 +444,6 @@ class FullBound:
 
     @property
     def lower_bound(self) -> float:
-        """Return the lower bound of the optimum over all rows."""
         return self.objective - self.gap
 
     def as_json(self) -> dict[str, Any]:

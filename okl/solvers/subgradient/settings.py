@@ -70,7 +70,6 @@ class CuttingSettings(IterationOptions, FourierOptions, LossOptions, ClassWeight
         self.check_no_map()
 
     def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> SubgradientSolver:
-        """Make the solver by cuts, of samples or of all rows."""
         self.check_epsilon(schema)
         name = DEFAULT_LOSS[schema.task] if self.loss == "auto" else self.loss
         return SubgradientSolver(
@@ -168,7 +167,6 @@ class PegasosSettings(OnlineSettings, FourierOptions, PenaltyOptions, Confidence
 
     @property
     def certifies(self) -> bool:
-        """Return whether the run ends with a certificate."""
         return self.certify
 
     def factory(self, schema: Schema) -> PegasosFactory:

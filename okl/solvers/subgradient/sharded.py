@@ -73,7 +73,6 @@ class SampleVectors:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of sampled rows of this shard."""
         return sum(segment.rows for segment in self.segments)
 
     def draw(self, shares: tuple[float, ...]) -> list[Segment]:
@@ -120,7 +119,6 @@ class SampleVectors:
         return np.concatenate([[len(self.shares)], self.shares, self.scores.ravel()])
 
     def restore(self, saved: NDArray[np.float64]) -> None:
-        """Restore the saved state."""
         stages = int(saved[0])
         self.draw(tuple(saved[1 : 1 + stages].tolist()))
         self.scores, self.along = self._zeros(), self._zeros()
@@ -154,7 +152,6 @@ class PlaceCommand:
     weights: FloatArray
 
     def run(self, vectors: SampleVectors) -> SampleTotals:
-        """Return the new rows and the cost of the point there."""
         before = vectors.n_rows
         grown = vectors.draw(self.shares)
         self.redo(vectors)
@@ -168,7 +165,6 @@ class PlaceCommand:
         return SampleTotals(vectors.n_rows, float(losses.sum()), new_rows, read, targets)
 
     def redo(self, vectors: SampleVectors) -> None:
-        """Read them, and compute the scores."""
         vectors.draw(self.shares)
         vectors.scores = vectors.scores_of(self.weights)
         vectors.along = np.zeros_like(vectors.scores)
@@ -191,7 +187,6 @@ class CutCommand:
     further: float
 
     def run(self, vectors: SampleVectors) -> LineSlopes:
-        """Return the new rows and the cost of the point there."""
         self.redo(vectors)
         loss, targets, along = vectors.opening.loss, vectors.targets, vectors.along
         scores = vectors.scores + self.further * along if self.further else vectors.scores
@@ -202,7 +197,6 @@ class CutCommand:
         return LineSlopes(vectors.gathered(slopes), intercepts, losses)
 
     def redo(self, vectors: SampleVectors) -> None:
-        """Go there."""
         if self.step:
             vectors.scores = vectors.scores + self.step * vectors.along
 
@@ -216,12 +210,10 @@ class StepCommand:
     steps: tuple[float, ...]
 
     def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
-        """Return the new rows and the cost of the point there."""
         self.redo(vectors)
         return RepeatCommand(self.steps).run(vectors)
 
     def redo(self, vectors: SampleVectors) -> None:
-        """Compute the scores of the direction."""
         vectors.along = vectors.scores_of(self.direction)
 
 
@@ -233,7 +225,6 @@ class RepeatCommand:
     steps: tuple[float, ...]
 
     def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
-        """Return the new rows and the cost of the point there."""
         loss, scores, along = vectors.opening.loss, vectors.scores, vectors.along
         return np.array([loss.line(scores, along, vectors.targets, step) for step in self.steps])
 
@@ -250,7 +241,6 @@ class MovedSums:
     step: float
 
     def redo(self, vectors: SampleVectors) -> None:
-        """Take it."""
         vectors.along = vectors.scores_of(self.direction)
         if self.step:
             vectors.scores = vectors.scores + self.step * vectors.along
@@ -286,7 +276,6 @@ class StepSearch:
     looks: int
 
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
-        """Return the step, and leave the direction on the shards."""
         steps = self.longest * _EVEN**3
         low, high, best = _turning(
             steps, _mean_losses(rounds, StepCommand(direction, tuple(steps.tolist())), around), around
@@ -345,11 +334,9 @@ class RowsOnShards:
         self.search, self.lam, self.n_rows, self.rounds, self.direction = search, lam, n_rows, rounds, direction
 
     def scores(self, vector: Vector) -> FloatArray:
-        """Return one row of zeros for the scores that stay on the shards."""
         return np.zeros((1, *vector.coefficients.shape[:-1]))
 
     def point(self, vector: Vector, scores: FloatArray) -> Point:
-        """Return a vector as a point, with its squared length."""
         return Point(vector, scores, squared(vector.coefficients))
 
     def step(self, point: Point, direction: Direction, losses: float) -> float:
@@ -401,17 +388,14 @@ class ShardedDescent:
 
     @property
     def objective(self) -> float:
-        """Return the objective of the best point on the sample."""
         return self.losses + 0.5 * self.lam * squared(self.weights)
 
     @property
     def gap(self) -> float:
-        """Return the gap of the sampled problem, >= 0."""
         return max(0.0, self.objective - self.lower_bound)
 
     @property
     def exhausted(self) -> bool:
-        """Return whether objective and bound are as close as float64 resolves, or nothing changes any more."""
         return exhausted(self.objective, self.lower_bound, self.idle) is not None
 
     def descent(self, execution: Execution) -> Descent:
@@ -522,12 +506,10 @@ class SubgradientState:
 
     @property
     def share(self) -> float:
-        """Return the share of all rows in the sample."""
         return self.descent.shares[-1]
 
     @property
     def n_all(self) -> int:
-        """Return the number of training rows."""
         return self.rows.data.rows("train")
 
 
@@ -617,7 +599,6 @@ class KernelSample:
         self._beyond = 0.0 if self._before is None else self._before.shares[-1]
 
     def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
-        """Read the rows that are not here yet."""
         shards, bytes_read, new_rows = self._rows.data.split("train"), 0, 0
         for part, read in execution.map(ShardDraw(self._rows, shares[-1], self._beyond), range(len(shards))):
             self._parts.append(part)

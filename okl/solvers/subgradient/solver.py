@@ -413,7 +413,6 @@ class SubgradientSolver:
         return LinearPredictor(feature_map, *map(np.ascontiguousarray, (weights[:, :-1], weights[:, -1])))
 
     def chosen(self, state: SubgradientState) -> dict[str, Any]:
-        """Return the map's choices, a description of the problem, and the final sample size."""
         cost = 1.0 / (self.lam * state.n_all)
         problem = {
             "lam": self.lam,

@@ -166,21 +166,17 @@ class ExplicitRows:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows."""
         return int(self.rows.shape[0])
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Return the shape of the coefficients."""
         n_columns = int(self.rows.shape[1])
         return (n_columns,) if self.n_outputs == 1 else (self.n_outputs, n_columns)
 
     def zero(self) -> Vector:
-        """Return the point 0."""
         return self.vector(np.zeros(self.shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """Return the vector with the given coefficients, (n_columns,) or (n_outputs, n_columns) float64."""
         return Vector(coefficients, coefficients)
 
     def gather(self, slopes: FloatArray) -> Vector:
@@ -189,7 +185,6 @@ class ExplicitRows:
         return self.vector(total / self.n_rows)
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
-        """Return <v, z_i> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
         return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
 
     def lifted(self, vector: Vector) -> Vector:
@@ -298,12 +293,10 @@ class KernelRows:
     n_threads: int = 1
 
     def zero(self) -> Vector:
-        """Return the point 0."""
         shape = (self.n_rows,) if self.n_outputs == 1 else (self.n_rows, self.n_outputs)
         return Vector(np.zeros(shape), np.zeros(shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
-        """Return the vector with the given coefficients, (n_rows,) or (n_rows, n_outputs), with K coefficients."""
         matrix = self.values.among(self.n_rows)
         # the matrix is symmetric: rows of coefficient 0 need not be read
         sums = sum_sloped_rows(matrix, coefficients, self.n_rows, self.n_threads)
@@ -314,7 +307,6 @@ class KernelRows:
         return Vector(coefficients, dual)
 
     def gather(self, slopes: FloatArray) -> Vector:
-        """Return mean_i slope_i (x) k(x_i, .)."""
         return self.vector(slopes / self.n_rows)
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
@@ -322,7 +314,6 @@ class KernelRows:
         return vector.dual[first:]
 
     def lifted(self, vector: Vector) -> Vector:
-        """Lift a vector of the first rows, with coefficients 0 on the others."""
         have = len(vector.coefficients)
         if have == self.n_rows:
             return vector
@@ -351,7 +342,6 @@ class KernelInputs:
 
     @property
     def n_columns(self) -> int:
-        """Return the number of columns of the inputs."""
         return self.n_inputs
 
     def transform(self, inputs: FloatArray) -> FloatArray:
@@ -360,7 +350,6 @@ class KernelInputs:
         return np.array(inputs, dtype=self.precision, order="C")  # copy: what was read may be a buffer that is lent
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return no arrays."""
         return {}
 
     def describe(self) -> dict[str, Any]:
@@ -393,7 +382,6 @@ class ExactChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the kernel with its inputs, and the chosen bandwidth with its reason."""
         kernel, chosen = suit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return KernelInputs(kernel, schema.n_features, precision), chosen
 
@@ -453,16 +441,13 @@ class ColumnSource:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows available."""
         return len(self.order)
 
     def space(self, n_rows: int) -> ExplicitRows:
-        """Return the first rows."""
         self._know(n_rows)
         return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Return rows first to last as a space, and their scores."""
         self._know(last)
         space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
         return SeparateRows(space, space.scores(vector), vector)
@@ -504,16 +489,13 @@ class KernelSource:
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows available."""
         return len(self.order)
 
     def space(self, n_rows: int) -> KernelRows:
-        """Return the first rows."""
         self._values.among(n_rows)
         return KernelRows(self._values, n_rows, self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Return rows first to last as a separate space, and their scores from the cross kernel."""
         others = self._values.inputs[first:last]
         support = self._values.inputs[: len(vector.coefficients)]
         scores = (self.kernel.matrix(others, support) + float(self.constant)) @ vector.coefficients

@@ -46,7 +46,6 @@ class CSVM(CostClassifier):
     fit_intercept: bool = True
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """Return the dual on rows with sample_weight (m,), or 1."""
         upper = self.C * weights_of(rows, sample_weight)
         return DualProblem(
             rows=rows,

@@ -71,7 +71,6 @@ class DWD(Classifier):
         return (distance() or 1.0) ** 2 / (_HUNDRED * total_weight)
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """Return the dual on rows with sample_weight (m,), or 1."""
         weights = weights_of(rows, sample_weight)
         steepest = 1.0 / (float(weights.sum()) * self.nu)
         region = RootsBarrier(rows.signs, steepest * weights, self.fit_intercept, weights)

@@ -76,5 +76,4 @@ class L1LogisticRegression(SparseClassifier):
 
     @property
     def loss(self) -> _L1LogisticLoss:
-        """Return the logistic loss."""
         return _L1LogisticLoss()

@@ -25,5 +25,4 @@ class L1SquaredHinge(SparseClassifier):
 
     @property
     def loss(self) -> SquaredHinge:
-        """Return the squared hinge loss."""
         return SquaredHinge()

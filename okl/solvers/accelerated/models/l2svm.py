@@ -61,7 +61,6 @@ class L2SVM(CostClassifier):
     fit_intercept: bool = True
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """Return the dual on rows with sample_weight (m,), or 1."""
         weights = self.C * weights_of(rows, sample_weight)
         counted = weights > 0.0
         curvatures = np.divide(0.5, weights, out=np.zeros(rows.n_points), where=counted)

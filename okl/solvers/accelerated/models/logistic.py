@@ -67,7 +67,6 @@ class LogisticRegression(CostClassifier):
             raise ConfigError(f"margin = {self.margin!r}; expected a number between 0 and 1/2, or None.")
 
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
-        """Return the dual on rows with sample_weight (m,), or 1."""
         upper = self.C * weights_of(rows, sample_weight)
         separable, region, first = self._parts(rows, upper)
         return DualProblem(

@@ -45,7 +45,6 @@ class MinimaxModel(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        """Return (0, kappa_max)."""
         return 0.0, cls.kappa_max(class_moments(rows, sample_weight))
 
     @classmethod

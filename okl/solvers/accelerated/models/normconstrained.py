@@ -65,7 +65,6 @@ class NormConstrained:
             )
 
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> NormBallProblem:
-        """Return the dual on explicit rows with sample_weight (m,), or 1."""
         if not isinstance(rows, (DenseRows, SparseRows)):
             raise ConfigError(
                 "A bound on a norm of the weights requires explicit rows. Use a feature map, or the linear kernel."

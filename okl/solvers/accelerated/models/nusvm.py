@@ -191,12 +191,10 @@ class NuSVM(Classifier):
 
     @classmethod
     def highest(cls, signs: FloatArray, weights: FloatArray, fit_intercept: bool) -> float:
-        """Return nu_max, or 1 without a bias."""
         return nu_max(signs, weights) if fit_intercept else 1.0
 
     @classmethod
     def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float:
-        """Return half of the largest."""
         return 0.5 * highest
 
     def prototype(self, groups: ClassGroups) -> DualProblem:
