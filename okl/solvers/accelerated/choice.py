@@ -23,6 +23,12 @@ METHOD_NAMES: tuple[MethodName, ...] = ("auto", "newton", "working-sets", "fapg"
 
 Method = Fapg | Newton | L1Newton | WorkingSets
 MethodState = FapgState | NewtonState | L1State | WorkingSetState
+_METHODS: dict[type[MethodState], type[Method]] = {
+    FapgState: Fapg,
+    NewtonState: Newton,
+    L1State: L1Newton,
+    WorkingSetState: WorkingSets,
+}
 
 _MOST_OF_L1 = 5000  # columns or rows, whichever are fewer: no more columns have a weight
 
@@ -54,26 +60,12 @@ class MethodChoice:
         check_positive("tolerance", self.tolerance)
         check_at_least("max_iterations", self.max_iterations, 1)
 
-    @property
-    def fapg(self) -> Fapg:
-        """Return the accelerated method."""
-        kind: Any = "proven" if self.name == "proven" else "practical"
-        return Fapg(kind, self.tolerance, max_iterations=self.max_iterations)
-
-    @property
-    def newton(self) -> Newton:
-        """Return Newton's method."""
-        return Newton(self.tolerance, self.max_iterations)
-
-    @property
-    def working_sets(self) -> WorkingSets:
-        """Return working sets."""
-        return WorkingSets(self.tolerance, self.max_iterations)
-
-    @property
-    def l1_newton(self) -> L1Newton:
-        """Return Newton's method for an l1 penalty."""
-        return L1Newton(self.tolerance, self.max_iterations)
+    def method(self, kind: type[Method]) -> Method:
+        """Return a method of a kind, with these limits."""
+        if kind is not Fapg:
+            return kind(self.tolerance, self.max_iterations)  # type: ignore[arg-type]
+        name: Any = "proven" if self.name == "proven" else "practical"
+        return Fapg(name, self.tolerance, max_iterations=self.max_iterations)
 
     def of(self, problem: CompositeProblem, n_columns: int | None = None, sparse: bool = False) -> Method:
         """Return the method for a problem.
@@ -90,7 +82,7 @@ class MethodChoice:
                 'method = "working-sets" solves c-svm, l2-svm and nu-svm with an exact kernel. Set method = "auto".'
             )
         if of_kernel and self.name in ("auto", "working-sets"):
-            return self.working_sets
+            return self.method(WorkingSets)
         with_l1 = l1_newton.is_supported(problem)
         possible = is_supported(problem) or with_l1
         if self.name == "newton" and not possible:
@@ -100,11 +92,14 @@ class MethodChoice:
             )
         if with_l1:
             few = n_columns <= MOST_COLUMNS if n_columns else min(problem.n_points, problem.n_image) <= _MOST_OF_L1
-            return self.l1_newton if self.name == "newton" or (self.name == "auto" and few) else self.fapg
+            return self._either(L1Newton, few)
         suits = possible and (
             (n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem) or (sparse and bends(problem))
         )
-        return self.newton if self.name == "newton" or (self.name == "auto" and suits) else self.fapg
+        return self._either(Newton, suits)
+
+    def _either(self, kind: type[Method], suits: bool) -> Method:
+        return self.method(kind if self.name == "newton" or (self.name == "auto" and suits) else Fapg)
 
 
 Chooser = MethodChoice | Method
@@ -122,11 +117,7 @@ def method_of(chooser: Chooser, state: MethodState) -> Any:
     """Return the method that a state is of."""
     if not isinstance(chooser, MethodChoice):
         return chooser
-    if isinstance(state, L1State):
-        return chooser.l1_newton
-    if isinstance(state, WorkingSetState):
-        return chooser.working_sets
-    return chooser.newton if isinstance(state, NewtonState) else chooser.fapg
+    return chooser.method(_METHODS[type(state)])
 
 
 def solve(problem: CompositeProblem, chooser: Chooser, point: FloatArray | None = None) -> tuple[Any, Outcome, Any]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from okl.compiled.dual_steps import inner, squared_distance
 from okl.compiled.dual_sweep import settle_points, sweep_guessed_segments, sweep_segments
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
-from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import (
@@ -47,7 +46,7 @@ from okl.solvers.accelerated.problem import (
     Separable,
     SimplexPair,
     Take,
-    find_multiplier,
+    filled,
 )
 from okl.solvers.accelerated.projections import project_ball, soft_threshold
 
@@ -156,9 +155,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     curvatures = np.zeros(rows.n_points) if isinstance(separable, LinearTerm) else separable.curvatures
     if not isinstance(offset, float):
         return None
-    lower, upper = (
-        np.array(np.broadcast_to(bound, rows.n_points), dtype=np.float64) for bound in (region.lower, region.upper)
-    )
+    lower, upper = (filled(bound, rows.n_points) for bound in (region.lower, region.upper))
     if isinstance(region, BoxRegion):
         return None if np.any(lower) else BoxSweep(rows, upper, offset, curvatures)
     assert isinstance(region, BoxHyperplane | SimplexPair)
@@ -439,90 +436,6 @@ class AwakeIterates(MemoryIterates):
         point = self._start.point.copy()
         point[self._awake] = iterate.point
         return Iterate(point, iterate.image)
-
-
-# Regression.
-#
-# A dual point a (m,) is the slope of the loss at every residual r_i = t_i - <w, z_i> + b, and w = sum_i a_i z_i.
-
-
-@stored("penalised-box-region")
-@dataclass(frozen=True, eq=False)
-class PricedBox(Region):
-    """price sum_i |a_i| over |a_i| <= bound_i, and sum_i a_i = 0 with a hyperplane.
-
-    bound : (m,) >= 0, may be infinite; price : >= 0
-    """
-
-    bound: FloatArray
-    price: float
-    hyperplane: bool
-
-    def value(self, point: FloatArray) -> float:
-        return self.price * float(np.abs(point).sum()) if self.price else 0.0
-
-    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        threshold = self.price / lipschitz
-        size = float(np.abs(point).mean()) + threshold
-
-        def sums(multiplier: float, first: bool) -> tuple[float, float, float]:
-            moved = point - multiplier * size
-            shrunk = moved - np.clip(moved, -threshold, threshold)
-            np.clip(shrunk, -self.bound, self.bound, out=out)
-            free = np.count_nonzero((shrunk != 0.0) & (np.abs(shrunk) < self.bound))
-            return float(out.sum()), size * free, float(np.abs(out).sum()) + size
-
-        find_multiplier(sums, self.hyperplane and size > 0.0)
-
-
-@stored("squared-residuals")
-@dataclass(frozen=True, eq=False)
-class SquaredResiduals(Risk):
-    """sum_i weight_i r_i^2."""
-
-    targets: FloatArray
-    weights: FloatArray
-
-    def value(self, margins: FloatArray, bias: float) -> float:
-        return float(self.weights @ np.square(self.targets - margins + bias))
-
-    def best_bias(self, margins: FloatArray) -> float:
-        return float(self.weights @ (margins - self.targets)) / float(self.weights.sum())
-
-
-@stored("epsilon-insensitive-residuals")
-@dataclass(frozen=True, eq=False)
-class InsensitiveResiduals(Risk):
-    """sum_i weight_i max(0, |r_i| - width)."""
-
-    targets: FloatArray
-    weights: FloatArray
-    width: float
-
-    def value(self, margins: FloatArray, bias: float) -> float:
-        return float(self.weights @ np.maximum(0.0, np.abs(self.targets - margins + bias) - self.width))
-
-    def best_bias(self, margins: FloatArray) -> float:
-        """Return a median: the sum bends upwards by weight_i at <w, z_i> - t_i - width, and again at ... + width."""
-        apart = margins - self.targets
-        bends = np.concatenate([apart - self.width, apart + self.width])
-        order = np.argsort(bends, kind="stable")
-        risen = np.cumsum(np.concatenate([self.weights, self.weights])[order])
-        index = int(np.searchsorted(risen, 0.5 * risen[-1] * (1.0 - 1e-12)))
-        return float(bends[order[min(index, len(order) - 1)]])
-
-
-def residual_weights(n_points: int, sample_weight: FloatArray | None) -> NDArray[np.float64]:
-    """Return weights (m,) float64, ones if None, or DataError unless finite, >= 0 and above 0 for some row."""
-    if sample_weight is None:
-        return np.ones(n_points)
-    weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
-    if weights.shape != (n_points,) or not np.isfinite(weights).all() or weights.min() < 0 or weights.sum() == 0:
-        raise DataError(
-            f"sample_weight has shape {weights.shape}, but there are {n_points} rows. Give one finite "
-            "number of at least 0 for each row, and at least one above 0."
-        )
-    return weights
 
 
 # Minimax models: the point of least norm in a sum of ellipsoids.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from okl.foundation.types import FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import SparseProblem
-from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Request
+from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Request, result_of
 from okl.solvers.accelerated.newton_problem import NewtonWork
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
@@ -153,12 +154,7 @@ class L1Newton(CertifiedSteps):
         """
         if point is not None:
             check_start(point, problem.n_points)
-        part = L1Part(problem, LastArrays())
-
-        def evaluate(request: Request) -> list[Any]:
-            method, *given = request
-            return [method(part, *given)]
-
+        evaluate = partial(result_of, L1Part(problem, LastArrays()))
         return L1Problem(problem, problem.n_points, evaluate, point)
 
     def start(self, problem: L1Problem, point: FloatArray | None = None) -> L1State:

@@ -32,6 +32,7 @@ from okl.solvers.accelerated.problem import (
     Region,
     RootsBarrier,
     Separable,
+    filled,
 )
 
 
@@ -98,7 +99,13 @@ def added(parts: Sequence[Gradient]) -> Gradient:
 Cache = Callable[[Hashable, Callable[[], FloatArray]], FloatArray]
 
 Request = tuple[Any, ...]
-"""A method of NewtonPart, and its arguments."""
+"""A method of a part, and its arguments."""
+
+
+def result_of(part: Any, request: Request) -> list[Any]:
+    """Return the one result of a part to a request."""
+    method, *given = request
+    return [method(part, *given)]
 
 
 class _Response:
@@ -181,7 +188,7 @@ def response_of(separable: Separable, region: Region, signs: FloatArray) -> _Res
         return _RootsResponse(signs, region.upper, region.scales)
     if not isinstance(region, BoxSet):
         return None
-    lower, upper = (_spread(bound, len(signs)) for bound in (region.lower, region.upper))
+    lower, upper = (filled(bound, len(signs)) for bound in (region.lower, region.upper))
     if isinstance(separable, LinearTerm):
         if not np.isfinite(upper - lower).all():
             return None
@@ -192,12 +199,8 @@ def response_of(separable: Separable, region: Region, signs: FloatArray) -> _Res
         if not np.all(counted | (upper == lower)):
             return None
         steps = np.divide(1.0, curvatures, out=np.zeros(len(signs)), where=counted)
-        return _BoxResponse(signs, steps, _spread(separable.targets, len(signs)), lower, upper, False)
+        return _BoxResponse(signs, steps, filled(separable.targets, len(signs)), lower, upper, False)
     return None
-
-
-def _spread(value: float | FloatArray, size: int) -> NDArray[np.float64]:
-    return np.array(np.broadcast_to(value, size), dtype=np.float64)
 
 
 class NewtonPart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -17,7 +18,7 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.newton_parts import Cache, LastArrays, NewtonPart, Request, response_of
+from okl.solvers.accelerated.newton_parts import Cache, LastArrays, NewtonPart, Request, response_of, result_of
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import (
     BoxSet,
@@ -109,11 +110,7 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
     longest = float(problem.rows.squared_lengths().max())
     rough = isinstance(problem.rows, SparseRows) and longest <= _UNIT
     part = NewtonPart(problem, longest, first, LastArrays())
-
-    def evaluate(request: Request) -> list[Any]:
-        method, *given = request
-        return [method(part, *given)]
-
+    evaluate = partial(result_of, part)
     return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True, rough=rough)
 
 
@@ -136,8 +133,7 @@ class NewtonWork:
 
     def __call__(self, shard: Shard, request: Request) -> list[Any]:
         """Return the one result."""
-        method, *given = request
-        return [method(self._part(shard), *given)]
+        return result_of(self._part(shard), request)
 
     def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
 

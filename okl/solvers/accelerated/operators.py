@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -80,6 +80,32 @@ class ExplicitRows(SignedRows):
         scores *= self.signs
         return scores
 
+    def blocks(self) -> Iterable[tuple[slice, Any]]:
+        """Return blocks of the rows z_i with their place."""
+        raise NotImplementedError
+
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
+    ) -> NDArray[np.float64]:
+        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
+
+        Of sparse rows the lower triangle alone.
+
+        columns : of z_i, ascending, or None for all
+        """
+        n = self.n_image if columns is None else len(columns)
+        total = np.zeros((n + len(border),) * 2)
+        for cut, rows in self.blocks():
+            add_curvature(total, rows, self.signs[cut], weights[cut], border[:, cut], columns)
+        return total
+
+    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+        """Return sum_i weight_i z_ij^2, (n_columns,)."""
+        total = np.zeros(self.n_image)
+        for cut, rows in self.blocks():
+            total += squared_columns(rows, weights[cut])
+        return total
+
 
 class MatrixRows(ExplicitRows):
     """Base of operators of a matrix in memory, dense or sparse: rows (m, n_columns) with labels (m,)."""
@@ -101,6 +127,12 @@ class MatrixRows(ExplicitRows):
     @property
     def n_image(self) -> int:
         return int(self.rows.shape[1])
+
+    def blocks(self) -> Iterable[tuple[slice, Any]]:
+        return ((slice(None), self.rows),)
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        return squared_lengths(self.rows)
 
     def products(self, left: IntArray, right: IntArray) -> Any:
         first, second = self.rows[left].astype(np.float64), self.rows[right].astype(np.float64)
@@ -223,25 +255,6 @@ class DenseRows(MatrixRows):
         """Return the number of segments that the rows are cut into."""
         return -(-self.n_points // self.segment_rows)
 
-    def squared_lengths(self) -> NDArray[np.float64]:
-        lengths: NDArray[np.float64] = np.einsum("ij,ij->i", self.rows, self.rows, dtype=np.float64)
-        return lengths
-
-    def curvature(
-        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
-    ) -> NDArray[np.float64]:
-        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
-
-        columns : of z_i, or None for all
-        """
-        n = self.n_image if columns is None else len(columns)
-        total = np.zeros((n + len(border),) * 2)
-        add_curvature(total, self.rows, self.signs, weights, border, columns)
-        return total
-
-    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
-        return squared_columns(self.rows, weights)
-
     @cached_property
     def _parts(self) -> NDArray[np.float64]:
         return np.empty((self.n_segments, self.n_image))
@@ -360,35 +373,10 @@ class SparseRows(MatrixRows):
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
         out[:] = 0.0
-        add_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, point)
+        add_sparse_rows(out, *_arrays(self.rows), self.signs, point)
 
     def pull(self, out: FloatArray, image: FloatArray) -> None:
-        multiply_sparse_rows(out, self.rows.data, self.rows.indices, self.rows.indptr, self.signs, image)
-
-    def curvature(
-        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
-    ) -> NDArray[np.float64]:
-        """Return the lower triangle of sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), border (k, m).
-
-        columns : of z_i, ascending, or None for all; without a border
-        """
-        assert columns is None or not len(border), "a border is of all columns"
-        rows = self.rows if columns is None or len(columns) == self.n_image else self.rows[:, columns]
-        n, k = rows.shape[1], len(border)
-        total = np.zeros((n + k, n + k))
-        products, unused = np.zeros((n, n)), np.zeros(n)
-        add_sparse_products(products, unused, rows.data, rows.indices, rows.indptr, weights)
-        total[:n, :n] = products
-        for line, values in enumerate(border):
-            self.image(total[n + line, :n], weights * values)
-        total[n:, n:] = (border * weights) @ border.T
-        return total
-
-    def squared_lengths(self) -> NDArray[np.float64]:
-        return squared_lengths(self.rows)
-
-    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
-        return squared_columns(self.rows, weights)
+        multiply_sparse_rows(out, *_arrays(self.rows), self.signs, image)
 
 
 @dataclass(frozen=True, eq=False)

@@ -480,6 +480,11 @@ class BoxSet(Region):
         clip_by_sign(out, point, self.signs, np.asarray(self.upper), float(plus), float(minus))
 
 
+def filled(bound: Bound, size: int) -> NDArray[np.float64]:
+    """Return the bounds of so many entries, (size,)."""
+    return np.array(np.broadcast_to(bound, size), dtype=np.float64)
+
+
 def _some(bound: Bound, take: Take) -> Bound:
     """Return the bounds of some rows; a number is that of all."""
     return take(bound) if isinstance(bound, np.ndarray) else bound

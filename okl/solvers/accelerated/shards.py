@@ -17,7 +17,7 @@ from okl.features.linear import SparseInputs
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, IntArray
-from okl.solvers.accelerated.operators import Result, SegmentedRows, add_curvature, squared_columns, squared_lengths
+from okl.solvers.accelerated.operators import Result, SegmentedRows, squared_lengths
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
@@ -114,28 +114,12 @@ class ShardRows(SegmentedRows):
         """Return whether the rows are sparse."""
         return self.rows.is_sparse
 
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        return ((cut, block.inputs) for cut, block in self.rows.blocks(self.shard))
+
     def over_segments(self, work: Callable[[slice, FloatArray], Result]) -> list[Result]:
         """Visit the segments of the shard one after the other."""
-        return [work(cut, block.inputs) for cut, block in self.rows.blocks(self.shard)]
-
-    def curvature(
-        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
-    ) -> NDArray[np.float64]:
-        """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
-
-        columns : of z_i, or None for all
-        """
-        n = self.n_image if columns is None else len(columns)
-        total = np.zeros((n + len(border),) * 2)
-        for cut, block in self.rows.blocks(self.shard):
-            add_curvature(total, block.inputs, self.signs[cut], weights[cut], border[:, cut], columns)
-        return total
-
-    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
-        total = np.zeros(self.n_image)
-        for part in self.over_segments(lambda cut, rows: squared_columns(rows, weights[cut])):
-            total += part
-        return total
+        return [work(cut, rows) for cut, rows in self.blocks()]
 
 
 @stored("warm-start")

@@ -31,6 +31,7 @@ from okl.solvers.accelerated.problem import (
     LinearTerm,
     Quadratic,
     SimplexPair,
+    filled,
 )
 
 
@@ -70,9 +71,9 @@ class _Entries:
 def _entries_of(problem: DualProblem) -> _Entries:
     region: Any = problem.region
     m, separable = problem.n_points, problem.separable
-    lower, upper = (_spread(bound, m) for bound in (region.lower, region.upper))
+    lower, upper = (filled(bound, m) for bound in (region.lower, region.upper))
     if isinstance(separable, Quadratic):
-        curvatures, linear = separable.curvatures, -_spread(separable.targets, m)
+        curvatures, linear = separable.curvatures, -filled(separable.targets, m)
     else:
         assert isinstance(separable, LinearTerm), "the problem was checked"
         curvatures, linear = np.zeros(m), np.full(m, separable.slope)
@@ -82,10 +83,6 @@ def _entries_of(problem: DualProblem) -> _Entries:
     elif isinstance(region, SimplexPair):
         groups, n_groups = (region.signs < 0.0).astype(np.int64), 2
     return _Entries(lower, upper, normals, groups, n_groups, curvatures, linear)
-
-
-def _spread(value: float | FloatArray, size: int) -> NDArray[np.float64]:
-    return np.array(np.broadcast_to(value, size), dtype=np.float64)
 
 
 def is_supported(problem: CompositeProblem) -> bool:
