@@ -64,6 +64,20 @@ class _Pieces(NamedTuple):
 _EQUAL_WEIGHTS = np.empty(0)
 
 
+@dataclass(frozen=True)
+class Ray:
+    """The objective along a direction, less its value at 0: mean loss(scores + t along) + slope t + curvature t^2 / 2.
+
+    slope, curvature : of the regulariser
+    """
+
+    scores: FloatArray
+    along: FloatArray
+    targets: FloatArray
+    slope: float
+    curvature: float
+
+
 class PiecewiseLinear:
     """Base of piecewise linear losses: calls their compiled functions; scores (n,) or (n, K), targets, all float64."""
 
@@ -114,36 +128,18 @@ class PiecewiseLinear:
         return sums
 
     def kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
+        self, positions: FloatArray, jumps: FloatArray, ray: Ray, longest: float, scale: float
     ) -> tuple[int, float]:
         """Overwrite positions and jumps by the kinks along; their number and the derivative of the whole at 0."""
-        return self.weighted_kinks_into(
-            positions, jumps, scores, along, targets, _EQUAL_WEIGHTS, parabola, longest, scale
-        )
+        return self.weighted_kinks_into(positions, jumps, ray, _EQUAL_WEIGHTS, longest, scale)
 
     def weighted_kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        weights: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
+        self, positions: FloatArray, jumps: FloatArray, ray: Ray, weights: FloatArray, longest: float, scale: float
     ) -> tuple[int, float]:
         """Return the same with jumps times weights (n,), which the derivative at 0 does not know; (0,) for all 1."""
+        rows, parabola = (ray.scores, ray.along, ray.targets), (ray.slope, ray.curvature)
         kinks: tuple[int, float] = self._pieces.kinks(
-            positions, jumps, scores, along, targets, weights, *self._numbers, *parabola, longest, scale
+            positions, jumps, *rows, weights, *self._numbers, *parabola, longest, scale
         )
         return kinks
 

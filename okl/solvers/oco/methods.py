@@ -75,15 +75,15 @@ class Method:
         """Return whether the number of rounds must be known."""
         return False
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
-        """Return the numbers of the rule in rounds first .. last, (N, last - first + 1, 3)."""
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
+        """Return the numbers of the rule in rounds first .. last, (N, last - first + 1, 3); horizon : or 0."""
         raise NotImplementedError
 
     def experts_for(self, horizon: int) -> int:
         """Return N, the number of experts for so many rounds."""
         return 1
 
-    def weight_rate(self, problem: Problem, horizon: int | None) -> float:
+    def weight_rate(self, problem: Problem, horizon: int) -> float:
         """Return how fast the experts' weights follow their losses."""
         return 0.0
 
@@ -168,9 +168,9 @@ class Method:
         """Write x_t and the points after it (n, p) in place; return the state at the last one, its point apart."""
         problem, count = state.problem, len(points) - 1
         experts, duals, weights = state.experts.copy(), state.duals.copy(), state.weights.copy()
-        schedule = self.numbers(problem, state.round, state.round + max(count, 1) - 1, state.horizon)
+        schedule = self.numbers(problem, state.round, state.round + max(count, 1) - 1, state.horizon or 0)
         work = make_work(rows.bounds.size, problem.dimension, weights.size)
-        region, rate = problem.region.region, self.weight_rate(problem, state.horizon)
+        region, rate = problem.region.region, self.weight_rate(problem, state.horizon or 0)
         parts = (work, linear, curvature, rows, region, self.rule, schedule, rate)
         gap = play_rounds(points, experts, duals, weights, *parts)
         largest = max(gap, state.gap)
@@ -180,10 +180,10 @@ class Method:
         """Return the state after a proximal round with constraints that are not linear, by cutting planes."""
         problem, gap = state.problem, state.gap
         experts, duals, weights = state.experts.copy(), state.duals.copy(), state.weights.copy()
-        rate, regrets = self.weight_rate(problem, state.horizon), np.empty(state.weights.size)
+        rate, regrets = self.weight_rate(problem, state.horizon or 0), np.empty(state.weights.size)
         weigh_experts(weights, regrets, experts, state.point, slope, rate)
         limits, point = np.empty(problem.n_constraints), np.empty(problem.dimension)
-        for i, numbers in enumerate(self.numbers(problem, state.round, state.round, state.horizon)[:, 0]):
+        for i, numbers in enumerate(self.numbers(problem, state.round, state.round, state.horizon or 0)[:, 0]):
             price_constraints(limits, duals[i], constraints.values(experts[i]), self.rule, *numbers)
             target = experts[i] - 0.5 * numbers[0] * slope
             experts[i], own = solve_by_cuts(target, problem.region, constraints, limits)
@@ -236,12 +236,12 @@ class Algorithm1(Method):
         """Raise ConfigError if the schedule takes a horizon or a bounded set that there is not."""
         check_schedule(self.schedule, problem, horizon)
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return alpha_t, gamma_t and gamma_{t+1} of rounds first .. last, (1, last - first + 1, 3)."""
         return self._scaled(first, last, horizon, (1.0,), False)
 
     def _scaled(
-        self, first: int, last: int, horizon: int | None, scales: tuple[float, ...], shared_penalties: bool
+        self, first: int, last: int, horizon: int, scales: tuple[float, ...], shared_penalties: bool
     ) -> Numbers:
         rounds = round_numbers(first, last + 1)
         sizes, gammas = tables(self.schedule, rounds, horizon, scales, shared_penalties)
@@ -298,8 +298,7 @@ class Algorithm2(Algorithm1):
         """Return beta, how fast the experts' weights follow their losses."""
         return float(self.weight_scale / float(horizon) ** self.schedule.exponent)
 
-    def weight_rate(self, problem: Problem, horizon: int | None) -> float:
-        assert horizon is not None  # check saw to it
+    def weight_rate(self, problem: Problem, horizon: int) -> float:
         return self.rate_for(horizon)
 
     def check(self, problem: Problem, horizon: int | None) -> None:
@@ -314,8 +313,7 @@ class Algorithm2(Algorithm1):
             )
         check_at_least("horizon", horizon, 1)
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return alpha_{i,t}, gamma_{i,t} and gamma_{i,t+1} of rounds first .. last, (N, last - first + 1, 3)."""
-        assert horizon is not None  # check saw to it
         scales = tuple(self.ratio**i for i in range(self.experts_for(horizon)))
         return self._scaled(first, last, horizon, scales, self.shared_penalties)

@@ -49,9 +49,8 @@ class Mahdavi(Method):
     positive = ("step_scale", "damping")
     needs_horizon = True
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return step, damping and dual step of rounds first .. last, (1, last - first + 1, 3)."""
-        assert horizon is not None  # check saw to it
         step = self.step_scale / float(horizon) ** 0.5
         return _stacked(first, last, step, self.damping * step, step)
 
@@ -85,7 +84,7 @@ class Jenatton(Method):
     rule = ASCENT
     positive = ("step_scale", "damping_scale")
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return step, damping and dual step of rounds first .. last, (1, last - first + 1, 3)."""
         rounds = round_numbers(first, last)
         damping = self.damping_scale / rounds**self.damping_exponent
@@ -125,12 +124,11 @@ class YuanLamperski(Method):
     def needs_horizon(self) -> bool:
         return not self.strongly_convex
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return step and damping of rounds first .. last, and 0, (1, last - first + 1, 3)."""
         if self.strongly_convex:
             steps = self.step_scale / (round_numbers(first, last) + 1.0)
         else:
-            assert horizon is not None  # check saw to it
             steps = np.full(last - first + 1, self.step_scale / float(horizon) ** self.exponent)
         return _stacked(first, last, steps, self.ratio * steps, 0.0)
 
@@ -164,9 +162,8 @@ class YuNeely(Method):
     positive = ("proximal_scale", "penalty_scale")
     needs_horizon = True
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return step, whether the round is queued, and dual step of rounds first .. last, (1, last - first + 1, 3)."""
-        assert horizon is not None  # check saw to it
         step = 0.5 / (self.proximal_scale * float(horizon) ** 0.5)
         queued = np.where(round_numbers(first, last) > 1.0, 1.0, float(self.first_queued))
         return _stacked(first, last, step, queued, self.penalty_scale * float(horizon) ** 0.25)
@@ -198,9 +195,8 @@ class SinhaVaze(Method):
     needs_horizon = True
     needs_diameter = True
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return beta, lambda, and the step before it is divided by the root, (1, last - first + 1, 3)."""
-        assert horizon is not None  # check saw to it
         diameter = problem.region.diameter
         scale = 0.5 / (self.subgradient_bound * diameter)
         return _stacked(first, last, scale, 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0))
@@ -237,13 +233,11 @@ class ImprovedAder(Method):
         """Return the feasible point nearest to the first one, (p,)."""
         return nearest_feasible(problem, problem.first_point(first))
 
-    def weight_rate(self, problem: Problem, horizon: int | None) -> float:
-        assert horizon is not None  # check saw to it
+    def weight_rate(self, problem: Problem, horizon: int) -> float:
         return math.sqrt(2.0 / horizon) / (self.subgradient_bound * problem.region.diameter)
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return eta_i of every expert in rounds first .. last, and zeros, (N, last - first + 1, 3)."""
-        assert horizon is not None  # check saw to it
         least = problem.region.diameter / self.subgradient_bound * math.sqrt(3.5 / horizon)
         return np.concatenate(
             [_stacked(first, last, 2.0**i * least, 0.0, 0.0) for i in range(self.experts_for(horizon))]
@@ -285,7 +279,7 @@ class Recoo(Method):
         if not 0.0 <= self.strong_convexity < np.inf:
             raise ConfigError(f"strong_convexity = {self.strong_convexity!r}; expected a finite number of at least 0.")
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int | None) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return 1 / alpha_t, gamma_t and eta_t of rounds first .. last, (1, last - first + 1, 3)."""
         rounds = round_numbers(first, last)
         roots = np.sqrt(rounds)

@@ -36,7 +36,7 @@ class Schedule(Protocol):
     @property
     def needs_bounded_set(self) -> bool: ...
 
-    def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector: ...
+    def step_sizes(self, rounds: Vector, horizon: int) -> Vector: ...
 
 
 def covered(schedule: Schedule, subgradient_bound: float) -> bool:
@@ -104,8 +104,7 @@ class KnownHorizon(_Power):
     needs_horizon = True
     needs_bounded_set = False
 
-    def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
-        assert horizon is not None  # check_schedule saw to it
+    def step_sizes(self, rounds: Vector, horizon: int) -> Vector:
         return np.full(len(rounds), self.step_scale / float(horizon) ** self.exponent)
 
 
@@ -126,7 +125,7 @@ class Anytime(_Power):
     needs_horizon = False
     needs_bounded_set = True
 
-    def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
+    def step_sizes(self, rounds: Vector, horizon: int) -> Vector:
         return self.step_scale / np.asarray(rounds, dtype=np.float64) ** self.exponent
 
 
@@ -165,7 +164,7 @@ class KnownPathLength:
     def _steps(self) -> Anytime:
         return Anytime(self.step_scale, self.penalty_scale, self.exponent)
 
-    def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
+    def step_sizes(self, rounds: Vector, horizon: int) -> Vector:
         return self._steps.step_sizes(rounds, horizon)
 
 
@@ -192,7 +191,7 @@ class StronglyConvex:
         check_positive("strong_convexity", self.strong_convexity)
         check_positive("penalty_scale", self.penalty_scale)
 
-    def step_sizes(self, rounds: Vector, horizon: int | None) -> Vector:
+    def step_sizes(self, rounds: Vector, horizon: int) -> Vector:
         return 1.0 / (np.asarray(rounds, dtype=np.float64) * self.strong_convexity)
 
 
@@ -210,7 +209,7 @@ def penalties(schedule: Schedule, step_sizes: Vector) -> Vector:
 
 
 def tables(
-    schedule: Schedule, rounds: Vector, horizon: int | None, scales: Sequence[float], shared_penalties: bool = False
+    schedule: Schedule, rounds: Vector, horizon: int, scales: Sequence[float], shared_penalties: bool = False
 ) -> tuple[Matrix, Matrix]:
     """Return alpha_{i,t} and gamma_{i,t} of these rounds for experts that scale the step sizes.
 

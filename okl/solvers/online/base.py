@@ -25,6 +25,7 @@ from okl.compiled.sgd import (
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
+from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import stored
@@ -185,6 +186,21 @@ class RowLearner(Protocol[State]):
     def chosen(self, state: State) -> dict[str, Any]:
         """Return the values chosen while learning (support vectors, rank, leader), each with its reason, as text."""
         ...
+
+
+class LossLearner:
+    """Base of learners by steps along a loss, in a feature map."""
+
+    loss: Loss
+    feature_map: FeatureMap
+
+    @property
+    def task(self) -> Task:
+        return self.loss.task
+
+    @property
+    def precision(self) -> Precision:
+        return self.feature_map.precision
 
 
 # Passes: windows and their segments.

@@ -424,14 +424,7 @@ class BudgetLearner:
         return self._empty(self.budget)
 
     def learn(self, state: BudgetState, rows: Rows, n_threads: int = 1) -> BudgetState:
-        """Learn rows in their order; the state that came stays as it is.
-
-        One row depends on the one before: one thread learns. Any split of the rows into calls gives the same bits.
-
-        Raises
-        ------
-        DataError : inputs or targets do not fit; DivergedError : coefficients are no longer finite
-        """
+        """Train on rows by one thread, as a row depends on the one before. Rows may be cut anywhere."""
         inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
         self._check_state(state)
         supports = support_arrays(state)
@@ -592,14 +585,6 @@ class GrowingLearner:
         )
 
     def learn(self, state: GrowingState, rows: Rows, n_threads: int = 1) -> GrowingState:
-        """Learn rows in their order; the state that came stays as it is.
-
-        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
-
-        Raises
-        ------
-        DataError : inputs or targets do not fit; DivergedError : coefficients are no longer finite
-        """
         inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
         growing = _Growing(self, state)
         for first in range(0, len(inputs), MOST_ROWS):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.experts import AVERAGED, ExpertRule, ExpertScores, Team, learn_team
+from okl.compiled.experts import AVERAGED, ExpertRule, ExpertScores, learn_team
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.mixing import FixedShareState, MixtureCounters, ShareRule, share_rows
 from okl.compiled.threads import MOST_ROWS, ThreadPool
@@ -20,12 +20,13 @@ from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode, Precision, Task
+from okl.foundation.types import FloatArray, Mode, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
+    LossLearner,
     Progress,
     check_loss,
     check_outputs,
@@ -35,7 +36,16 @@ from okl.solvers.online.base import (
     progress_from,
     start_progress,
 )
-from okl.solvers.online.experts import Candidates, ExpertGroup, Kind, Words, learn_fourier, padded_columns
+from okl.solvers.online.experts import (
+    STRETCH_ROWS,
+    Candidates,
+    ExpertGroup,
+    Kind,
+    RowBatch,
+    Words,
+    learn_fourier,
+    padded_columns,
+)
 from okl.solvers.online.maps import MapChoice
 
 # Snapshots of the model at the ends of the last windows.
@@ -109,46 +119,27 @@ class MixedScores:
             return 2, self.feature_map.n_frequencies
         return 1, self.feature_map.n_columns
 
-    def learn(
-        self,
-        group: ExpertGroup,
-        inputs: FloatArray,
-        targets: NDArray[np.float64],
-        rule: ExpertRule,
-        n_before: int,
-        n_threads: int,
-        crew: ThreadPool,
-    ) -> Words:
+    def learn(self, group: ExpertGroup, rows: RowBatch) -> Words:
         """Return words (rows, E) and whether any weights changed (rows,); the group changes in place.
 
-        n_before : rows before these; same bits for any number of threads, and for rows cut at multiples of 256
+        Rows may be cut at multiples of 256.
         """
-        n_rows, n_steps = len(targets), group.steps.size
+        n_rows, n_steps = len(rows.targets), group.steps.size
         scores, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
         if self._candidates is not None:
-            heard = scores, stepped
-            learn_fourier(heard, group, self._candidates, inputs, targets, rule, n_before, n_threads, crew)
+            learn_fourier((scores, stepped), group, self._candidates, rows)
         else:
-            self._learn_blocks((scores, stepped), group, inputs, targets, rule, n_before)
+            self._learn_blocks((scores, stepped), group, rows)
         return scores.reshape(n_rows, -1), stepped[0]
 
-    def _learn_blocks(
-        self,
-        heard: Words,
-        group: ExpertGroup,
-        inputs: FloatArray,
-        targets: NDArray[np.float64],
-        rule: ExpertRule,
-        n_before: int,
-    ) -> None:
-        team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
+    def _learn_blocks(self, heard: Words, group: ExpertGroup, rows: RowBatch) -> None:
         scores, stepped = heard
         with one_blas_thread():
-            for first in range(0, len(targets), MOST_ROWS):
-                part = slice(first, first + MOST_ROWS)
-                block, cautions = block_of(self.feature_map.transform(inputs[part])), np.ones(len(targets[part]))
-                expert_scores = ExpertScores(scores[0, part], stepped[0, part])
-                learn_team(expert_scores, team, block, targets[part], cautions, rule, n_before + first)
+            for number, part in enumerate(rows.cut(MOST_ROWS)):
+                place = slice(number * MOST_ROWS, (number + 1) * MOST_ROWS)
+                block, cautions = block_of(self.feature_map.transform(part.inputs)), np.ones(len(part.targets))
+                said = ExpertScores(scores[0, place], stepped[0, place])
+                learn_team(said, group.team, block, part.targets, cautions, part.rule, part.n_before)
 
     @cached_property
     def _candidates(self) -> Candidates | None:
@@ -200,12 +191,11 @@ STEP_SIZES: dict[Task, tuple[float, ...]] = {
 }
 RATES: dict[Task, float] = {"binary": 0.5, "multiclass": 0.5, "regression": 2.0}
 SHARE = 0.001
-STRETCH_ROWS = 32768  # bounds the memory of predictions; a multiple of every block
 
 
 @stored("tracking-learner")
 @dataclass(frozen=True, eq=False)
-class TrackingLearner:
+class TrackingLearner(LossLearner):
     """Settings of learning from rows that change: of every step size the last and the averaged weights are experts.
 
     Large steps forget soon, small ones and averages are precise while nothing changes; Fixed Share hears whoever has
@@ -249,14 +239,6 @@ class TrackingLearner:
             raise ConfigError(f"share = {self.share:g}; expected a share of the weight above 0 and below 1.")
         check_positive("rate", self._rate)
 
-    @property
-    def task(self) -> Task:
-        return self.loss.task
-
-    @property
-    def precision(self) -> Precision:
-        return self.feature_map.precision
-
     def start(self) -> TrackingState:
         steps, dtype = np.array([self._step_sizes]), np.dtype(self.precision)
         halves, n_columns = self._speakers.halves
@@ -272,14 +254,6 @@ class TrackingLearner:
         )
 
     def learn(self, state: TrackingState, rows: Rows, n_threads: int = 1) -> TrackingState:
-        """Train on rows in their order, without changing the given state.
-
-        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
-
-        Raises
-        ------
-        DataError : inputs or targets do not fit; DivergedError : no expert is left whose weights are finite
-        """
         feature_map, tracked, n_before, snapshot = self.feature_map, state.copy(), state.progress.rows, state.kept
         inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
         counted = MixtureCounters(*progress_arrays(state.progress))
@@ -287,13 +261,10 @@ class TrackingLearner:
             tracked.p, tracked.mistakes, tracked.numbers, np.zeros(len(tracked.p)), np.zeros(len(counted.class_counts))
         )
         with ThreadPool() as crew:
-            for first in range(0, len(targets), STRETCH_ROWS):
-                part = slice(first, first + STRETCH_ROWS)
-                scores, stepped = self._speakers.learn(
-                    tracked.group, inputs[part], targets[part], self._rule, n_before + first, n_threads, crew
-                )
-                share_rows(counted, shares, scores, stepped, targets[part], self._share_rule)
-                snapshot = snapshot.heard(feature_map, inputs[part], targets[part], n_threads)
+            for part in RowBatch(inputs, targets, self._rule, n_before, n_threads, crew).cut(STRETCH_ROWS):
+                scores, stepped = self._speakers.learn(tracked.group, part)
+                share_rows(counted, shares, scores, stepped, part.targets, self._share_rule)
+                snapshot = snapshot.heard(feature_map, part.inputs, part.targets, n_threads)
         if not np.isfinite(tracked.mistakes).any():
             raise DivergedError(
                 f"Rows {n_before:,} to {n_before + len(targets) - 1:,}: the weights of all experts are no "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -321,6 +321,11 @@ class ExpertGroup:
     def n_experts(self) -> int:
         return 2 * self.steps.size
 
+    @property
+    def team(self) -> Team:
+        """Return the learners of the first map, whose arrays change in place."""
+        return Team(self.weights[0], self.pulls[0], self.squares[0], self.steps[0])
+
     def copy(self) -> ExpertGroup:
         arrays = aligned(self.weights), aligned(self.pulls), aligned(self.squares)
         return ExpertGroup(self.kind, self.candidates, self.n_columns, self.steps.copy(), *arrays)
@@ -430,19 +435,38 @@ LEAST_WORK = 2**20  # entries of features and weights that a thread is worth: be
 LEAST_BLOCK_ROWS, MOST_BLOCK_ROWS = 32, 128  # learning goes through a block several times: it stays in the cache
 BLOCKS_EACH = 4  # of a thread, at least: in a short round blocks are smaller
 
+STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
+
 Words = tuple[NDArray[np.float64], NDArray[np.uint8]]
+
+
+class RowBatch(NamedTuple):
+    """Rows that experts learn, and how.
+
+    inputs (rows, n_inputs), targets (rows,) : checked; rule : of the loss; n_before : rows before these
+    n_threads, crew : the threads; same bits for any number of them
+    """
+
+    inputs: FloatArray
+    targets: NDArray[np.float64]
+    rule: ExpertRule
+    n_before: int
+    n_threads: int
+    crew: ThreadPool
+
+    def cut(self, size: int) -> Iterator[RowBatch]:
+        """Yield the rows in parts of a size."""
+        for first in range(0, len(self.targets), size):
+            part = slice(first, first + size)
+            inputs, targets = self.inputs[part], self.targets[part]
+            yield self._replace(inputs=inputs, targets=targets, n_before=self.n_before + first)
 
 
 def learn_fourier(
     heard: Words,
     group: ExpertGroup,
     candidates: Candidates,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    rule: ExpertRule,
-    n_before: int,
-    n_threads: int,
-    crew: ThreadPool,
+    rows: RowBatch,
     mixture: Mixture | None = None,
     besides: Callable[[], None] = lambda: None,
 ) -> None:
@@ -459,9 +483,10 @@ def learn_fourier(
         new_memo(1, 1),
         complete=False,
     )
-    work = len(inputs) * group.weights[0, 0, 0].size * (len(group.weights) + group.weights[..., 0, 0].size)
-    n_threads = max(1, min(n_threads, work // LEAST_WORK, -(-len(inputs) // LEAST_BLOCK_ROWS)))
-    size = _rows_at_once(candidates.bases[0].rows_per_block, len(inputs), n_threads)
+    inputs, n_rows = rows.inputs, len(rows.inputs)
+    work = n_rows * group.weights[0, 0, 0].size * (len(group.weights) + group.weights[..., 0, 0].size)
+    n_threads = max(1, min(rows.n_threads, work // LEAST_WORK, -(-n_rows // LEAST_BLOCK_ROWS)))
+    size = _rows_at_once(candidates.bases[0].rows_per_block, n_rows, n_threads)
     teams, widths = _teams(group, candidates), (group.weights.shape[-1],) * 2
     turns = np.stack([new_turns() for _ in range(len(group.weights) + 1)])
 
@@ -469,13 +494,13 @@ def learn_fourier(
         if thread == 0:
             besides()
         with borrowed_block(size, widths, inputs.dtype) as block:
-            learn_teams(*heard, teams, turns, block, inputs, targets, rule, n_before, mixture)
+            learn_teams(*heard, teams, turns, block, inputs, rows.targets, rows.rule, rows.n_before, mixture)
 
     def give_up() -> None:
         for turn in turns:
             give_up_turns(turn)
 
-    crew.run(n_threads, run, give_up)
+    rows.crew.run(n_threads, run, give_up)
 
 
 def _teams(group: ExpertGroup, candidates: Candidates) -> Teams:
@@ -498,73 +523,43 @@ def _rows_at_once(most: int, n_rows: int, n_threads: int) -> int:
 
 # One round of all experts.
 
-STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
 
-
-def learn_round(
-    experts: Experts,
-    counted: MixtureCounters,
-    candidates: Candidates,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    rule: ExpertRule,
-    n_before: int,
-    n_threads: int,
-    crew: ThreadPool,
-) -> None:
+def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidates, rows: RowBatch) -> None:
     """Train experts on the rows of one round, with the same bits for any number of threads.
 
     The arrays of experts, and counted, change in place.
 
     Words of one map are mixed block by block, those of several after a chunk is learned: a third thread that wants two
     cores cost more than it gained.
-
-    n_before : rows before these; crew : the threads
     """
     hedge = AdaHedgeState(experts.losses, experts.recent, experts.numbers)
     memo = new_memo(len(experts.losses), len(counted.class_counts))
     mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
-    for first in range(0, len(targets), STRETCH_ROWS):
-        part = slice(first, first + STRETCH_ROWS)
-        scores, stepped = _score_groups(
-            experts, candidates, inputs[part], targets[part], rule, n_before + first, n_threads, crew, mixture
-        )
+    for part in rows.cut(STRETCH_ROWS):
+        scores, stepped = _score_groups(experts, candidates, part, mixture)
         if not mixture.complete:
-            mix_rows(counted, hedge, memo, scores, stepped, targets[part], rule.class_weights, rule.code)
+            mix_rows(counted, hedge, memo, scores, stepped, part.targets, part.rule.class_weights, part.rule.code)
 
 
-def _score_groups(
-    experts: Experts,
-    candidates: Candidates,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    rule: ExpertRule,
-    n_before: int,
-    n_threads: int,
-    crew: ThreadPool,
-    mixture: Mixture,
-) -> Words:
+def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixture: Mixture) -> Words:
     """Return the scores of all experts before learning, (rows, E), and whether one stepped, (rows,)."""
-    heard = [_room(group, len(targets)) for group in experts.groups]
+    n_rows = len(rows.targets)
+    heard = [_room(group, n_rows) for group in experts.groups]
     several = list(zip(experts.groups, heard, strict=True))
     linear = [(group, scores) for group, scores in several if group.kind != "fourier"]
     fourier = [(group, scores) for group, scores in several if group.kind == "fourier"]
 
     def learn_linear() -> None:
         if linear:
-            _learn_linear(linear, candidates, inputs, targets, rule, n_before)
+            _learn_linear(linear, candidates, rows)
 
     for group, scores in fourier:
-        learn_fourier(
-            scores, group, candidates, inputs, targets, rule, n_before, n_threads, crew, mixture, learn_linear
-        )
+        learn_fourier(scores, group, candidates, rows, mixture, learn_linear)
     if not fourier:
         learn_linear()
-    scores_of_groups = [scores.transpose(1, 0, 2, 3).reshape(len(targets), -1) for scores, _ in heard]
+    of_groups = [scores.transpose(1, 0, 2, 3).reshape(n_rows, -1) for scores, _ in heard]
     stepped = np.concatenate([steps for _, steps in heard]).max(axis=0)
-    return np.ascontiguousarray(
-        np.concatenate(scores_of_groups, axis=1) if len(scores_of_groups) > 1 else scores_of_groups[0]
-    ), stepped
+    return np.ascontiguousarray(np.concatenate(of_groups, axis=1) if len(of_groups) > 1 else of_groups[0]), stepped
 
 
 def _room(group: ExpertGroup, n_rows: int) -> Words:
@@ -573,24 +568,17 @@ def _room(group: ExpertGroup, n_rows: int) -> Words:
     return np.empty((n_maps, n_rows, n_steps, 2)), np.empty((n_maps, n_rows), dtype=np.uint8)
 
 
-def _learn_linear(
-    groups: list[tuple[ExpertGroup, Words]],
-    candidates: Candidates,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    rule: ExpertRule,
-    n_before: int,
-) -> None:
+def _learn_linear(groups: list[tuple[ExpertGroup, Words]], candidates: Candidates, rows: RowBatch) -> None:
     """Train the groups of the linear map, whose features are computed once."""
     assert candidates.linear is not None
-    block = block_of(candidates.linear.transform(inputs))
-    cautions = np.ones(len(targets))
-    if rule.code == THRESHOLDED_HALF_SQUARED:
+    block = block_of(candidates.linear.transform(rows.inputs))
+    cautions = np.ones(len(rows.targets))
+    if rows.rule.code == THRESHOLDED_HALF_SQUARED:
         # a step of at most 1 over the squared norm never overshoots a squared residual, however far out a row lies
         cautions /= np.maximum(1.0, np.einsum("ij,ij->i", block.left, block.left, dtype=np.float64))
     for group, (scores, stepped) in groups:
-        team = Team(group.weights[0], group.pulls[0], group.squares[0], group.steps[0])
-        learn_team(ExpertScores(scores[0], stepped[0]), team, block, targets, cautions, rule, n_before)
+        said = ExpertScores(scores[0], stepped[0])
+        learn_team(said, group.team, block, rows.targets, cautions, rows.rule, rows.n_before)
 
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {
@@ -670,14 +658,6 @@ class ExpertLearner:
         return Experts(0, tuple(groups), np.zeros(n_experts), np.zeros(n_experts), np.zeros(3), progress)
 
     def learn(self, state: Experts, rows: Rows, n_threads: int = 1) -> Experts:
-        """Learn rows in their order; the state that came stays as it is.
-
-        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
-
-        Raises
-        ------
-        DataError : inputs or targets do not fit; DivergedError : no expert is left whose weights are finite
-        """
         candidates = self.candidates
         inputs, targets = checked_rows(rows, self.loss.task, candidates.n_inputs, self.n_outputs, candidates.precision)
         experts, done = state.copy(), 0
@@ -759,7 +739,8 @@ class ExpertLearner:
     ) -> Experts:
         progress = experts.progress
         counted = MixtureCounters(*progress_arrays(progress))
-        learn_round(experts, counted, self.candidates, inputs, targets, self._rule, progress.rows, n_threads, crew)
+        rows = RowBatch(inputs, targets, self._rule, progress.rows, n_threads, crew)
+        learn_round(experts, counted, self.candidates, rows)
         if not np.isfinite(experts.losses).any():
             raise DivergedError(
                 f"Rows {progress.rows:,} to {progress.rows + len(targets) - 1:,}: the weights of all "

@@ -43,6 +43,7 @@ from okl.solvers.online.base import (
     AdaGrad,
     BuildContext,
     BuiltLearner,
+    LossLearner,
     Progress,
     check_loss,
     check_outputs,
@@ -216,7 +217,7 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
 
 @stored("linear-learner")
 @dataclass(frozen=True, eq=False)
-class LinearLearner:
+class LinearLearner(LossLearner):
     """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
 
     Parameters
@@ -257,15 +258,6 @@ class LinearLearner:
         return Weights(np.zeros(shape, dtype=self.feature_map.precision), None, 0, progress)
 
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
-        """Learn rows in their order, exactly one after the other; the input weights stay as they are.
-
-        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
-
-        Raises
-        ------
-        DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
-        DivergedError : the weights are no longer finite
-        """
         inputs, targets = self._checked(weights.last, rows)
         arrays = learner_arrays(weights)
         sweep_rows(RowSteps(arrays, self.rule), self.feature_map, inputs, targets, n_threads)
@@ -319,14 +311,6 @@ class LinearLearner:
             target_sum=float(np.sum(rows.targets)) if regression else 0.0,
         )
         return PlainGradient(summed.gradient, progress, float(np.sum(rows.targets**2)), float(summed.sums[LOSS]))
-
-    @property
-    def task(self) -> Task:
-        return self.loss.task
-
-    @property
-    def precision(self) -> Precision:
-        return self.feature_map.precision
 
     @property
     def rule(self) -> UpdateRule:

@@ -241,15 +241,6 @@ class NOGDLearner:
         return NOGDState(nothing, None, None, start_progress(self.task, self.n_outputs))
 
     def learn(self, state: NOGDState, rows: Rows, n_threads: int = 1) -> NOGDState:
-        """Train on rows in their order, without changing the given state.
-
-        Splitting rows into several calls at multiples of 256 rows gives the same bits; so does any number of threads.
-
-        Raises
-        ------
-        DataError : inputs, targets or kernel values do not fit, or the kernel is not positive definite on the supports
-        DivergedError : coefficients or weights are no longer finite
-        """
         inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
         done = 0
         if state.weights is None:

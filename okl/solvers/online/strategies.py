@@ -8,43 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from okl.compiled.budget import (
-    BY_CHANCE,
-    BY_WEIGHT,
-    GRADIENT,
-    NORMA,
-    OLDEST,
-    PERCEPTRON,
-    SCALE,
-    BudgetRule,
-    Forgetting,
-    Redundancy,
-    Replacement,
-    SupportArrays,
-    drop_redundant,
-    drop_replaced,
-    forget_oldest,
-    remember_norms,
-    remember_scores,
-)
-from okl.compiled.budget_maintenance import (
-    Merging,
-    NearestPassive,
-    ProjectingPassive,
-    Projection,
-    Removal,
-    SimplePassive,
-    Twins,
-    drop_lightest,
-    merge_excess,
-    project_excess,
-    reduce_twins,
-    remember_neighbours,
-    remember_selves,
-    remember_twins,
-    remove_from_span,
-    remove_to_neighbours,
-)
+from okl.compiled import budget
+from okl.compiled import budget_maintenance as maintenance
+from okl.compiled.budget import Replacement
 from okl.compiled.kernels import GAUSSIAN, KernelRule
 from okl.compiled.sgd import ROWS
 from okl.data.executor import Rows
@@ -87,7 +53,7 @@ class GrowingStrategy:
     @property
     def numbers(self) -> Replacement:
         """Return the numbers of the compiled step."""
-        return Replacement(self.kind, BY_CHANCE, self.step_size)
+        return Replacement(self.kind, budget.BY_CHANCE, self.step_size)
 
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
         """Return nothing: the strategy has no margin."""
@@ -112,7 +78,7 @@ class Perceptron(GrowingStrategy):
 
     name: ClassVar[str] = "perceptron"
     size_free: ClassVar[bool] = True
-    kind: ClassVar[int] = PERCEPTRON
+    kind: ClassVar[int] = budget.PERCEPTRON
 
 
 @stored("kernel-ogd")
@@ -133,7 +99,7 @@ class OnlineGradientDescent(GrowingStrategy):
 
     step_size: float = 0.4
     name: ClassVar[str] = "ogd"
-    kind: ClassVar[int] = GRADIENT
+    kind: ClassVar[int] = budget.GRADIENT
 
 
 # RBP: the Randomized Budget Perceptron.
@@ -160,11 +126,11 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
     name: ClassVar[str] = "rbp"
     size_free: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
-    reduced: ClassVar[Change] = staticmethod(drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
 
     @property
     def numbers(self) -> Replacement:
-        return Replacement(PERCEPTRON, BY_CHANCE, self.step_size)
+        return Replacement(budget.PERCEPTRON, budget.BY_CHANCE, self.step_size)
 
 
 # The Budget Perceptron of Crammer, Kandola and Singer.
@@ -194,9 +160,9 @@ class BudgetPerceptron(BudgetStrategy):
     size_free: ClassVar[bool] = True
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
-    compiled: ClassVar[type[tuple[Any, ...]]] = Redundancy
-    recalled: ClassVar[Change] = staticmethod(remember_scores)
-    reduced: ClassVar[Change] = staticmethod(drop_redundant)
+    compiled: ClassVar[type[tuple[Any, ...]]] = budget.Redundancy
+    recalled: ClassVar[Change] = staticmethod(budget.remember_scores)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_redundant)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -237,8 +203,8 @@ class Forgetron(BudgetStrategy):
     name: ClassVar[str] = "forgetron"
     size_free: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
-    compiled: ClassVar[type[tuple[Any, ...]]] = Forgetting
-    reduced: ClassVar[Change] = staticmethod(forget_oldest)
+    compiled: ClassVar[type[tuple[Any, ...]]] = budget.Forgetting
+    reduced: ClassVar[Change] = staticmethod(budget.forget_oldest)
 
 
 # Projectron: a Perceptron that projects onto the span of its supports when the budget is full.
@@ -275,12 +241,12 @@ class Projectron(BudgetStrategy):
     buffers: ClassVar[int] = 1
     keeps_matrix: ClassVar[bool] = True
     keeps_root: ClassVar[bool] = True
-    reduced: ClassVar[Change] = staticmethod(project_excess)
+    reduced: ClassVar[Change] = staticmethod(maintenance.project_excess)
 
     @property
-    def numbers(self) -> Projection:
+    def numbers(self) -> maintenance.Projection:
         """Return the numbers of the compiled step: rows without a mistake are left alone."""
-        return Projection(self.step_size, -1.0)
+        return maintenance.Projection(self.step_size, -1.0)
 
 
 # Projectron++: Projectron that also learns, by projections only, from rows whose margin is too small.
@@ -307,12 +273,12 @@ class ProjectronPlus(BudgetStrategy):
     buffers: ClassVar[int] = 1
     keeps_matrix: ClassVar[bool] = True
     keeps_root: ClassVar[bool] = True
-    reduced: ClassVar[Change] = staticmethod(project_excess)
+    reduced: ClassVar[Change] = staticmethod(maintenance.project_excess)
 
     @property
-    def numbers(self) -> Projection:
+    def numbers(self) -> maintenance.Projection:
         """Return the numbers of the compiled step: steps of 1 after mistakes; rows with a small margin are learned."""
-        return Projection(1.0, 1.0)
+        return maintenance.Projection(1.0, 1.0)
 
 
 # BPA-S, BPA-NN and BPA-P: budgeted passive-aggressive learning that makes up for a removed support by others.
@@ -350,10 +316,10 @@ class BPASimple(_PassiveAggressive):
     """
 
     name: ClassVar[str] = "bpa-s"
-    compiled: ClassVar[type[tuple[Any, ...]]] = SimplePassive
+    compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.SimplePassive
     buffers: ClassVar[int] = 2
-    recalled: ClassVar[Change] = staticmethod(remember_selves)
-    reduced: ClassVar[Change] = staticmethod(drop_lightest)
+    recalled: ClassVar[Change] = staticmethod(maintenance.remember_selves)
+    reduced: ClassVar[Change] = staticmethod(maintenance.drop_lightest)
 
 
 @stored("bpa-nearest")
@@ -373,10 +339,10 @@ class BPANearest(_PassiveAggressive):
     """
 
     name: ClassVar[str] = "bpa-nn"
-    compiled: ClassVar[type[tuple[Any, ...]]] = NearestPassive
+    compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.NearestPassive
     buffers: ClassVar[int] = 5
-    recalled: ClassVar[Change] = staticmethod(remember_neighbours)
-    reduced: ClassVar[Change] = staticmethod(remove_to_neighbours)
+    recalled: ClassVar[Change] = staticmethod(maintenance.remember_neighbours)
+    reduced: ClassVar[Change] = staticmethod(maintenance.remove_to_neighbours)
 
 
 @stored("bpa-projection")
@@ -396,11 +362,11 @@ class BPAProjection(_PassiveAggressive):
     """
 
     name: ClassVar[str] = "bpa-p"
-    compiled: ClassVar[type[tuple[Any, ...]]] = ProjectingPassive
+    compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.ProjectingPassive
     buffers: ClassVar[int] = 3
     keeps_matrix: ClassVar[bool] = True
     keeps_root: ClassVar[bool] = True
-    reduced: ClassVar[Change] = staticmethod(remove_from_span)
+    reduced: ClassVar[Change] = staticmethod(maintenance.remove_from_span)
 
 
 # BOGD and BOGD++: bounded online gradient descent.
@@ -432,7 +398,7 @@ class BoundedGradientDescent(BudgetStrategy):
     largest: float | None = None
     removal: Literal["random", "oldest"] = "random"
     name: ClassVar[str] = "bogd"
-    reduced: ClassVar[Change] = staticmethod(drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
 
     def __post_init__(self) -> None:
         check_decay(self.step_size, self.regularisation, self.largest)
@@ -440,9 +406,12 @@ class BoundedGradientDescent(BudgetStrategy):
 
     @property
     def numbers(self) -> Replacement:
-        removal, decay = OLDEST if self.removal == "oldest" else BY_CHANCE, 1.0 - self.step_size * self.regularisation
+        removal, decay = (
+            budget.OLDEST if self.removal == "oldest" else budget.BY_CHANCE,
+            1.0 - self.step_size * self.regularisation,
+        )
         largest = math.inf if self.largest is None else self.largest * self.step_size
-        return Replacement(GRADIENT, removal, self.step_size, decay, grows=self.rescale, largest=largest)
+        return Replacement(budget.GRADIENT, removal, self.step_size, decay, grows=self.rescale, largest=largest)
 
 
 @stored("bogd-plus-plus")
@@ -467,9 +436,9 @@ class SampledGradientDescent(BudgetStrategy):
     regularisation: float = 0.01
     largest: float | None = 1.0
     name: ClassVar[str] = "bogd++"
-    reduced: ClassVar[Change] = staticmethod(drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
     buffers: ClassVar[int] = 2
-    recalled: ClassVar[Change] = staticmethod(remember_norms)
+    recalled: ClassVar[Change] = staticmethod(budget.remember_norms)
 
     def __post_init__(self) -> None:
         check_decay(self.step_size, self.regularisation, self.largest)
@@ -478,7 +447,7 @@ class SampledGradientDescent(BudgetStrategy):
     def numbers(self) -> Replacement:
         largest = math.inf if self.largest is None else self.largest * self.step_size
         decay = 1.0 - self.step_size * self.regularisation
-        return Replacement(GRADIENT, BY_WEIGHT, self.step_size, decay, largest=largest)
+        return Replacement(budget.GRADIENT, budget.BY_WEIGHT, self.step_size, decay, largest=largest)
 
 
 def check_decay(step_size: float, regularisation: float, largest: float | None) -> None:
@@ -505,12 +474,12 @@ class _KernelPegasos(BudgetStrategy):
     positive: ClassVar[tuple[str, ...]] = ("regularisation",)
     spare_slots: ClassVar[int] = 1
 
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+    def remember(self, supports: budget.SupportArrays, rule: budget.BudgetRule) -> None:
         """Compute memory, and count coefficients in steps of the rows learned so far; modify `supports` in place."""
         super().remember(supports, rule)
         scale = 1.0 / (self.regularisation * max(1, int(supports.counts[ROWS])))
-        supports.coefficients[:] = supports.coefficients * (supports.floats[SCALE] / scale)
-        supports.floats[SCALE] = scale
+        supports.coefficients[:] = supports.coefficients * (supports.floats[budget.SCALE] / scale)
+        supports.floats[budget.SCALE] = scale
 
 
 @stored("bsgd-removal")
@@ -530,10 +499,10 @@ class BSGDRemoval(_KernelPegasos):
     """
 
     name: ClassVar[str] = "bsgd-removal"
-    compiled: ClassVar[type[tuple[Any, ...]]] = Removal
+    compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.Removal
     buffers: ClassVar[int] = 2
-    recalled: ClassVar[Change] = staticmethod(remember_selves)
-    reduced: ClassVar[Change] = staticmethod(drop_lightest)
+    recalled: ClassVar[Change] = staticmethod(maintenance.remember_selves)
+    reduced: ClassVar[Change] = staticmethod(maintenance.drop_lightest)
 
 
 @stored("bsgd-merging")
@@ -554,9 +523,9 @@ class BSGDMerging(_KernelPegasos):
     """
 
     name: ClassVar[str] = "bsgd-merging"
-    compiled: ClassVar[type[tuple[Any, ...]]] = Merging
+    compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.Merging
     buffers: ClassVar[int] = 6
-    reduced: ClassVar[Change] = staticmethod(merge_excess)
+    reduced: ClassVar[Change] = staticmethod(maintenance.merge_excess)
 
     def check_kernel(self, kernel: KernelRule) -> None:
         """Raise ConfigError unless the kernel is Gaussian."""
@@ -596,7 +565,7 @@ class Norma(BudgetStrategy):
     margin: float = 1.0
     name: ClassVar[str] = "norma"
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
-    reduced: ClassVar[Change] = staticmethod(drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -616,7 +585,7 @@ class Norma(BudgetStrategy):
     @property
     def numbers(self) -> Replacement:
         decay, share = 1.0 - self.step_size * self.regularisation, -1.0 if self.nu is None else self.nu
-        return Replacement(NORMA, OLDEST, self.step_size, decay, share)
+        return Replacement(budget.NORMA, budget.OLDEST, self.step_size, decay, share)
 
     def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
         return (float(epsilon if task == "regression" else self.margin),)
@@ -642,7 +611,7 @@ class TwinVectors(BudgetStrategy):
     of dual descent, where the paper follows the optimum by incremental and decremental learning (a duality gap of at
     most .3% on german, spambase, a9a and ijcnn1; a tenth of it does not lower their errors); the margin is 1 for
     entering and for removal; of several ways to choose a pair this one is the variance that a merge adds, see
-    okl.compiled.budget_maintenance.
+    okl.compiled.maintenance.
 
     Rows of k(x, x) = 0 are skipped. Shards are joined by the union of their twins; counts are scaled to sum to those
     before and what each shard added, as each has what was there before. Then f is solved for, and room made as above.
@@ -664,14 +633,14 @@ class TwinVectors(BudgetStrategy):
     sweeps: int = 10
     name: ClassVar[str] = "tvm"
     positive: ClassVar[tuple[str, ...]] = ("aggressiveness", "unlike", "tolerance")
-    compiled: ClassVar[type[tuple[Any, ...]]] = Twins
+    compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.Twins
     tasks: ClassVar[tuple[Task, ...]] = ("binary",)
     spare_slots: ClassVar[int] = 1
     count_rows: ClassVar[int] = 2
     buffers: ClassVar[int] = 5
     keeps_matrix: ClassVar[bool] = True
-    recalled: ClassVar[Change] = staticmethod(remember_twins)
-    reduced: ClassVar[Change] = staticmethod(reduce_twins)
+    recalled: ClassVar[Change] = staticmethod(maintenance.remember_twins)
+    reduced: ClassVar[Change] = staticmethod(maintenance.reduce_twins)
 
     def __post_init__(self) -> None:
         super().__post_init__()

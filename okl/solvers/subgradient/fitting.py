@@ -12,13 +12,13 @@ import numpy as np
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
+from okl.losses import Ray
 from okl.solvers.subgradient.method import (
     ConjugateDirections,
     DescentRecord,
     Direction,
     ExactSearch,
     Point,
-    Ray,
     Reason,
     Sampled,
     Scs,

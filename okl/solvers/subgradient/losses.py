@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from okl.foundation.registry import LOSSES
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
-from okl.losses import PiecewiseLinear, known_loss
+from okl.losses import PiecewiseLinear, Ray, known_loss
 
 
 @dataclass(frozen=True)
@@ -94,24 +94,15 @@ class ClassWeighted(_Weighted):
         return losses, derivative
 
     def kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
+        self, positions: FloatArray, jumps: FloatArray, ray: Ray, longest: float, scale: float
     ) -> tuple[int, float]:
-        total, count = parabola[0] + scale * self.line(scores, along, targets, 0.0)[1], 0
-        for weight, rows in self._classes(targets):
-            own = scores[rows], along[rows], targets[rows]
+        total, count = ray.slope + scale * self.line(ray.scores, ray.along, ray.targets, 0.0)[1], 0
+        for weight, rows in self._classes(ray.targets):
+            own = ray.scores[rows], ray.along[rows], ray.targets[rows]
             # what the other classes add to the derivative at 0 goes with the parabola: the limit is that of the whole
             others = total - scale * weight * self.loss.line(*own, 0.0)[1]
-            n_kinks, _ = self.loss.kinks_into(
-                positions[count:], jumps[count:], *own, (others, parabola[1]), longest, scale * weight
-            )
+            of_class = Ray(*own, others, ray.curvature)
+            n_kinks, _ = self.loss.kinks_into(positions[count:], jumps[count:], of_class, longest, scale * weight)
             count += n_kinks
         return count, total
 
@@ -160,24 +151,14 @@ class RowWeighted(_Weighted):
         return losses, float(np.sum(slopes * along))
 
     def kinks_into(
-        self,
-        positions: FloatArray,
-        jumps: FloatArray,
-        scores: FloatArray,
-        along: FloatArray,
-        targets: FloatArray,
-        parabola: tuple[float, float],
-        longest: float,
-        scale: float,
+        self, positions: FloatArray, jumps: FloatArray, ray: Ray, longest: float, scale: float
     ) -> tuple[int, float]:
-        labels, weights = np.ascontiguousarray(targets[:, 0]), np.ascontiguousarray(targets[:, 1])
-        total = parabola[0] + scale * self.line(scores, along, targets, 0.0)[1]
+        labels, weights = np.ascontiguousarray(ray.targets[:, 0]), np.ascontiguousarray(ray.targets[:, 1])
+        total = ray.slope + scale * self.line(ray.scores, ray.along, ray.targets, 0.0)[1]
         # the loss adds its own derivative at 0, which knows no weights
-        slope = total - scale * self.loss.line(scores, along, labels, 0.0)[1]
-        count, _ = self.loss.weighted_kinks_into(
-            positions, jumps, scores, along, labels, weights, (slope, parabola[1]), longest, scale
-        )
-        return count, total
+        slope = total - scale * self.loss.line(ray.scores, ray.along, labels, 0.0)[1]
+        labelled = replace(ray, targets=labels, slope=slope)
+        return self.loss.weighted_kinks_into(positions, jumps, labelled, weights, longest, scale)[0], total
 
 
 def weigh_rows(loss: PiecewiseLinear, targets: FloatArray, weights: FloatArray) -> tuple[RowWeighted, FloatArray]:

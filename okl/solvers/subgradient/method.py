@@ -18,7 +18,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.losses import Hinge, PiecewiseLinear
+from okl.losses import Hinge, PiecewiseLinear, Ray
 from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
 
 # A bundle of cuts: the lower model of the objective, its best bound, and the point that attains it.
@@ -293,20 +293,6 @@ class ConjugateDirections:
         return min(1.0, max(0.0, inner_product(gradient, total) / length)) if length > 0.0 else 0.0
 
 
-@dataclass(frozen=True)
-class Ray:
-    """The objective along a direction, less its value at 0: mean loss(scores + t along) + slope t + curvature t^2 / 2.
-
-    slope, curvature : of the regulariser
-    """
-
-    scores: FloatArray
-    along: FloatArray
-    targets: FloatArray
-    slope: float
-    curvature: float
-
-
 @dataclass(eq=False)
 class ExactSearch:
     """The minimum itself, by selection over the kinks in time proportional to the rows.
@@ -322,10 +308,7 @@ class ExactSearch:
         most = len(ray.scores) * loss.kinks_of_row(n_outputs)
         if len(self._positions) < most:
             self._positions, self._jumps = np.empty(most), np.empty(most)
-        parabola, scale = (ray.slope, ray.curvature), 1.0 / len(ray.scores)
-        count, slope = loss.kinks_into(
-            self._positions, self._jumps, ray.scores, ray.along, ray.targets, parabola, longest, scale
-        )
+        count, slope = loss.kinks_into(self._positions, self._jumps, ray, longest, 1.0 / len(ray.scores))
         return float(least_step(self._positions, self._jumps, count, slope, ray.curvature, longest))
 
 

@@ -30,12 +30,13 @@ from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode, Precision, Task
+from okl.foundation.types import FloatArray, Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.losses import Loss
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
+    LossLearner,
     Progress,
     check_loss,
     checked_rows,
@@ -201,7 +202,7 @@ _WINDOW = 16 * MOST_ROWS  # rows whose features are in memory at once
 
 @stored("pegasos-learner")
 @dataclass(frozen=True, eq=False)
-class PegasosLearner:
+class PegasosLearner(LossLearner):
     """Steps of 1 / (lam t) on the rows in their order, `batch` of them a step.
 
     Parameters
@@ -225,24 +226,11 @@ class PegasosLearner:
         check_at_least("n_outputs", self.n_outputs, 2 if self.loss.task == "multiclass" else 1)
         check_stream(self.loss, self.method.batch)
 
-    @property
-    def task(self) -> Task:
-        return self.loss.task
-
-    @property
-    def precision(self) -> Precision:
-        return self.feature_map.precision
-
     def start(self) -> PegasosState:
         return self.method.start(self.feature_map.n_columns, self.n_outputs, self.precision)
 
     def learn(self, state: PegasosState, rows: Rows, n_threads: int = 1) -> PegasosState:
-        """Train on rows in their order, without changing the given state. The last step may have fewer rows.
-
-        Raises
-        ------
-        DataError : inputs or targets do not fit; DivergedError : the weights are no longer finite
-        """
+        """Train on rows in their order, of which the last step may have fewer. See `RowLearner`."""
         shape = (self.task, self.feature_map.n_inputs, self.n_outputs, self.precision)
         inputs, targets = checked_rows(rows, *shape)
         carried, batch = state.carried(), self.method.batch

@@ -6,8 +6,7 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
-from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
-from okl.solvers.subgradient.method import Ray
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear, Ray
 
 LOSSES: tuple[PiecewiseLinear, ...] = (Hinge(), EpsilonInsensitive(0.0), EpsilonInsensitive(0.4), MulticlassHinge())
 

@@ -12,9 +12,9 @@ import pytest
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
-from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
+from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear, Ray
 from okl.solvers.subgradient.losses import ClassWeighted, RowWeighted, weigh
-from okl.solvers.subgradient.method import ExactSearch, Ray, Scs, solve_sample
+from okl.solvers.subgradient.method import ExactSearch, Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import random_ray, value_at
 from tests.solvers.subgradient.sharded_cases import in_memory, last_state, sharded, solver
