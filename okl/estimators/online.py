@@ -30,7 +30,7 @@ from okl.solvers.online.constraints import (
     values_of,
 )
 from okl.solvers.online.settings import random_map
-from okl.solvers.settings import number_of
+from okl.solvers.options import number_of
 
 # Fourier online gradient descent: a kernel method at the cost of a linear one.
 

@@ -26,7 +26,7 @@ from okl.kernels import Kernel
 from okl.solvers.accelerated.base import RowOperator
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, SparseRows, TiledKernel
 from okl.solvers.online.maps import FourierChoice, LinearChoice, NystromChoice
-from okl.solvers.settings import number_of
+from okl.solvers.options import number_of
 
 Inputs = Any  # (rows, n_features), an array of floats or a CSR matrix of them
 _CHUNK_ROWS = 16 * MOST_ROWS  # mapped and scored at once

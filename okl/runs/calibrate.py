@@ -15,9 +15,10 @@ from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.models.inputs import class_indices
 from okl.solvers.online.constraints import parse_constraints
 from okl.solvers.online.settings import FogdSettings, constraints_of
+from okl.solvers.options import ClassWeightOptions
 from okl.solvers.ridge.falkon import FalkonState, calibration_of
 from okl.solvers.ridge.solver import RidgeState
-from okl.solvers.settings import ClassWeightOptions, TrainSettings
+from okl.solvers.settings import TrainSettings
 
 MOST_ROWS = 32_768  # held-out rows that a calibration is fitted to
 TEST_ROWS = "test rows"

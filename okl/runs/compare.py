@@ -59,12 +59,13 @@ from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import SAMPLE_ROWS
+from okl.solvers.options import FourierOptions
 from okl.solvers.ridge.gram import Basis, Outputs
 from okl.solvers.ridge.path import SAMPLE_ROWS as PENALTY_ROWS
 from okl.solvers.ridge.path import fit_rows
 from okl.solvers.ridge.settings import RidgeSettings
 from okl.solvers.ridge.solver import RidgeSolver
-from okl.solvers.settings import SOLVER_NAMES, FourierOptions, TrainSettings, solver_settings
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 
 # Candidates: models and solvers by name.
 

@@ -27,9 +27,10 @@ from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import training_columns
 from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.options import ClassWeightOptions
 from okl.solvers.ridge.falkon import FalkonSolver
 from okl.solvers.ridge.solver import RidgeSolver
-from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # The size of the data, of a data set or assumed

@@ -25,7 +25,8 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import InputsChoice
-from okl.solvers.settings import SOLVER_NAMES, SolverSettings, TrainSettings, owners_of, solver_settings
+from okl.solvers.options import SolverSettings
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings, owners_of, solver_settings
 
 # The table: every estimator with every solver that it may hold.
 

@@ -29,7 +29,8 @@ from okl.runs.plan import (
 from okl.runs.run import run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.factory import make_online_solver
-from okl.solvers.settings import SOLVER_NAMES, ClassWeightOptions, MemoryModel, TrainSettings, solver_settings
+from okl.solvers.options import ClassWeightOptions, MemoryModel
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 

@@ -15,13 +15,13 @@ from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.models import model_class
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.settings import map_of, summary_of
-from okl.solvers.settings import (
+from okl.solvers.options import (
     ClassWeightOptions,
     FourierOptions,
     IterationOptions,
     MemoryModel,
+    Run,
     SolverSettings,
-    TrainSettings,
     number_of,
 )
 
@@ -90,7 +90,7 @@ class ModelSettings(FourierOptions, IterationOptions):
     def chooser(self) -> MethodChoice:
         return MethodChoice(self.method, self.tol, self.max_iterations)
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse biases of other solvers, and options of a map without one."""
         super().check(run)
         if self.method == "newton" and self.SOLVER not in NEWTON_MODELS:
@@ -113,7 +113,7 @@ class ModelSettings(FourierOptions, IterationOptions):
             )
         self.check_no_map()
 
-    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> AcceleratedSolver:
+    def build(self, run: Run, schema: Schema, rows: int | None) -> AcceleratedSolver:
         assert self.bias != "regularised", "options were checked"
         assert self.bias != "free", "options were checked"
         weights = self.weights_of_classes(schema) if isinstance(self, ClassWeightOptions) else None

@@ -28,15 +28,15 @@ from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
 from okl.solvers.online.strategies import BudgetFactory, Strategy
-from okl.solvers.settings import (
+from okl.solvers.options import (
     ClassWeightOptions,
     FourierOptions,
     KernelOptions,
     LossOptions,
     MemoryModel,
     PolynomialOptions,
+    Run,
     SolverSettings,
-    TrainSettings,
     number_of,
 )
 
@@ -69,7 +69,7 @@ class OnlineSettings(KernelOptions, LossOptions):
     rounds: Count | Literal["auto"] = Field("auto", description="rounds per pass (modes mix and sum)")
     order: Literal["shuffle", "stored"] = Field("shuffle", description="order of the rows in each pass")
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse rounds in a stream."""
         super().check(run)
         if self.rounds != "auto" and run.training_mode == "stream":
@@ -77,9 +77,9 @@ class OnlineSettings(KernelOptions, LossOptions):
                 "rounds applies to the modes mix and sum, but the mode is stream. Set --mode mix or --mode sum."
             )
 
-    def mode(self, run: TrainSettings) -> Mode:
+    def mode(self, run: Run) -> Mode:
         """Return stream in one process, and mix with workers."""
-        return "mix" if run.workers or run.scheduler or run.cluster else "stream"
+        return "mix" if run.has_workers else "stream"
 
     def factory(self, schema: Schema) -> LearnerFactory:
         """Return the learner that the options mean.
@@ -90,7 +90,7 @@ class OnlineSettings(KernelOptions, LossOptions):
         """
         raise NotImplementedError
 
-    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> OnlineSolver:
+    def build(self, run: Run, schema: Schema, rows: int | None) -> OnlineSolver:
         self.check_epsilon(schema)
         mode, factory = run.training_mode, self.factory(schema)
         check_mode(factory, mode)
@@ -199,7 +199,7 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         "step size also uses sqrt",
     )
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse a step rule without effect."""
         super().check(run)
         if self.step_rule == "sqrt" and self.ball_radius is None:
@@ -217,7 +217,7 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         """Return the radius of the ball that weights stay in; None for no ball."""
         return None
 
-    def mode(self, run: TrainSettings) -> Mode:
+    def mode(self, run: Run) -> Mode:
         """Return stream in one process, and sum with workers."""
         return "sum" if super().mode(run) == "mix" else "stream"
 
@@ -285,7 +285,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             return values | {"order": "stored"}
         return values
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse options of constraints, tracking and certificates without effect.
 
         Raises
@@ -314,7 +314,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     def certifies(self) -> bool:
         return self.certify
 
-    def mode(self, run: TrainSettings) -> Mode:
+    def mode(self, run: Run) -> Mode:
         """Return stream in one process, and with workers sum, or mix under constraints."""
         mode = super().mode(run)
         return "mix" if mode == "sum" and self.constraints else mode
@@ -378,7 +378,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
                 f"radius. Set {missing} too, or remove {given}."
             )
 
-    def _check_certify(self, run: TrainSettings) -> None:
+    def _check_certify(self, run: Run) -> None:
         """Refuse a certificate in another mode than stream or in several passes."""
         if (mode := run.training_mode) != "stream":
             raise ConfigError(
@@ -413,7 +413,7 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
         "sample before training",
     )
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse a rank above the budget."""
         super().check(run)
         if self.rank != "auto" and self.rank > self.budget:
@@ -472,7 +472,7 @@ class StrategySettings(OnlineSettings, PolynomialOptions):
 
     STRATEGY: ClassVar[type[Strategy]]
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse another loss than that of the task by default."""
         super().check(run)
         if self.loss not in ("auto", *DEFAULT_LOSS.values()):

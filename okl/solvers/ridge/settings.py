@@ -10,31 +10,28 @@ from okl.data.dataset import Schema
 from okl.foundation.settings import Count, KernelName, Positive
 from okl.foundation.types import Criterion, Precision
 from okl.metrics.criterion import criterion_of
-from okl.solvers.ridge.falkon import ITERATIONS, FalkonSolver
-from okl.solvers.ridge.falkon import N_LANDMARKS as FALKON_LANDMARKS
-from okl.solvers.ridge.gram import MOST_STRETCHES
-from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
-from okl.solvers.settings import (
+from okl.solvers.options import (
     ClassWeightOptions,
     IterationOptions,
     KernelOptions,
     MemoryModel,
     PolynomialOptions,
-    TrainSettings,
+    Run,
     number_of,
 )
+from okl.solvers.ridge.falkon import ITERATIONS, FalkonSolver
+from okl.solvers.ridge.falkon import N_LANDMARKS as FALKON_LANDMARKS
+from okl.solvers.ridge.gram import MOST_STRETCHES
+from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 
 
-class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWeightOptions):
-    """Exact kernel least squares on landmarks."""
+class LandmarkSettings(KernelOptions, IterationOptions, ClassWeightOptions):
+    """Options of kernel least squares on landmarks. LANDMARKS : their number by default"""
 
-    SOLVER: ClassVar[str] = "ridge"
-    SUMMARY: ClassVar[str] = "exact kernel least squares on landmarks"
-    PRECISION: ClassVar[Precision] = "float64"  # weights may be large and cancel, so that float32 sums are inaccurate
-    MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", answers=STRETCHES_AT_ONCE)
+    LANDMARKS: ClassVar[int]
 
     n_landmarks: Count | Literal["auto"] = Field(
-        "auto", description="number of landmarks; auto: 1,000, or all rows if there are fewer"
+        "auto", description="number of landmarks; auto: 1,000, or 8,192 with falkon, or all rows if there are fewer"
     )
     landmarks: Literal["uniform", "kmeans", "rpcholesky"] = Field(
         "uniform", description="choice of landmarks from a sample before training"
@@ -44,6 +41,33 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
         description="weight of the squared norm, added to the mean squared error; auto: the value with the smallest "
         "leave-one-out error on sampled training rows",
     )
+
+    def n_columns(self, n_inputs: int) -> int:
+        return self.LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
+
+    def common(self, seed: int, precision: Precision, criterion: Criterion) -> dict[str, Any]:
+        """Return what both solvers take, by the names of their fields."""
+        return {
+            "kernel": self.kernel,
+            "bandwidth": number_of(self.bandwidth),
+            "n_landmarks": None if self.n_landmarks == "auto" else self.n_landmarks,
+            "landmarks": self.landmarks,
+            "penalty": number_of(self.penalty),
+            "seed": seed,
+            "precision": precision,
+            "criterion": criterion,
+        }
+
+
+class RidgeSettings(LandmarkSettings, KernelOptions, IterationOptions, PolynomialOptions, ClassWeightOptions):
+    """Exact kernel least squares on landmarks."""
+
+    SOLVER: ClassVar[str] = "ridge"
+    SUMMARY: ClassVar[str] = "exact kernel least squares on landmarks"
+    PRECISION: ClassVar[Precision] = "float64"  # weights may be large and cancel, so that float32 sums are inaccurate
+    MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", answers=STRETCHES_AT_ONCE)
+    LANDMARKS: ClassVar[int] = N_LANDMARKS
+
     huber: Positive | None = Field(
         None,
         description="regression with outliers: threshold of the Huber loss, in robust standard deviations of the "
@@ -57,7 +81,7 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
         """Return uniform for its name in older versions."""
         return "uniform" if landmarks == "supports" else landmarks
 
-    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> RidgeSolver:
+    def build(self, run: Run, schema: Schema, rows: int | None) -> RidgeSolver:
         criterion = criterion_of(run.optimise, schema.task, schema.class_counts, schema.target)
         return self.solver(run.seed, run.precision, self.weights_of_classes(schema), criterion)
 
@@ -70,71 +94,43 @@ class RidgeSettings(KernelOptions, IterationOptions, PolynomialOptions, ClassWei
     ) -> RidgeSolver:
         """Make the solver, with one weight for each class and the criterion that chooses the penalty."""
         return RidgeSolver(
-            kernel=self.kernel,
-            bandwidth=number_of(self.bandwidth),
-            n_landmarks=None if self.n_landmarks == "auto" else self.n_landmarks,
-            landmarks=self.landmarks,
-            penalty=number_of(self.penalty),
+            **self.common(seed, precision, criterion),
             degree=self.degree,
             offset=self.offset,
             class_weights=class_weights,
             huber=self.huber,
             fit_intercept=self.fit_intercept,
-            seed=seed,
-            precision=precision,
-            criterion=criterion,
         )
 
     def n_columns(self, n_inputs: int) -> int:
-        if self.kernel == "linear":
-            return n_inputs
-        return N_LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
+        return n_inputs if self.kernel == "linear" else super().n_columns(n_inputs)
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
         columns = self.n_columns(n_inputs)
         return float(8 * columns * (columns + n_outputs))
 
 
-class FalkonSettings(KernelOptions, IterationOptions, ClassWeightOptions):
+class FalkonSettings(LandmarkSettings):
     """Kernel least squares on very many landmarks, by iterations."""
 
     SOLVER: ClassVar[str] = "falkon"
     SUMMARY: ClassVar[str] = "kernel least squares on very many landmarks, by preconditioned conjugate gradients"
     MEMORY: ClassVar[MemoryModel] = MemoryModel("kernel", answers=MOST_STRETCHES)
+    LANDMARKS: ClassVar[int] = FALKON_LANDMARKS
 
     kernel: KernelName = Field("laplacian", description="k(x, x'): gaussian, laplacian, matern32 or matern52")
-    n_landmarks: Count | Literal["auto"] = Field(
-        "auto", description="number of landmarks; auto: 8,192, or all rows if there are fewer"
-    )
-    landmarks: Literal["uniform", "kmeans", "rpcholesky"] = Field(
-        "uniform", description="choice of landmarks from a sample before training"
-    )
-    penalty: Positive | Literal["auto"] = Field(
-        "auto",
-        description="weight of the squared norm, added to the mean squared error; auto: by leave-one-out errors of a "
-        "sample",
-    )
     iterations: Count = Field(
         ITERATIONS,
         description="iterations at most; they end when the error of held-out rows no longer falls beyond chance",
     )
 
-    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> FalkonSolver:
+    def build(self, run: Run, schema: Schema, rows: int | None) -> FalkonSolver:
+        criterion = criterion_of(run.optimise, schema.task, schema.class_counts, schema.target)
         return FalkonSolver(
-            kernel=self.kernel,
-            bandwidth=number_of(self.bandwidth),
-            n_landmarks=None if self.n_landmarks == "auto" else self.n_landmarks,
-            landmarks=self.landmarks,
-            penalty=number_of(self.penalty),
+            **self.common(run.seed, run.precision, criterion),
             iterations=self.iterations,
             class_weights=self.weights_of_classes(schema),
-            seed=run.seed,
-            precision=run.precision,
-            criterion=criterion_of(run.optimise, schema.task, schema.class_counts, schema.target),
         )
-
-    def n_columns(self, n_inputs: int) -> int:
-        return FALKON_LANDMARKS if self.n_landmarks == "auto" else self.n_landmarks
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
         return float(8 * self.n_columns(n_inputs) * (n_outputs + 1))

@@ -12,15 +12,15 @@ from okl.foundation.settings import Positive
 from okl.kernels import shift_invariant_kernels
 from okl.losses import PiecewiseLinear
 from okl.solvers.online.settings import OnlineSettings, map_of
-from okl.solvers.settings import (
+from okl.solvers.options import (
     ClassWeightOptions,
     FourierOptions,
     IterationOptions,
     LossOptions,
     MemoryModel,
     PolynomialOptions,
+    Run,
     SolverSettings,
-    TrainSettings,
     number_of,
 )
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise, weigh
@@ -53,7 +53,7 @@ class CuttingSettings(IterationOptions, FourierOptions, LossOptions, ClassWeight
         "own", description="own: no bias; regularised: penalised like a weight"
     )
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse biases that do not exist over shards, and options of a map without one."""
         super().check(run)
         if self.bias == "free":
@@ -69,7 +69,7 @@ class CuttingSettings(IterationOptions, FourierOptions, LossOptions, ClassWeight
             )
         self.check_no_map()
 
-    def build(self, run: TrainSettings, schema: Schema, rows: int | None) -> SubgradientSolver:
+    def build(self, run: Run, schema: Schema, rows: int | None) -> SubgradientSolver:
         self.check_epsilon(schema)
         name = DEFAULT_LOSS[schema.task] if self.loss == "auto" else self.loss
         return SubgradientSolver(
@@ -156,7 +156,7 @@ class PegasosSettings(OnlineSettings, FourierOptions, PenaltyOptions, Confidence
     average: bool = Field(True, description="predict with the average of all iterates, not with the last one")
     certify: bool = Field(False, description="compute a certificate: the gap over all rows")
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse a confidence without a certificate, and options of a map without one."""
         super().check(run)
         if self.changed("confidence") and not self.certify:

@@ -15,7 +15,8 @@ from okl.losses import ScalarLoss
 from okl.solvers.online.base import check_loss
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.settings import OnlineSettings, map_of
-from okl.solvers.settings import FourierOptions, TrainSettings
+from okl.solvers.options import FourierOptions
+from okl.solvers.settings import TrainSettings
 
 
 @stored("averaged-perceptron-loss")
