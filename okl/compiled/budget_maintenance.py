@@ -560,14 +560,8 @@ def project_excess(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None
 
     memory is made anew; memory as in `learn_projectron`.
     """
-    supports, coefficients, marks, memory, integers, row = (
-        kept.supports,
-        kept.coefficients,
-        kept.marks,
-        kept.memory,
-        kept.integers,
-        kept.row,
-    )
+    supports, coefficients, marks = kept.supports, kept.coefficients, kept.marks
+    memory, integers, row = kept.memory, kept.integers, kept.row
     kernel, _, _, budget = rule
     buffer, root, dependence = memory[0], memory[1:], dependence_of(supports)
     root[:, :] = 0.0
@@ -761,13 +755,8 @@ def learn_bsgd_merging(
 @compiled_step
 def merge_support(kept: SupportArrays, kernel: KernelRule, slot: int) -> None:
     """Merge the support at a slot, whose |a| is the least, with the one where it costs least; norms stand in memory."""
-    supports, coefficients, memory, row, count = (
-        kept.supports,
-        kept.coefficients,
-        kept.memory,
-        kept.row,
-        kept.integers[COUNT],
-    )
+    supports, coefficients, memory = kept.supports, kept.coefficients, kept.memory
+    row, count = kept.row, kept.integers[COUNT]
     width = used_width(count)
     distances_of_support(row[:width], supports, slot)
     logs, both = memory[LOGS, :width], memory[BOTH, :width]

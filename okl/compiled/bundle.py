@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
-from okl.compiled.kernels import KernelRule, kernel_row
+from okl.compiled.jit import compiled, compiled_row, compiled_sum
 from okl.compiled.sgd import add_kernel_row
 from okl.foundation.types import FloatArray, IntArray
 
@@ -571,58 +570,19 @@ def best_coefficient(b: float, pull: float, square: float, lower: float, upper: 
     return min(max(b + pull * reach, lower), upper)
 
 
-@compiled_row_sum
-def _weighted_sum(row: FloatArray, weights: Doubles) -> float:
-    """Return <z, w>, summed in float64."""
-    total = 0.0
-    for j in range(row.shape[0]):
-        total += row[j] * weights[j]
-    return total
-
-
-@compiled_row
-def descend_rows(
-    coefficients: Doubles,
-    weights: Doubles,
-    pulls: Doubles,
-    order: NDArray[np.int64],
-    rows: FloatArray,
-    box: CoefficientBounds,
-) -> None:
-    """Give the rows of order their best coefficients, one after the other; coefficients and weights change in place.
-
-    pulls : (m,), overwritten at these rows by y - s as it was when each had its turn; weights : (n,), w
-    """
-    for index in range(order.shape[0]):
-        i = order[index]
-        row, before = rows[i], coefficients[i]
-        pulls[i] = box.targets[i] - _weighted_sum(row, weights)
-        new = best_coefficient(before, pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
-        if new != before:
-            coefficients[i] = new
-            change = (new - before) / box.scale
-            for j in range(weights.shape[0]):
-                weights[j] += change * row[j]
-
-
 @compiled_row
 def descend_kernel(
     coefficients: Doubles,
     scores: Doubles,
     pulls: Doubles,
-    room: FloatArray,
     order: NDArray[np.int64],
     matrix: FloatArray,
-    supports: FloatArray,
-    kernel: KernelRule,
     box: CoefficientBounds,
 ) -> None:
-    """Minimise over a kernel: coefficients and scores (m,) of all rows change in place.
+    """Give the rows of order their best coefficients in turn; coefficients and scores (m,) change in place.
 
-    room : (capacity,), a buffer for a row of K, which is computed where matrix is empty (0, 0): from supports
-    (n_inputs, capacity), a column a row
+    pulls : (m,), overwritten at these rows by y - s as it was when each had its turn; matrix : (m, m), K
     """
-    n_rows, held = coefficients.shape[0], matrix.shape[0] > 0
     for index in range(order.shape[0]):
         i = order[index]
         before = coefficients[i]
@@ -630,8 +590,4 @@ def descend_kernel(
         new = best_coefficient(before, pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
         if new != before:
             coefficients[i] = new
-            if held:
-                add_kernel_row(scores, matrix[i], (new - before) / box.scale)
-            else:
-                kernel_row(room, supports, supports[:, i], kernel)
-                add_kernel_row(scores, room[:n_rows], (new - before) / box.scale)
+            add_kernel_row(scores, matrix[i], (new - before) / box.scale)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 from okl.compiled.math import sines_and_cosines
-from okl.compiled.mixing import AdaHedgeState, MixtureCounters, MixtureMemory, mix_rows
+from okl.compiled.mixing import ExpertRule, Mixture, mix_rows
 from okl.compiled.products import project
 from okl.compiled.sgd import MULTICLASS_HINGE, slope
 from okl.compiled.threads import Block, claim_block, pass_turn, wait_turn
@@ -53,14 +53,6 @@ class ExpertScores(NamedTuple):
 
     words: NDArray[np.float64]
     stepped: NDArray[np.uint8]
-
-
-class ExpertRule(NamedTuple):
-    """code, epsilon : the loss of okl.losses; class_weights : (n_classes,) float64, factors of steps and losses."""
-
-    code: int
-    epsilon: float
-    class_weights: NDArray[np.float64]
 
 
 @compiled_row
@@ -506,15 +498,6 @@ class Teams(NamedTuple):
     amplitude: np.floating[Any]
 
 
-class Mixture(NamedTuple):
-    """Arrays that `mix_rows` changes; complete : whether there is only one team, whose scores are mixed at once."""
-
-    counted: MixtureCounters
-    hedge: AdaHedgeState
-    memo: MixtureMemory
-    complete: bool
-
-
 @compiled
 def double_angles(sines: FloatArray, cosines: FloatArray, amplitude: np.floating[Any]) -> None:
     """Overwrite amplitude * sine and amplitude * cosine of angles by those of twice the angles."""
@@ -582,16 +565,7 @@ def learn_teams(
             if not wait_turn(turns[-1], index):
                 return False
             here = words[0, first:last].reshape(last - first, words.shape[2] * words.shape[3])
-            mix_rows(
-                mixture.counted,
-                mixture.hedge,
-                mixture.memo,
-                here,
-                stepped[0, first:last],
-                y,
-                rule.class_weights,
-                rule.code,
-            )
+            mix_rows(mixture, here, stepped[0, first:last], y, rule)
             pass_turn(turns[-1], index + 1)
         index = claim_block(turns[0])
     return True

@@ -21,7 +21,6 @@ from okl.compiled.sgd import (
     count_squares,
     loss_value,
 )
-from okl.foundation.types import FloatArray
 
 # AdaHedge: exponential weights with a learning rate tuned online.
 #
@@ -29,6 +28,8 @@ from okl.foundation.types import FloatArray
 # cumulative difference between the loss of the mixture, p'l, and the mix loss -log(p'exp(-eta l)) / eta.
 #
 # Source: de Rooij, van Erven, Gruenwald & Koolen, JMLR 15, 2014, section 2, equations (5) to (8): eta = ln(E) / gap.
+
+Doubles = NDArray[np.float64]
 
 GAP, LOWEST, HIGHEST = 0, 1, 2
 
@@ -40,13 +41,13 @@ class AdaHedgeState(NamedTuple):
     numbers : (3,), at GAP, LOWEST and HIGHEST: the range of the targets so far, 0 included
     """
 
-    losses: NDArray[np.float64]
-    recent: NDArray[np.float64]
-    numbers: NDArray[np.float64]
+    losses: Doubles
+    recent: Doubles
+    numbers: Doubles
 
 
 @compiled_row
-def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> None:
+def weigh(p: Doubles, losses: Doubles, eta: float) -> None:
     """Overwrite p (E,) by the weights of experts; equal among the best at an infinite rate."""
     lowest, total = math.inf, 0.0
     for e in range(p.shape[0]):
@@ -65,7 +66,7 @@ def weigh(p: NDArray[np.float64], losses: NDArray[np.float64], eta: float) -> No
 
 
 @compiled_row
-def mixability_gap(p: NDArray[np.float64], loss: NDArray[np.float64], eta: float) -> float:
+def mixability_gap(p: Doubles, loss: Doubles, eta: float) -> float:
     """Return what the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite."""
     mean, least = 0.0, math.inf
     for e in range(p.shape[0]):
@@ -94,19 +95,36 @@ class MixtureMemory(NamedTuple):
     p, loss, together : (E,); votes : (n_classes,); numbers : (2,), at ETA, and at UNEQUAL whether weights are to change
     """
 
-    p: NDArray[np.float64]
-    loss: NDArray[np.float64]
-    together: NDArray[np.float64]
-    votes: NDArray[np.float64]
-    numbers: NDArray[np.float64]
+    p: Doubles
+    loss: Doubles
+    together: Doubles
+    votes: Doubles
+    numbers: Doubles
 
 
 class MixtureCounters(NamedTuple):
     """counts, sums, class_counts as in okl.compiled.sgd, changed in place."""
 
     counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    sums: Doubles
     class_counts: NDArray[np.int64]
+
+
+class ExpertRule(NamedTuple):
+    """code, epsilon : the loss of okl.losses; class_weights : (n_classes,) float64, factors of steps and losses."""
+
+    code: int
+    epsilon: float
+    class_weights: Doubles
+
+
+class Mixture(NamedTuple):
+    """What `mix_rows` changes in place; complete : whether there is only one team, whose scores are mixed at once."""
+
+    counted: MixtureCounters
+    hedge: AdaHedgeState
+    memo: MixtureMemory
+    complete: bool
 
 
 def new_memo(n_experts: int, n_labels: int) -> MixtureMemory:
@@ -116,9 +134,7 @@ def new_memo(n_experts: int, n_labels: int) -> MixtureMemory:
 
 
 @compiled_row
-def _hear_sign(
-    p: NDArray[np.float64], loss: NDArray[np.float64], words: NDArray[np.float64], row: int, y: float
-) -> float:
+def _hear_sign(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) -> float:
     vote = 0.0
     for e in range(p.shape[0]):
         positive = words[row, e] >= 0.0
@@ -129,10 +145,10 @@ def _hear_sign(
 
 @compiled_row
 def _hear_class(
-    votes: NDArray[np.float64],
-    p: NDArray[np.float64],
-    loss: NDArray[np.float64],
-    words: NDArray[np.float64],
+    votes: Doubles,
+    p: Doubles,
+    loss: Doubles,
+    words: Doubles,
     row: int,
     y: float,
 ) -> None:
@@ -147,9 +163,9 @@ def _hear_class(
 
 @compiled_row
 def _hear_number(
-    p: NDArray[np.float64],
-    loss: NDArray[np.float64],
-    words: NDArray[np.float64],
+    p: Doubles,
+    loss: Doubles,
+    words: Doubles,
     row: int,
     y: float,
     lowest: float,
@@ -166,10 +182,10 @@ def _hear_number(
 
 @compiled_row
 def _charge(
-    losses: NDArray[np.float64],
-    recent: NDArray[np.float64],
-    loss: NDArray[np.float64],
-    words: NDArray[np.float64],
+    losses: Doubles,
+    recent: Doubles,
+    loss: Doubles,
+    words: Doubles,
     row: int,
 ) -> bool:
     """Add what every expert lost; whether one lost more than another."""
@@ -183,30 +199,25 @@ def _charge(
 
 
 @compiled_row
-def _scale(loss: NDArray[np.float64], factor: float) -> None:
+def _scale(loss: Doubles, factor: float) -> None:
     for e in range(loss.shape[0]):
         loss[e] *= factor
 
 
 @compiled_row
-def _add(total: NDArray[np.float64], loss: NDArray[np.float64]) -> None:
+def _add(total: Doubles, loss: Doubles) -> None:
     for e in range(total.shape[0]):
         total[e] += loss[e]
 
 
 @compiled_row
 def _mix_numbers(
-    counted: MixtureCounters,
-    hedge: AdaHedgeState,
-    memo: MixtureMemory,
-    words: NDArray[np.float64],
-    stepped: NDArray[np.uint8],
-    targets: NDArray[np.float64],
-    weight: float,
+    mixture: Mixture, words: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
 ) -> None:
-    counts, sums, class_counts = counted
-    losses, recent, numbers = hedge
-    p, loss, together, _, _ = memo
+    counts, sums, class_counts = mixture.counted
+    losses, recent, numbers = mixture.hedge
+    p, loss, together, _, _ = mixture.memo
+    weight = rule.class_weights[0]
     log_experts, n_rows, eta = math.log(p.shape[0]), targets.shape[0], math.inf
     for row in range(n_rows):
         y = targets[row]
@@ -230,18 +241,12 @@ def _mix_numbers(
 
 @compiled_row
 def _mix_votes(
-    counted: MixtureCounters,
-    hedge: AdaHedgeState,
-    memo: MixtureMemory,
-    words: NDArray[np.float64],
-    stepped: NDArray[np.uint8],
-    targets: NDArray[np.float64],
-    class_weights: NDArray[np.float64],
-    code: int,
+    mixture: Mixture, words: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
 ) -> None:
-    counts, _, class_counts = counted
-    losses, recent, numbers = hedge
-    p, loss, _, votes, kept = memo
+    counts, _, class_counts = mixture.counted
+    losses, recent, numbers = mixture.hedge
+    p, loss, _, votes, kept = mixture.memo
+    code, _, class_weights = rule
     log_experts, eta, unequal = math.log(p.shape[0]), kept[ETA], kept[UNEQUAL] != 0.0
     for row in range(targets.shape[0]):
         y = targets[row]
@@ -266,17 +271,8 @@ def _mix_votes(
 
 
 @compiled_row
-def mix_rows(
-    counted: MixtureCounters,
-    hedge: AdaHedgeState,
-    memo: MixtureMemory,
-    words: NDArray[np.float64],
-    stepped: NDArray[np.uint8],
-    targets: NDArray[np.float64],
-    class_weights: NDArray[np.float64],
-    code: int,
-) -> None:
-    """Predict every row by the experts' weighted words, count it, then charge the experts; the first three change.
+def mix_rows(mixture: Mixture, words: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule) -> None:
+    """Predict every row by the experts' weighted words, count it, then charge the experts; the mixture changes.
 
     Two classes and several: a vote, a mistake costs the class's weight. Regression: the mean of the words, each clipped
     to the range of the targets so far; a word costs its squared error. A word that is NaN ends its expert.
@@ -284,12 +280,12 @@ def mix_rows(
     Weights change after every row; in regression, where hardly any two words cost the same, after every eighth, whose
     losses count as one: as AdaHedge bounds the regret of any sequence of losses, whatever their range.
 
-    words : (rows, E), E >= 2; stepped : (rows,); class_weights : (n_classes,), (1,) for regression
+    words : (rows, E), E >= 2; stepped : (rows,); targets : (rows,)
     """
-    if code == THRESHOLDED_HALF_SQUARED:
-        _mix_numbers(counted, hedge, memo, words, stepped, targets, class_weights[0])
+    if rule.code == THRESHOLDED_HALF_SQUARED:
+        _mix_numbers(mixture, words, stepped, targets, rule)
     else:
-        _mix_votes(counted, hedge, memo, words, stepped, targets, class_weights, code)
+        _mix_votes(mixture, words, stepped, targets, rule)
 
 
 # Fixed Share: exponential weights that share a little weight after every row.
@@ -314,11 +310,11 @@ class FixedShareState(NamedTuple):
     loss, votes : (E,) and (n_classes,), scratch
     """
 
-    p: NDArray[np.float64]
-    mistakes: NDArray[np.float64]
-    numbers: NDArray[np.float64]
-    loss: NDArray[np.float64]
-    votes: NDArray[np.float64]
+    p: Doubles
+    mistakes: Doubles
+    numbers: Doubles
+    loss: Doubles
+    votes: Doubles
 
 
 class ShareRule(NamedTuple):
@@ -328,11 +324,11 @@ class ShareRule(NamedTuple):
     alpha: float
     code: int
     epsilon: float
-    class_weights: NDArray[np.float64]
+    class_weights: Doubles
 
 
 @compiled_row
-def _share_out(p: FloatArray, mistakes: FloatArray, loss: FloatArray, eta: float, alpha: float, weight: float) -> None:
+def _share_out(p: Doubles, mistakes: Doubles, loss: Doubles, eta: float, alpha: float, weight: float) -> None:
     """Weigh by the losses of a row, each times the class's weight, then share."""
     total, n_alive = 0.0, 0
     for e in range(p.shape[0]):
@@ -355,7 +351,7 @@ def _share_out(p: FloatArray, mistakes: FloatArray, loss: FloatArray, eta: float
 
 
 @compiled_row
-def _hear_scores(p: FloatArray, loss: FloatArray, words: NDArray[np.float64], row: int, y: float) -> float:
+def _hear_scores(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) -> float:
     """Return the mean of scores; an expert whose sign is wrong loses 1."""
     mean = 0.0
     for e in range(p.shape[0]):
@@ -370,9 +366,9 @@ def _hear_scores(p: FloatArray, loss: FloatArray, words: NDArray[np.float64], ro
 def share_rows(
     counted: MixtureCounters,
     shares: FixedShareState,
-    words: NDArray[np.float64],
+    words: Doubles,
     stepped: NDArray[np.uint8],
-    targets: NDArray[np.float64],
+    targets: Doubles,
     rule: ShareRule,
 ) -> None:
     """Predict every row by the weighed words, count it, then weigh and share; the first two change in place.

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from okl.compiled.experts import ExpertRule, ExpertScores, Team
+from okl.compiled.experts import ExpertScores, Team
+from okl.compiled.mixing import ExpertRule
 from tests.compiled.cases import Case, n_outputs
 
 ROWS, N_FREQUENCIES, PADDED = 90, 23, 32

@@ -8,6 +8,7 @@ from okl.compiled import bundle
 from okl.compiled.bundle import CoefficientBounds, Doubles
 from okl.compiled.kernels import LANES
 from okl.kernels import Gaussian
+from tests.dual_descent import descend_computed, descend_rows
 
 ROWS, COLUMNS = 40, 5
 
@@ -25,7 +26,7 @@ def test_descent_in_rows_matches_naive(precision: str) -> None:
     found, expected = ((np.zeros(ROWS), np.zeros(COLUMNS), np.zeros(ROWS)) for _ in range(2))
     for _ in range(3):
         order = rng.permutation(ROWS)[:30]
-        bundle.descend_rows(*found, order, rows, box)
+        descend_rows(*found, order, rows, box)
         naive.descend_rows(*expected, order, rows, box)
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9)
@@ -42,16 +43,11 @@ def test_descent_with_a_kernel_matches_naive_whether_it_is_held_or_not(precision
     capacity = -(-ROWS // LANES) * LANES
     supports = np.zeros((COLUMNS, capacity), dtype=precision)
     supports[:, :ROWS] = rows.T
-    order, nothing = rng.permutation(ROWS), np.zeros((0, 0), dtype=precision)
-    found = []
-    for held in (True, False):
-        arrays = (np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS))
-        room = np.zeros(capacity, dtype=precision)
-        kept, columns = (matrix, nothing) if held else (nothing, supports)
-        bundle.descend_kernel(*arrays, room, order, kept, columns, kernel.rule, box)
-        found.append(arrays)
-    expected = (np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS))
+    order = rng.permutation(ROWS)
+    held, computed, expected = ((np.zeros(ROWS), np.zeros(ROWS), np.zeros(ROWS)) for _ in range(3))
+    bundle.descend_kernel(*held, order, matrix, box)
+    descend_computed(*computed, order, np.zeros(capacity, dtype=precision), supports, kernel.rule, box)
     naive.descend_kernel(*expected, order, matrix, box)
-    for arrays in found:
+    for arrays in (held, computed):
         for mine, theirs in zip(arrays, expected, strict=True):
             np.testing.assert_allclose(mine, theirs, atol=1e-4 if precision == "float32" else 1e-10)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.experts import ExpertScores, Mixture, Team, Teams, age_of, double_angles, learn_team, learn_teams
+from okl.compiled.experts import ExpertScores, Team, Teams, age_of, double_angles, learn_team, learn_teams
 from okl.compiled.fourier import as_waves
-from okl.compiled.mixing import AdaHedgeState, MixtureCounters, mix_rows, new_memo
+from okl.compiled.mixing import AdaHedgeState, Mixture, MixtureCounters, mix_rows, new_memo
 from okl.compiled.threads import Block, borrowed_block, give_up_turns, new_turns, run_threads
 from okl.foundation.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, make_case, n_outputs
@@ -116,8 +116,7 @@ def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
     words, stepped = learn_all(case, teams, 2, 8, mixture)
     assert mixture.complete
     said = words[0].reshape(ROWS, -1)
-    class_weights = case.rule.class_weights
-    mix_rows(*expected[:3], said, stepped[0], case.targets, class_weights, code)
+    mix_rows(expected, said, stepped[0], case.targets, rule_of(case))
     assert mixture.hedge.losses.tobytes() == expected.hedge.losses.tobytes()
     assert mixture.hedge.numbers.tobytes() == expected.hedge.numbers.tobytes()
     assert mixture.counted.counts.tolist() == expected.counted.counts.tolist()

@@ -11,7 +11,9 @@ from okl.compiled.mixing import (
     HIGHEST,
     LOWEST,
     AdaHedgeState,
+    ExpertRule,
     FixedShareState,
+    Mixture,
     MixtureCounters,
     ShareRule,
     mix_rows,
@@ -54,16 +56,9 @@ def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) ->
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
     memo = new_memo(n_experts, n_labels(task))
     for part in (slice(0, 64), slice(64, 72), slice(72, None)):
-        mix_rows(
-            counted,
-            hedge,
-            memo,
-            np.ascontiguousarray(words[part]),
-            stepped[part],
-            targets[part],
-            class_weights,
-            CODES[task],
-        )
+        rule = ExpertRule(CODES[task], 0.0, class_weights)
+        mixture = Mixture(counted, hedge, memo, complete=False)
+        mix_rows(mixture, np.ascontiguousarray(words[part]), stepped[part], targets[part], rule)
     return counted, hedge
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.experts import AVERAGED, ExpertRule, ExpertScores, learn_team
+from okl.compiled.experts import AVERAGED, ExpertScores, learn_team
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.mixing import FixedShareState, MixtureCounters, ShareRule, share_rows
+from okl.compiled.mixing import ExpertRule, FixedShareState, MixtureCounters, ShareRule, share_rows
 from okl.compiled.threads import MOST_ROWS, ThreadPool
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap

@@ -12,19 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.experts import (
-    AVERAGED,
-    ExpertRule,
-    ExpertScores,
-    Mixture,
-    Team,
-    Teams,
-    age_of,
-    learn_team,
-    learn_teams,
-)
+from okl.compiled.experts import AVERAGED, ExpertScores, Team, Teams, age_of, learn_team, learn_teams
 from okl.compiled.jit import aligned_empty
-from okl.compiled.mixing import AdaHedgeState, MixtureCounters, mix_rows, new_memo
+from okl.compiled.mixing import AdaHedgeState, ExpertRule, Mixture, MixtureCounters, mix_rows, new_memo
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
 from okl.compiled.threads import ThreadPool, borrowed_block, give_up_turns, new_turns
 from okl.data.executor import Rows
@@ -538,7 +528,7 @@ def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidat
     for part in rows.cut(STRETCH_ROWS):
         scores, stepped = _score_groups(experts, candidates, part, mixture)
         if not mixture.complete:
-            mix_rows(counted, hedge, memo, scores, stepped, part.targets, part.rule.class_weights, part.rule.code)
+            mix_rows(mixture, scores, stepped, part.targets, part.rule)
 
 
 def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixture: Mixture) -> Words:

@@ -10,14 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.bundle import CoefficientBounds, descend_kernel, descend_rows
+from okl.compiled.bundle import CoefficientBounds, descend_kernel
 from okl.compiled.jit import as_compiled
-from okl.compiled.kernels import LANES, LINEAR, KernelRule
-from okl.compiled.products import add_rows, multiply_rows
-from okl.foundation.errors import ConfigError
+from okl.compiled.products import multiply_rows
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
-from okl.kernels import Kernel
 
 _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which costs about one
 
@@ -39,6 +36,18 @@ class CoordinateState:
     box: CoefficientBounds
     coefficients: Doubles
     history: list[GapCheck] = field(default_factory=list)
+
+    def result(
+        self,
+        visit: Callable[[Doubles, NDArray[np.int64]], None],
+        measure: Callable[[Doubles], float],
+        weights: Doubles | None = None,
+    ) -> CoordinateResult:
+        """Return what `run` leads to; weights : (n_columns,), which visits change, None with a kernel."""
+        scores = self.run(visit, measure)
+        return CoordinateResult(
+            self.coefficients, np.zeros(0) if weights is None else weights, scores, tuple(self.history)
+        )
 
     def run(self, visit: Callable[[Doubles, NDArray[np.int64]], None], measure: Callable[[Doubles], float]) -> Doubles:
         """Visit rows in random orders until the gap is reached; the scores (m,) of the rows.
@@ -147,82 +156,26 @@ class DualDescent:
         check_positive("relative_gap", self.relative_gap)
         check_at_least("most_passes", self.most_passes, 1)
 
-    def solve_rows(self, rows: FloatArray, targets: Doubles) -> CoordinateResult:
-        """Solve on explicit rows (m, n_columns), float32 or float64; sums are float64."""
-        rows, targets = as_compiled(rows, rows.dtype), as_compiled(targets, np.float64)
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-        ones, weights = np.ones(len(rows)), np.zeros(rows.shape[1])
-        descent = CoordinateState(self, self._box(targets, squares), np.zeros(len(rows)))
-
-        def visit(pulls: Doubles, order: NDArray[np.int64]) -> None:
-            descend_rows(descent.coefficients, weights, pulls, order, rows, descent.box)
-
-        def measure(scores: Doubles) -> float:
-            weights[:] = 0.0  # afresh: no rounding of the steps is left in it
-            add_rows(weights, rows, ones, descent.coefficients / descent.box.scale)
-            multiply_rows(scores, rows, ones, weights)
-            return float(weights @ weights)
-
-        scores = descent.run(visit, measure)
-        return CoordinateResult(descent.coefficients, weights, scores, tuple(descent.history))
-
     def solve_matrix(self, matrix: FloatArray, targets: Doubles) -> CoordinateResult:
         """Solve on a kernel matrix (m, m), symmetric and positive semi-definite, float32 or float64."""
         matrix = as_compiled(matrix, matrix.dtype)
-        unused = np.zeros((0, 0), dtype=matrix.dtype)
-        kernel_arrays = (np.zeros(0, dtype=matrix.dtype), matrix, unused, KernelRule(LINEAR, 1.0, 0.0, 0))
-        return self._with_kernel(
-            as_compiled(targets, np.float64), np.diagonal(matrix).astype(np.float64), *kernel_arrays
-        )
-
-    def solve_kernel(self, kernel: Kernel, inputs: FloatArray, targets: Doubles) -> CoordinateResult:
-        """Solve for inputs whose kernel matrix does not fit in memory.
-
-        A row of the matrix is computed when its coefficient changes.
-        """
-        if kernel.rule is None:
-            raise ConfigError(f"The kernel {kernel.name!r} is not compiled. Compute its matrix and call solve_matrix.")
-        supports, nothing = as_columns(inputs), np.zeros((0, 0), dtype=inputs.dtype)
-        kernel_arrays = (np.zeros(supports.shape[1], dtype=inputs.dtype), nothing, supports, kernel.rule)
-        squares = np.concatenate([np.diagonal(kernel.matrix(part, part)) for part in _parts(inputs)])
-        return self._with_kernel(as_compiled(targets, np.float64), squares, *kernel_arrays)
-
-    def _with_kernel(
-        self,
-        targets: Doubles,
-        squares: Doubles,
-        room: FloatArray,
-        matrix: FloatArray,
-        supports: FloatArray,
-        rule: KernelRule,
-    ) -> CoordinateResult:
-        carried = np.zeros(len(targets))
-        descent = CoordinateState(self, self._box(targets, squares), np.zeros(len(targets)))
+        ones, carried = np.ones(len(matrix)), np.zeros(len(matrix))
+        descent = self.descent(targets, np.diagonal(matrix))
 
         def visit(pulls: Doubles, order: NDArray[np.int64]) -> None:
-            arguments = (room, order, matrix, supports, rule, descent.box)
-            descend_kernel(descent.coefficients, carried, pulls, *arguments)
+            descend_kernel(descent.coefficients, carried, pulls, order, matrix, descent.box)
 
         def measure(scores: Doubles) -> float:
-            if matrix.size:
-                multiply_rows(carried, matrix, np.ones(len(targets)), descent.coefficients / descent.box.scale)
+            # afresh: no rounding of the steps is left in it
+            multiply_rows(carried, matrix, ones, descent.coefficients / descent.box.scale)
             scores[:] = carried
             return float(descent.coefficients @ carried) / descent.box.scale
 
-        scores = descent.run(visit, measure)
-        return CoordinateResult(descent.coefficients, np.zeros(0), scores, tuple(descent.history))
+        return descent.result(visit, measure)
 
-    def _box(self, targets: Doubles, squares: Doubles) -> CoefficientBounds:
-        lower, upper = np.minimum(targets, 0), np.maximum(targets, 0)
-        return CoefficientBounds(targets, lower, upper, np.ascontiguousarray(squares), self.lam * len(targets))
-
-
-def as_columns(inputs: FloatArray) -> FloatArray:
-    """Return inputs (m, n_inputs) transposed and padded with zeros, as the kernel rows require."""
-    columns = np.zeros((inputs.shape[1], -(-len(inputs) // LANES) * LANES), dtype=inputs.dtype)
-    columns[:, : len(inputs)] = inputs.T
-    return columns
-
-
-def _parts(inputs: FloatArray) -> list[FloatArray]:
-    return [inputs[first : first + 256] for first in range(0, len(inputs), 256)]
+    def descent(self, targets: Doubles, squares: FloatArray) -> CoordinateState:
+        """Return a descent from coefficients of 0; squares : (m,), squared lengths of the rows."""
+        targets = as_compiled(targets, np.float64)
+        bounds = np.minimum(targets, 0), np.maximum(targets, 0)
+        box = CoefficientBounds(targets, *bounds, as_compiled(squares, np.float64), self.lam * len(targets))
+        return CoordinateState(self, box, np.zeros(len(targets)))
