@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import overload
-from numpy.typing import NDArray
 
 from okl.compiled.jit import STEP_OPTIONS, compiled_row, compiled_row_sum, compiled_step
 from okl.compiled.kernels import LANES, KernelRule, kernel_row, kernel_self
@@ -24,7 +23,7 @@ from okl.compiled.sgd import (
     count_squares,
     slope,
 )
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 # Kernel row, scores and mistakes of a row, and the slot of a new support vector.
 #
@@ -34,8 +33,6 @@ from okl.foundation.types import FloatArray
 #
 # Legend: x a row (n_inputs,); f a score; B the budget.
 
-Integers = NDArray[np.int64]
-Doubles = NDArray[np.float64]
 
 COUNT, ADDED, RANDOM = 0, 1, 2  # places in integers; from FIRST_INTEGER on they are the strategy's own
 SCALE = 0  # place in floats; from FIRST_FLOAT on they are the strategy's own

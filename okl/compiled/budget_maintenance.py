@@ -14,8 +14,6 @@ from okl.compiled.budget import (
     NUMBER,
     SCALE,
     BudgetRule,
-    Doubles,
-    Integers,
     RowResult,
     SupportArrays,
     copy_support,
@@ -35,7 +33,7 @@ from okl.compiled.jit import compiled_row, compiled_step
 from okl.compiled.kernels import KernelRule, kernel_row, kernel_self
 from okl.compiled.math import exp_negative
 from okl.compiled.sgd import ROWS, THRESHOLDED_HALF_SQUARED, UPDATES
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 # Merging of two support vectors of a Gaussian kernel into one point on the line between them.
 #
@@ -641,13 +639,7 @@ def learn_bpa_projection(
 
 @compiled_row
 def costs_in_span(
-    costs: Doubles,
-    diagonal: Doubles,
-    coefficients: FloatArray,
-    root: Doubles,
-    place: Doubles,
-    left: float,
-    count: int,
+    costs: Doubles, diagonal: Doubles, coefficients: FloatArray, root: Doubles, place: Doubles, left: float, count: int
 ) -> None:
     """Overwrite costs (width,) by |a|^2 / G_rr, G being grown by a row of projection `place` and distance `left`.
 

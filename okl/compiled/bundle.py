@@ -6,11 +6,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
 from okl.compiled.sgd import add_kernel_row
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
 
 # Master problem of a bundle: a quadratic programme over the simplex, solved by an active set.
 #
@@ -546,8 +545,6 @@ def add_sloped_rows_of_classes(sums: FloatArray, rows: FloatArray, slopes: Float
 #
 # Source: Hsieh et al., ICML 2008, Algorithm 1.
 
-Doubles = NDArray[np.float64]
-
 
 class CoefficientBounds(NamedTuple):
     """Bounds of the coefficients.
@@ -572,12 +569,7 @@ def best_coefficient(b: float, pull: float, square: float, lower: float, upper: 
 
 @compiled_row
 def descend_kernel(
-    coefficients: Doubles,
-    scores: Doubles,
-    pulls: Doubles,
-    order: NDArray[np.int64],
-    matrix: FloatArray,
-    box: CoefficientBounds,
+    coefficients: Doubles, scores: Doubles, pulls: Doubles, order: Integers, matrix: FloatArray, box: CoefficientBounds
 ) -> None:
     """Give the rows of order their best coefficients in turn; coefficients and scores (m,) change in place.
 

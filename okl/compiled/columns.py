@@ -9,10 +9,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Integers
 
 # Columns to rows: scaled, transposed in blocks and scattered to any order, in one pass over the values.
 #
@@ -93,11 +92,7 @@ def _transposed(builder: Any, vectors: list[Any]) -> list[Any]:
 
 @compiled
 def scatter_columns(
-    out: FloatArray,
-    addresses: NDArray[np.int64],
-    positions: NDArray[np.int64],
-    shift: FloatArray,
-    factor: FloatArray,
+    out: FloatArray, addresses: Integers, positions: Integers, shift: FloatArray, factor: FloatArray
 ) -> None:
     """Write out (rows, n), C-contiguous: out[positions[r], c] = (column c at row r - shift[c]) * factor[c].
 

@@ -30,7 +30,7 @@ from okl.compiled.sgd import (
     sum_block,
 )
 from okl.compiled.threads import Block, pass_turn, wait_turn
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 Vector = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ class Limits(NamedTuple):
 
     rows: FloatArray
     units: Vector
-    owners: NDArray[np.int64]
+    owners: Integers
     signs: Vector
     sides: ConstraintRows
     region: CompiledSet
@@ -85,7 +85,7 @@ def _watch(
     watched: LimitCounters,
     excess: Vector,
     caps: Vector,
-    owners: NDArray[np.int64],
+    owners: Integers,
     signs: Vector,
     units: Vector,
     bounds: Vector,
@@ -110,9 +110,7 @@ def _watch(
 
 
 @compiled_step
-def _within(
-    products: Vector, reach: Vector, caps: Vector, owners: NDArray[np.int64], signs: Vector, bounds: Vector
-) -> bool:
+def _within(products: Vector, reach: Vector, caps: Vector, owners: Integers, signs: Vector, bounds: Vector) -> bool:
     """Write the products of the point u with S (k,); whether u is in the limits that have a price.  reach : C u."""
     inside = True
     for k in range(signs.shape[0]):
@@ -177,7 +175,7 @@ def learn_constrained_block(
     watched: LimitCounters,
     work: StepBuffers,
     block: Block,
-    targets: NDArray[np.float64],
+    targets: Doubles,
     rule: UpdateRule,
     limits: Limits,
 ) -> None:
@@ -329,7 +327,7 @@ def _choose_in_turn(task, block, scores, targets):  # type: ignore[no-untyped-de
 @compiled
 def sweep_fourier(
     task: BlockTask,
-    turns: NDArray[np.int64],
+    turns: Integers,
     block: Block,
     inputs: FloatArray,
     targets: Vector,

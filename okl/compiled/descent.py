@@ -116,12 +116,7 @@ def descend_pairs(
 
 @compiled
 def _steepest(
-    point: FloatArray,
-    slopes: FloatArray,
-    products: FloatArray,
-    lower: FloatArray,
-    upper: FloatArray,
-    tolerance: float,
+    point: FloatArray, slopes: FloatArray, products: FloatArray, lower: FloatArray, upper: FloatArray, tolerance: float
 ) -> int:
     """Return the entry whose step lowers the quadratic most, or -1 where no slope is above the tolerance."""
     best, most = -1, 0.0

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from okl.compiled.dual_steps import entropy_prox
 from okl.compiled.jit import compiled, compiled_row
 from okl.compiled.products import Claims, add_listed_rows, add_listed_rows_twice, claim_next, multiply_rows
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Integers
 
 # A dual step in one read of the rows: gradients, proximal points and their image, block by block.
 #
@@ -30,7 +30,7 @@ def rows_at_once(rows: FloatArray) -> int:
 
 
 @compiled_row
-def list_weights(listed: NDArray[np.int64], weights: FloatArray, signs: FloatArray, points: FloatArray) -> int:
+def list_weights(listed: Integers, weights: FloatArray, signs: FloatArray, points: FloatArray) -> int:
     """Overwrite the first of listed and of weights by i and s_i a_i where a_i is not 0; returns how many."""
     found = 0
     for i in range(points.shape[0]):
@@ -108,7 +108,7 @@ def _clip(value: float, lower: float, upper: float) -> float:
 
 @compiled_row
 def _list_class(
-    listed: NDArray[np.int64],
+    listed: Integers,
     weights: FloatArray,
     slopes: FloatArray,
     targets: FloatArray,
@@ -179,7 +179,7 @@ def sweep_guessed_segments(
 @compiled
 def settle_points(
     out: FloatArray,
-    listed: NDArray[np.int64],
+    listed: Integers,
     changes: FloatArray,
     targets: FloatArray,
     signs: FloatArray,

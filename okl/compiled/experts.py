@@ -13,7 +13,7 @@ from okl.compiled.mixing import ExpertRule, Mixture, mix_rows
 from okl.compiled.products import project
 from okl.compiled.sgd import MULTICLASS_HINGE, slope
 from okl.compiled.threads import Block, claim_block, pass_turn, wait_turn
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 # Linear experts of one feature map that differ in their step size; each pair is a last and an averaged model.
 #
@@ -41,7 +41,7 @@ class Team(NamedTuple):
     weights: FloatArray
     pulls: FloatArray
     squares: FloatArray
-    steps: NDArray[np.float64]
+    steps: Doubles
 
 
 class ExpertScores(NamedTuple):
@@ -51,7 +51,7 @@ class ExpertScores(NamedTuple):
     finite; stepped : (rows,) uint8, whether any weights changed
     """
 
-    words: NDArray[np.float64]
+    words: Doubles
     stepped: NDArray[np.uint8]
 
 
@@ -63,7 +63,7 @@ def age_of(seen: int) -> float:
 
 
 @compiled_row
-def word_of(scores: NDArray[np.float64], row: int) -> float:
+def word_of(scores: Doubles, row: int) -> float:
     """Return the score of one output, or the index of the largest of several, the first on a tie.
 
     NaN if one is not finite.
@@ -79,7 +79,7 @@ def word_of(scores: NDArray[np.float64], row: int) -> float:
 
 
 @compiled_row
-def wrong_output(scores: NDArray[np.float64], row: int, true: int) -> int:
+def wrong_output(scores: Doubles, row: int, true: int) -> int:
     """Index of the largest of scores[row] that is not the true class's, the first on a tie; -1 for one output."""
     if scores.shape[1] == 1:
         return -1
@@ -92,13 +92,7 @@ def wrong_output(scores: NDArray[np.float64], row: int, true: int) -> int:
 
 @compiled_row
 def push_of(
-    scores: NDArray[np.float64],
-    row: int,
-    y: float,
-    wrong: int,
-    code: int,
-    epsilon: float,
-    class_weights: NDArray[np.float64],
+    scores: Doubles, row: int, y: float, wrong: int, code: int, epsilon: float, class_weights: Doubles
 ) -> float:
     """Return minus the loss's derivative by the score of the true output, times the class's weight; 0 for no step.
 
@@ -124,8 +118,8 @@ FOUR = 4
 
 @compiled_row_sum
 def score_four(
-    scores: NDArray[np.float64],
-    averaged: NDArray[np.float64],
+    scores: Doubles,
+    averaged: Doubles,
     weights: FloatArray,
     pulls: FloatArray,
     t: int,
@@ -159,7 +153,7 @@ def score_four(
 
 
 @compiled_row_sum
-def pair_four(gram: NDArray[np.float64], lefts: FloatArray, rights: FloatArray, a: int, b: int, c: int, d: int) -> None:
+def pair_four(gram: Doubles, lefts: FloatArray, rights: FloatArray, a: int, b: int, c: int, d: int) -> None:
     """Overwrite gram above its diagonal by the products of the rows a, b, c and d of the block with one another."""
     e, f, g = (lefts.dtype.type(0), lefts.dtype.type(0), lefts.dtype.type(0))
     h, i, o = (lefts.dtype.type(0), lefts.dtype.type(0), lefts.dtype.type(0))
@@ -202,7 +196,7 @@ def add_four(
 
 
 @compiled_row
-def move_of(moves: NDArray[np.float64], outputs: NDArray[np.int64], e: int, k: int) -> float:
+def move_of(moves: Doubles, outputs: Integers, e: int, k: int) -> float:
     """Return what the e-th of four rows adds to output k, in features."""
     move: float = moves[e]
     if outputs[e, 0] == k:
@@ -212,13 +206,7 @@ def move_of(moves: NDArray[np.float64], outputs: NDArray[np.int64], e: int, k: i
 
 @compiled_row
 def add_earlier(
-    scores: NDArray[np.float64],
-    averaged: NDArray[np.float64],
-    gram: NDArray[np.float64],
-    moves: NDArray[np.float64],
-    ages: NDArray[np.float64],
-    outputs: NDArray[np.int64],
-    i: int,
+    scores: Doubles, averaged: Doubles, gram: Doubles, moves: Doubles, ages: Doubles, outputs: Integers, i: int
 ) -> None:
     """Add what the rows before the i-th of four have changed to its scores, by weights and by pulls."""
     for e in range(i):
@@ -243,9 +231,9 @@ def take_four(
     b: int,
     c: int,
     d: int,
-    moves: NDArray[np.float64],
-    ages: NDArray[np.float64],
-    outputs: NDArray[np.int64],
+    moves: Doubles,
+    ages: Doubles,
+    outputs: Integers,
     shares: FloatArray,
 ) -> None:
     """Add the moves of four rows to weights[t] and pulls[t] in place; shares (2, 4) is overwritten."""
@@ -278,12 +266,12 @@ class ExpertWorkspace(NamedTuple):
     shares : (2, 4), what four rows add to the weights and the pulls of an output, in their precision
     """
 
-    scores: NDArray[np.float64]
-    averaged: NDArray[np.float64]
-    gram: NDArray[np.float64]
-    moves: NDArray[np.float64]
-    ages: NDArray[np.float64]
-    outputs: NDArray[np.int64]
+    scores: Doubles
+    averaged: Doubles
+    gram: Doubles
+    moves: Doubles
+    ages: Doubles
+    outputs: Integers
     shares: FloatArray
 
 
@@ -305,7 +293,7 @@ def learn_steps(
     team: Team,
     room: ExpertWorkspace,
     block: Block,
-    targets: NDArray[np.float64],
+    targets: Doubles,
     cautions: FloatArray,
     rule: ExpertRule,
     seen: int,
@@ -365,8 +353,8 @@ _LEAST_SQUARE = 1e-30
 
 @compiled_row_sum
 def score_row(
-    scores: NDArray[np.float64],
-    averaged: NDArray[np.float64],
+    scores: Doubles,
+    averaged: Doubles,
     weights: FloatArray,
     pulls: FloatArray,
     t: int,
@@ -421,7 +409,7 @@ def learn_adaptively(
     team: Team,
     room: ExpertWorkspace,
     block: Block,
-    targets: NDArray[np.float64],
+    targets: Doubles,
     cautions: FloatArray,
     rule: ExpertRule,
     seen: int,
@@ -452,13 +440,7 @@ def learn_adaptively(
 
 @compiled
 def learn_team(
-    said: ExpertScores,
-    team: Team,
-    block: Block,
-    targets: NDArray[np.float64],
-    cautions: FloatArray,
-    rule: ExpertRule,
-    seen: int,
+    said: ExpertScores, team: Team, block: Block, targets: Doubles, cautions: FloatArray, rule: ExpertRule, seen: int
 ) -> None:
     """Score a row by each learner of a team, then train it on the row; said and team change in place.
 
@@ -490,9 +472,9 @@ class Teams(NamedTuple):
     weights: FloatArray
     pulls: FloatArray
     squares: FloatArray
-    steps: NDArray[np.float64]
-    base: NDArray[np.int64]
-    octave: NDArray[np.int64]
+    steps: Doubles
+    base: Integers
+    octave: Integers
     panels: FloatArray
     n_frequencies: int
     amplitude: np.floating[Any]
@@ -520,13 +502,13 @@ def blank_beyond(block: Block, n_frequencies: int) -> None:
 
 @compiled
 def learn_teams(
-    words: NDArray[np.float64],
+    words: Doubles,
     stepped: NDArray[np.uint8],
     teams: Teams,
-    turns: NDArray[np.int64],
+    turns: Integers,
     block: Block,
     inputs: FloatArray,
-    targets: NDArray[np.float64],
+    targets: Doubles,
     rule: ExpertRule,
     seen: int,
     mixture: Mixture,

@@ -98,13 +98,7 @@ def fourier_transform(
 
 @compiled
 def fourier_scores(
-    scores: FloatArray,
-    block: Block,
-    inputs: FloatArray,
-    waves: Waves,
-    weights: FloatArray,
-    thread: int,
-    n_threads: int,
+    scores: FloatArray, block: Block, inputs: FloatArray, waves: Waves, weights: FloatArray, thread: int, n_threads: int
 ) -> None:
     """Write scores (rows, n_outputs) of every n_threads-th block of rows; block is a buffer."""
     size = block.left.shape[0]

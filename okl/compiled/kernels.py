@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
 from okl.compiled.math import exp_negative
 from okl.compiled.own import VALUE, call_own
 from okl.compiled.products import TILE, Writer, panels_of, project, typed_tile
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 
 # Kernel rules: a code and its parameters.
 
@@ -306,7 +305,7 @@ def nystrom_transform(
 
 
 @compiled_row_sum
-def _add_products(sums: NDArray[np.float64], values: FloatArray, coefficients: FloatArray) -> None:
+def _add_products(sums: Doubles, values: FloatArray, coefficients: FloatArray) -> None:
     for row in range(values.shape[0]):
         for k in range(coefficients.shape[0]):
             total = values.dtype.type(0)
@@ -317,7 +316,7 @@ def _add_products(sums: NDArray[np.float64], values: FloatArray, coefficients: F
 
 @compiled
 def add_kernel_sums(
-    sums: NDArray[np.float64],
+    sums: Doubles,
     values: FloatArray,
     inputs: FloatArray,
     panels: FloatArray,

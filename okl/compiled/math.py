@@ -8,10 +8,9 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
-from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 # CPU intrinsics that numba does not offer, usable in vectorised loops.
 
@@ -231,7 +230,7 @@ def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: np.floa
 
 
 @compiled
-def shuffle_from(positions: NDArray[np.int64], draws: NDArray[np.float64], last: int) -> None:
+def shuffle_from(positions: Integers, draws: Doubles, last: int) -> None:
     """Settle positions[last], [last - 1], ..., one a draw: each changes places with one at or before it, in place.
 
     draws : (at most last,), uniform on [0, 1); with all of them for last = m - 1 the permutation of m is uniform

@@ -21,6 +21,7 @@ from okl.compiled.sgd import (
     count_squares,
     loss_value,
 )
+from okl.foundation.types import Doubles, Integers
 
 # AdaHedge: exponential weights with a learning rate tuned online.
 #
@@ -29,7 +30,6 @@ from okl.compiled.sgd import (
 #
 # Source: de Rooij, van Erven, Gruenwald & Koolen, JMLR 15, 2014, section 2, equations (5) to (8): eta = ln(E) / gap.
 
-Doubles = NDArray[np.float64]
 
 GAP, LOWEST, HIGHEST = 0, 1, 2
 
@@ -105,9 +105,9 @@ class MixtureMemory(NamedTuple):
 class MixtureCounters(NamedTuple):
     """counts, sums, class_counts as in okl.compiled.sgd, changed in place."""
 
-    counts: NDArray[np.int64]
+    counts: Integers
     sums: Doubles
-    class_counts: NDArray[np.int64]
+    class_counts: Integers
 
 
 class ExpertRule(NamedTuple):
@@ -144,14 +144,7 @@ def _hear_sign(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) ->
 
 
 @compiled_row
-def _hear_class(
-    votes: Doubles,
-    p: Doubles,
-    loss: Doubles,
-    words: Doubles,
-    row: int,
-    y: float,
-) -> None:
+def _hear_class(votes: Doubles, p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) -> None:
     for k in range(votes.shape[0]):
         votes[k] = 0.0
     for e in range(p.shape[0]):
@@ -162,15 +155,7 @@ def _hear_class(
 
 
 @compiled_row
-def _hear_number(
-    p: Doubles,
-    loss: Doubles,
-    words: Doubles,
-    row: int,
-    y: float,
-    lowest: float,
-    highest: float,
-) -> float:
+def _hear_number(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float, lowest: float, highest: float) -> float:
     mean = 0.0
     for e in range(p.shape[0]):
         word = words[row, e]
@@ -181,13 +166,7 @@ def _hear_number(
 
 
 @compiled_row
-def _charge(
-    losses: Doubles,
-    recent: Doubles,
-    loss: Doubles,
-    words: Doubles,
-    row: int,
-) -> bool:
+def _charge(losses: Doubles, recent: Doubles, loss: Doubles, words: Doubles, row: int) -> bool:
     """Add what every expert lost; whether one lost more than another."""
     unequal = False
     for e in range(losses.shape[0]):

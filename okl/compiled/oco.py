@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_step
+from okl.foundation.types import Doubles, Integers
 
 # Projections onto the feasible sets, and their Jacobians.
 #
@@ -144,7 +145,7 @@ class StepBuffers(NamedTuple):
     hessian: Matrix
     packed: Matrix
     point: Vector
-    chosen: NDArray[np.int64]
+    chosen: Integers
     numbers: Vector
     limits: Vector
     subgradient: Vector
@@ -913,7 +914,7 @@ def play_rounds(
     rows: ConstraintRows,
     region: CompiledSet,
     rule: int,
-    schedule: NDArray[np.float64],
+    schedule: Doubles,
     rate: float,
 ) -> float:
     """Write the points of all rounds (T, p); experts (N, p), duals (N, k) and weights (N,) change in place.

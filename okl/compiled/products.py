@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from okl.compiled.jit import aligned_empty, compiled, compiled_sum
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Integers
 
 # Matrix-vector products from either side, rows signed by their class, summed in float64.
 #
@@ -45,7 +45,7 @@ def add_rows(sums: FloatArray, rows: FloatArray, signs: FloatArray, weights: Flo
 
 
 @compiled
-def add_listed_rows(sums: FloatArray, rows: FloatArray, listed: NDArray[np.int64], weights: FloatArray) -> None:
+def add_listed_rows(sums: FloatArray, rows: FloatArray, listed: Integers, weights: FloatArray) -> None:
     """Add the sum of w_k z_i, i = listed_k, to sums (n,), in the order of the list: for rows that are in cache."""
     # four rows at a time: sums are loaded and stored a quarter as often, in the same order
     size = listed.shape[0]
@@ -71,7 +71,7 @@ def add_listed_rows_twice(
     sums: FloatArray,
     others: FloatArray,
     rows: FloatArray,
-    listed: NDArray[np.int64],
+    listed: Integers,
     weights: FloatArray,
     other_weights: FloatArray,
 ) -> None:

@@ -11,7 +11,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from okl.compiled.jit import compiled, compiled_sum
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 # The passes over all entries that a projection onto a box and hyperplanes takes: one to narrow down, one to write.
 #
@@ -25,7 +25,6 @@ from okl.foundation.types import FloatArray
 # Legend: a point (m,), float32 or float64; y signs (m,), int8; l, u lower and upper, a float or float64 (m,).
 
 Bounds = float | NDArray[np.float64]
-Doubles = NDArray[np.float64]
 
 BLOCK = 16384
 
@@ -58,7 +57,7 @@ class BlockSums(NamedTuple):
     """
 
     sums: Doubles
-    counts: NDArray[np.int64]
+    counts: Integers
     v: Doubles
     low: Doubles
     high: Doubles
@@ -155,12 +154,7 @@ def _flagged(indices: NDArray[np.int32], flags: NDArray[np.uint8]) -> int:
 
 @compiled
 def _write_terms(
-    counts: NDArray[np.int64],
-    v: Doubles,
-    low: Doubles,
-    high: Doubles,
-    indices: NDArray[np.int32],
-    entries: ProjectionEntries,
+    counts: Integers, v: Doubles, low: Doubles, high: Doubles, indices: NDArray[np.int32], entries: ProjectionEntries
 ) -> None:
     """Overwrite a block's counts (2,) and v, low and high: of sign +1 from the front, of sign -1 from the back."""
     n_plus, n_minus, last = 0, 0, BLOCK - 1

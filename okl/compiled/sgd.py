@@ -6,13 +6,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.fourier import dot
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
 from okl.compiled.own import SLOPE, VALUE, call_own
 from okl.compiled.threads import Block
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 # Losses by number: value and derivative at the scores of one row.
 #
@@ -84,7 +83,7 @@ SURROGATE, SQUARED_GRADIENTS, STEPPED_GRADIENTS = 3, 4, 5
 
 
 @compiled
-def count_binary(counts: NDArray[np.int64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
+def count_binary(counts: Integers, class_counts: Integers, f: float, y: float) -> int:
     """Count mistakes of the score's sign and of the majority so far, both +1 at 0; returns the row's class."""
     label = 1 if y > 0.0 else 0
     counts[MISTAKES] += (f >= 0.0) != (label == 1)
@@ -94,7 +93,7 @@ def count_binary(counts: NDArray[np.int64], class_counts: NDArray[np.int64], f: 
 
 
 @compiled
-def count_class(counts: NDArray[np.int64], class_counts: NDArray[np.int64], scores: FloatArray, true: int) -> None:
+def count_class(counts: Integers, class_counts: Integers, scores: FloatArray, true: int) -> None:
     """Count mistakes of the largest score (n_classes,) and of the majority so far, the first of either on a tie."""
     counts[MISTAKES] += np.argmax(scores) != true
     counts[BASELINE_MISTAKES] += np.argmax(class_counts) != true
@@ -102,7 +101,7 @@ def count_class(counts: NDArray[np.int64], class_counts: NDArray[np.int64], scor
 
 
 @compiled
-def count_squares(sums: NDArray[np.float64], class_counts: NDArray[np.int64], f: float, y: float) -> int:
+def count_squares(sums: Doubles, class_counts: Integers, f: float, y: float) -> int:
     """Add up squared errors of the score and of the mean target so far, 0 at first; returns 0, the only class."""
     rows = class_counts[0]
     mean = sums[TARGET] / rows if rows > 0 else 0.0
@@ -131,7 +130,7 @@ class UpdateRule(NamedTuple):
     code: int
     epsilon: float
     step_size: float
-    class_weights: NDArray[np.float64]
+    class_weights: Doubles
     sample_every: int
     radius: float = 0.0
     decaying: bool = False
@@ -146,10 +145,10 @@ class LearnerArrays(NamedTuple):
     """
 
     weights: FloatArray
-    total: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    class_counts: NDArray[np.int64]
+    total: Doubles
+    counts: Integers
+    sums: Doubles
+    class_counts: Integers
 
 
 @compiled
@@ -167,7 +166,7 @@ def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
 
 
 @compiled
-def add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: FloatArray, number: int) -> None:
+def add_sample(total: Doubles, counts: Integers, weights: FloatArray, number: int) -> None:
     """Add the weights to total, `number` times."""
     times = np.float64(number)
     for k in range(total.shape[0]):
@@ -177,7 +176,7 @@ def add_sample(total: NDArray[np.float64], counts: NDArray[np.int64], weights: F
 
 
 @compiled_sum
-def _learn_one_output(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
+def _learn_one_output(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, step_size, class_weights, sample_every, _, _, own = rule
@@ -204,7 +203,7 @@ def _learn_one_output(learnt: LearnerArrays, block: Block, targets: NDArray[np.f
 
 
 @compiled_sum
-def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
+def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, step_size, class_weights, sample_every, radius, decaying, _ = rule
     lefts, rights = block
@@ -238,7 +237,7 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np.floa
 
 
 @compiled_sum
-def _learn_classes(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
+def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     weights, total, counts, _, class_counts = learnt
     _, _, step_size, class_weights, sample_every, _, _, _ = rule
     lefts, rights = block
@@ -264,7 +263,7 @@ def _learn_classes(learnt: LearnerArrays, block: Block, targets: NDArray[np.floa
 
 
 @compiled
-def learn_block(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
+def learn_block(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     """Learn the rows of a block one after the other; everything in learnt changes in place.
 
     Every row is scored with the weights that the rows before it left: f = w'z. Then w <- w - step_size * class_weight *
@@ -298,13 +297,13 @@ class SummedGradients(NamedTuple):
     sums : float64, at SQUARED_ERROR and LOSS (class_weight * loss)
     """
 
-    gradient: NDArray[np.float64]
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
+    gradient: Doubles
+    counts: Integers
+    sums: Doubles
 
 
 @compiled
-def _add_scaled(sums: NDArray[np.float64], left: FloatArray, right: FloatArray, factor: float) -> None:
+def _add_scaled(sums: Doubles, left: FloatArray, right: FloatArray, factor: float) -> None:
     width = left.shape[0]
     first, second = sums[:width], sums[width:]
     for j in range(width):
@@ -315,7 +314,7 @@ def _add_scaled(sums: NDArray[np.float64], left: FloatArray, right: FloatArray, 
 
 @compiled
 def _sum_one_output(
-    summed: SummedGradients, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+    summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> None:
     regression = is_regression(rule.code)
     for row in range(targets.shape[0]):
@@ -335,9 +334,7 @@ def _sum_one_output(
 
 
 @compiled
-def _sum_classes(
-    summed: SummedGradients, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
-) -> None:
+def _sum_classes(summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule) -> None:
     for row in range(targets.shape[0]):
         true = int(targets[row])
         wrong = best_wrong(scores[row], true)
@@ -352,9 +349,7 @@ def _sum_classes(
 
 
 @compiled
-def sum_block(
-    summed: SummedGradients, block: Block, scores: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
-) -> None:
+def sum_block(summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule) -> None:
     """Add the rows of a block, whose scores (rows, n_outputs) are given, to summed in place.
 
     The step size and sampling of the rule are not used.
@@ -383,16 +378,16 @@ class FillingSupports(NamedTuple):
     """
 
     coefficients: FloatArray
-    size: NDArray[np.int64]
-    added: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    sums: NDArray[np.float64]
-    class_counts: NDArray[np.int64]
+    size: Integers
+    added: Integers
+    counts: Integers
+    sums: Doubles
+    class_counts: Integers
 
 
 @compiled
 def fill_budget(
-    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> int:
     """Learn a block's rows by kernel gradient descent until one more support would not fit; filling changes in place.
 
@@ -417,7 +412,7 @@ def fill_budget(
 
 @compiled
 def _fill_one_output(
-    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> int:
     coefficients, size, added, counts, sums, class_counts = filling
     budget, before = coefficients.shape[1], known.shape[1]
@@ -440,7 +435,7 @@ def _fill_one_output(
 
 @compiled
 def _fill_classes(
-    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
+    filling: FillingSupports, known: FloatArray, among: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> int:
     coefficients, size, added, counts, _, class_counts = filling
     budget, before = coefficients.shape[1], known.shape[1]
@@ -463,7 +458,7 @@ def _fill_classes(
 
 
 @compiled
-def _add(size: NDArray[np.int64], added: NDArray[np.int64], counts: NDArray[np.int64], row: int) -> None:
+def _add(size: Integers, added: Integers, counts: Integers, row: int) -> None:
     """Note that a row of the block is the next support."""
     added[size[0]] = row
     size[0] += 1
@@ -471,7 +466,7 @@ def _add(size: NDArray[np.int64], added: NDArray[np.int64], counts: NDArray[np.i
 
 
 @compiled_sum
-def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: NDArray[np.int64]) -> np.floating[Any]:
+def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: Integers) -> np.floating[Any]:
     """Return the sum of c times the kernel values with the supports before the block and the rows added from it."""
     before = known.shape[0]
     total = dot(known, c[:before])
@@ -493,8 +488,6 @@ def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: NDArray[n
 # Source: Shalev-Shwartz, Singer, Srebro & Cotter, Mathematical Programming 127, 2011, Figures 1 to 3; several
 # classes: Crammer & Singer, JMLR 2, 2001; averages: Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012.
 
-Doubles = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 STEPS, SCALE, FACTORS, TOTAL, SQUARE = 0, 1, 2, 3, 4
 """Places in numbers (5,): t, c, W, the sum of what the weights counted, and ||x||^2 where a kernel carries it."""

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from okl.compiled.jit import aligned_empty, compiled
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Integers
 
 # CPU affinity of threads.
 
@@ -140,7 +139,7 @@ _sched_yield = types.ExternalFunction("sched_yield", types.int32())
 _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
 
 
-def new_turns() -> NDArray[np.int64]:
+def new_turns() -> Integers:
     """Return a turn counter at block 0."""
     return np.zeros(8, dtype=np.int64)
 
@@ -181,7 +180,7 @@ def claim_block(typing_context: Any, turns: Any) -> Any:
 
 
 @compiled
-def wait_turn(turns: NDArray[np.int64], block: int) -> bool:
+def wait_turn(turns: Integers, block: int) -> bool:
     """Wait until it is block's turn; False if another thread failed. Spins briefly, then lets others have the core."""
     waited = 0
     while True:
@@ -198,12 +197,12 @@ def wait_turn(turns: NDArray[np.int64], block: int) -> bool:
 
 
 @compiled
-def pass_turn(turns: NDArray[np.int64], block: int) -> None:
+def pass_turn(turns: Integers, block: int) -> None:
     """Give turns (changed in place) to a block."""
     _store_release(turns, block)
 
 
-def give_up_turns(turns: NDArray[np.int64]) -> None:
+def give_up_turns(turns: Integers) -> None:
     """Mark turns (changed in place) as failed: no thread waits any longer."""
     turns[1] = 1
 

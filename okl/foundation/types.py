@@ -20,3 +20,5 @@ Criterion = Literal["log-loss", "auc", "average-precision", "balanced-accuracy",
 # quoted: settings import this module, and `okl --help` loads no numpy
 FloatArray: TypeAlias = "NDArray[np.floating[Any]]"
 IntArray: TypeAlias = "NDArray[np.integer[Any]]"
+Doubles: TypeAlias = "NDArray[np.float64]"
+Integers: TypeAlias = "NDArray[np.int64]"

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from okl.solvers.base import LEVEL, Doubles, excess_spread, fishers
+from okl.foundation.types import Doubles
+from okl.solvers.base import LEVEL, excess_spread, fishers
 
 MOST_PAST, FEWEST_PAST = 30, 2  # shards
 LARGER = 1.25  # times the rate before

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from okl.data.dataset import Dataset, Schema
@@ -15,7 +14,7 @@ from okl.data.executor import Execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import Doubles, FloatArray, Precision, Task
 
 State = TypeVar("State")
 
@@ -210,7 +209,6 @@ class ConvergenceCurve:
 # Statistics 12, 1941 (mean square successive difference); Gama, Sebastiao & Rodrigues, Machine Learning 90, 2013
 # (errors before learning).
 
-Doubles = NDArray[np.float64]
 
 LEVEL = 0.001
 FEWEST_SPREAD = 8  # windows, for a variance between them

@@ -126,8 +126,7 @@ class KernelOptions(SolverSettings):
 
     kernel: KernelName = Field("gaussian", description="k(x, x'); polynomial and linear have no Fourier map")
     bandwidth: Positive | Literal["auto"] = Field(
-        "auto",
-        description="kernel bandwidth in units of the scaled inputs; auto: the median distance",
+        "auto", description="kernel bandwidth in units of the scaled inputs; auto: the median distance"
     )
 
     def check(self, run: Run) -> None:
@@ -159,9 +158,7 @@ class FourierOptions(KernelOptions):
     """The random Fourier map."""
 
     frequencies: int = Field(
-        400,
-        ge=1,
-        description="random frequencies of the Fourier map, which has twice as many columns",
+        400, ge=1, description="random frequencies of the Fourier map, which has twice as many columns"
     )
     map: Annotated[MapName, OrExtension("map")] = Field(
         "independent",

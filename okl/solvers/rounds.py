@@ -14,13 +14,12 @@ from threading import Lock
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.data.dataset import Shard
 from okl.data.executor import Execution
 from okl.foundation.errors import ExecutionError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 
 Verdict = Literal["begin", "keep", "drop"]
 """Fate of the last step: the new current point, without (begin) or with (keep) momentum, or dropped."""
@@ -33,11 +32,11 @@ class Vectors(Protocol):
         """Make the step the current point, or drop it."""
         ...
 
-    def saved(self) -> NDArray[np.float64]:
+    def saved(self) -> Doubles:
         """Current and previous, as one array: what a checkpoint holds."""
         ...
 
-    def restore(self, saved: NDArray[np.float64]) -> None: ...
+    def restore(self, saved: Doubles) -> None: ...
 
 
 class Command(Protocol):
@@ -279,10 +278,7 @@ class Rounds:
         recovery = self.log.recovery
         steps = (step,) if last_only else (*recovery.settled, step)
         self.log = replace(
-            self.log,
-            verdict=verdict,
-            steps=self.log.steps + 1,
-            recovery=replace(recovery, settled=steps, pending=()),
+            self.log, verdict=verdict, steps=self.log.steps + 1, recovery=replace(recovery, settled=steps, pending=())
         )
 
     def forget_pending(self) -> None:

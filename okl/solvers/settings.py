@@ -26,14 +26,7 @@ from pydantic_core import CoreSchema
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
 from okl.foundation.registry import MODELS, SOLVERS, STRATEGIES, load
-from okl.foundation.settings import (
-    Count,
-    ExecutionSettings,
-    IngestSettings,
-    Name,
-    OrExtension,
-    SolverName,
-)
+from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, Name, OrExtension, SolverName
 from okl.foundation.types import Mode, Optimise, Precision
 from okl.solvers.options import ClassWeightOptions, IterationOptions, SolverSettings
 

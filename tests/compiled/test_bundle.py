@@ -5,8 +5,9 @@ import pytest
 
 import tests.naive.bundle as naive
 from okl.compiled import bundle
-from okl.compiled.bundle import CoefficientBounds, Doubles
+from okl.compiled.bundle import CoefficientBounds
 from okl.compiled.kernels import LANES
+from okl.foundation.types import Doubles
 from okl.kernels import Gaussian
 from tests.dual_descent import descend_computed, descend_rows
 

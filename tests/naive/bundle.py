@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tests.naive.bundle as naive
-from okl.compiled.bundle import CoefficientBounds, Doubles
-from okl.foundation.types import FloatArray, IntArray
+from okl.compiled.bundle import CoefficientBounds
+from okl.foundation.types import Doubles, FloatArray, IntArray
 
 # Slow, obvious twins of okl/compiled/breakpoints.py.
 

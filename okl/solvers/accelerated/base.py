@@ -10,12 +10,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import descend, extrapolate, step_sums
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.foundation.validation import check_positive
 
 # Operators: the map from dual points to images.
@@ -43,7 +42,7 @@ class RowOperator(Protocol):
     @property
     def signs(self) -> FloatArray: ...
 
-    def squared_lengths(self) -> NDArray[np.float64]: ...
+    def squared_lengths(self) -> Doubles: ...
 
     def image(self, out: FloatArray, point: FloatArray) -> None:
         """Image of a point: one read of the data."""
@@ -66,9 +65,9 @@ class RowOperator(Protocol):
         ...
 
 
-def signs_of(labels: FloatArray) -> NDArray[np.float64]:
+def signs_of(labels: FloatArray) -> Doubles:
     """Return labels as float64 signs; raise DataError unless they are -1 and +1 and both occur."""
-    signs: NDArray[np.float64] = np.ascontiguousarray(labels, dtype=np.float64)
+    signs: Doubles = np.ascontiguousarray(labels, dtype=np.float64)
     values = np.unique(signs)
     if signs.ndim != 1 or not np.array_equal(values, [-1.0, 1.0]):
         shown = ", ".join(f"{value:g}" for value in values[:4])
@@ -240,12 +239,12 @@ class Vectors:
         )
 
     @cached_property
-    def gradient(self) -> NDArray[np.float64]:
+    def gradient(self) -> Doubles:
         """Gradient where the step starts, (n_points,)."""
         return np.zeros(len(self.current.point))
 
     @cached_property
-    def target(self) -> NDArray[np.float64]:
+    def target(self) -> Doubles:
         """End of a step that ignores the penalty, (n_points,)."""
         return np.zeros(len(self.current.point))
 
@@ -490,11 +489,11 @@ class MemoryIterates(Vectors):
         return self.current, self.previous
 
 
-def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:
+def weights_of(rows: RowOperator, sample_weight: FloatArray | None) -> Doubles:
     """Return weights (m,) float64, ones if None; raise DataError unless they are valid for both classes."""
     if sample_weight is None:
         return np.ones(rows.n_points)
-    weights: NDArray[np.float64] = np.array(sample_weight, dtype=np.float64)
+    weights: Doubles = np.array(sample_weight, dtype=np.float64)
     if weights.shape != (rows.n_points,) or not np.isfinite(weights).all() or weights.min() < 0.0:
         raise DataError(
             f"sample_weight has shape {weights.shape}, but there are {rows.n_points} rows. Give one finite "

@@ -83,8 +83,7 @@ class CertifiedSteps:
             return None
         steps = f"{self.STEPS[0].upper()}{self.STEPS[1:]}"
         return Outcome(
-            "not converged",
-            f"{steps} make no progress in float64 after {record.iteration}, {reached}: {self.REASON}",
+            "not converged", f"{steps} make no progress in float64 after {record.iteration}, {reached}: {self.REASON}"
         )
 
     def _is_finite(self, state: Any) -> bool:

@@ -15,7 +15,7 @@ from okl.compiled.dual_steps import inner, squared_distance
 from okl.compiled.dual_sweep import settle_points, sweep_guessed_segments, sweep_segments
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
 from okl.solvers.accelerated.base import (
     ActiveRows,
     Certificate,
@@ -137,7 +137,7 @@ class GuessedSweep(Sweep):
         return SweepResult(found, 1.0 + again / rows.n_points)
 
     @cached_property
-    def _room(self) -> tuple[FloatArray, FloatArray, NDArray[np.int64], FloatArray]:
+    def _room(self) -> tuple[FloatArray, FloatArray, Integers, FloatArray]:
         m = self.rows.n_points
         parts = np.empty((self.rows.n_segments, 3, self.rows.n_image))
         return parts, np.empty(m), np.empty(m, dtype=np.int64), np.empty(m)
@@ -248,7 +248,7 @@ class DualProblem(CompositeProblem):
         return self.proof(squared_norm, self.risk.value(margins, bias), penalties, bias, terms)
 
     @cached_property
-    def _lengths(self) -> NDArray[np.float64]:
+    def _lengths(self) -> Doubles:
         return np.sqrt(self.rows.squared_lengths())
 
     def proof(
@@ -565,7 +565,7 @@ class NormBallProblem(DualProblem):
     def pull(self, out: FloatArray, image: FloatArray) -> None:
         self.rows.pull(out, self.weights_of(image))
 
-    def weights_of(self, image: FloatArray) -> NDArray[np.float64]:
+    def weights_of(self, image: FloatArray) -> Doubles:
         """Return the maximiser w of the smoothed norm, its gradient at A a."""
         return project_norm_ball(image / self.width, self.power, self.radius)
 
@@ -612,7 +612,7 @@ def norm_of(vector: FloatArray, power: float) -> float:
     return largest * float(np.sum((np.abs(vector) / largest) ** power)) ** (1.0 / power) if largest > 0.0 else 0.0
 
 
-def project_norm_ball(vector: FloatArray, power: float, radius: float) -> NDArray[np.float64]:
+def project_norm_ball(vector: FloatArray, power: float, radius: float) -> Doubles:
     """Return the nearest point w of ||w||_p <= radius, for p in (1, infinity).
 
     Where the vector z is outside, |w_j| + theta |w_j|^(p - 1) = |z_j|, with the one theta that gives w the radius; with
@@ -645,14 +645,14 @@ def project_norm_ball(vector: FloatArray, power: float, radius: float) -> NDArra
         projected = _shrunk(sizes, power, theta)
     # onto the ball: what is left is rounding
     projected /= max(norm_of(projected, power), 1.0)
-    weights: NDArray[np.float64] = radius * np.copysign(projected, vector)
+    weights: Doubles = radius * np.copysign(projected, vector)
     return weights
 
 
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64]:
+def _shrunk(sizes: FloatArray, power: float, theta: float) -> Doubles:
     """Return roots w of w + theta w^(p - 1) = size, entry by entry.
 
     With x = w for p >= 2 and x = w^(p - 1) below, both terms are convex in x; Newton's method falls onto the root from
@@ -667,7 +667,7 @@ def _shrunk(sizes: FloatArray, power: float, theta: float) -> NDArray[np.float64
         roots = np.maximum(roots - steps, 0.0)
         if np.all(np.abs(steps) <= 4.0 * _EPSILON * roots + _TINY):
             break
-    shrunk: NDArray[np.float64] = roots if power >= 2.0 else roots**steep
+    shrunk: Doubles = roots if power >= 2.0 else roots**steep
     return shrunk
 
 

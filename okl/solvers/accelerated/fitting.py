@@ -14,7 +14,7 @@ from scipy import sparse
 
 from okl.compiled.jit import one_blas_thread
 from okl.foundation.errors import DataError, DivergedError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_at_least
 from okl.solvers.accelerated.base import Classifier, CompositeProblem, ParameterName, Solution, signs_of, weights_of
 from okl.solvers.accelerated.choice import Chooser, solve
@@ -26,7 +26,7 @@ from okl.solvers.base import Outcome
 Rows = TypeVar("Rows")
 
 
-def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[NDArray[np.float64]]]:
+def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[Doubles]]:
     """Return sorted classes, and signs (m,) for each against the rest; one for two classes, + for the second."""
     classes = np.unique(labels)
     if len(classes) < 2:
@@ -315,7 +315,7 @@ def cross_validated_scores(
     labels: NDArray[Any],
     n_folds: int = 5,
     seed: int = 0,
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return out-of-fold scores of every row.
 
     Parameters

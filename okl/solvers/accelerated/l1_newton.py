@@ -20,11 +20,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.descent import descend_weights
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import SparseProblem
@@ -272,7 +271,7 @@ def violation(weights: FloatArray, slopes: FloatArray) -> float:
     return float(_violations(weights, slopes).max(initial=0.0))
 
 
-def _violations(weights: FloatArray, slopes: FloatArray) -> NDArray[np.float64]:
+def _violations(weights: FloatArray, slopes: FloatArray) -> Doubles:
     return np.where(weights != 0.0, np.abs(slopes + np.sign(weights)), np.maximum(np.abs(slopes) - 1.0, 0.0))
 
 

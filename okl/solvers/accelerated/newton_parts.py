@@ -21,7 +21,7 @@ from scipy.special import xlog1py, xlogy
 
 from okl.compiled.newton import box_duals, entropy_duals, roots_duals
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.certified_steps import positive_solution
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.problem import (
@@ -221,7 +221,7 @@ class NewtonPart:
             self._first = np.zeros(len(first))
 
     @cached_property
-    def _normals(self) -> NDArray[np.float64]:
+    def _normals(self) -> Doubles:
         """Normals of the hyperplanes, (n_hyperplanes, m)."""
         return np.where(self._signs > 0.0, self._problem.region.normals[:, :1], self._problem.region.normals[:, 1:])
 

@@ -32,7 +32,7 @@ from okl.compiled.threads import run_tasks, run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, IntArray, Precision
+from okl.foundation.types import Doubles, FloatArray, IntArray, Precision
 from okl.kernels import Kernel
 from okl.solvers.accelerated.base import signs_of
 
@@ -74,7 +74,7 @@ class ExplicitRows(SignedRows):
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         return scale * image
 
-    def scores(self, weights: FloatArray) -> NDArray[np.float64]:
+    def scores(self, weights: FloatArray) -> Doubles:
         scores = np.empty(self.n_points)
         self.pull(scores, weights)
         scores *= self.signs
@@ -84,9 +84,7 @@ class ExplicitRows(SignedRows):
         """Return blocks of the rows z_i with their place."""
         raise NotImplementedError
 
-    def curvature(
-        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None
-    ) -> NDArray[np.float64]:
+    def curvature(self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None) -> Doubles:
         """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
 
         Of sparse rows the lower triangle alone.
@@ -99,7 +97,7 @@ class ExplicitRows(SignedRows):
             add_curvature(total, rows, self.signs[cut], weights[cut], border[:, cut], columns)
         return total
 
-    def squared_columns(self, weights: FloatArray) -> NDArray[np.float64]:
+    def squared_columns(self, weights: FloatArray) -> Doubles:
         """Return sum_i weight_i z_ij^2, (n_columns,)."""
         total = np.zeros(self.n_image)
         for cut, rows in self.blocks():
@@ -131,7 +129,7 @@ class MatrixRows(ExplicitRows):
     def blocks(self) -> Iterable[tuple[slice, Any]]:
         return ((slice(None), self.rows),)
 
-    def squared_lengths(self) -> NDArray[np.float64]:
+    def squared_lengths(self) -> Doubles:
         return squared_lengths(self.rows)
 
     def products(self, left: IntArray, right: IntArray) -> Any:
@@ -175,15 +173,15 @@ class SegmentedRows(ExplicitRows):
             return
         self.over_segments(lambda cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
 
-    def squared_lengths(self) -> NDArray[np.float64]:
+    def squared_lengths(self) -> Doubles:
         return np.concatenate(self.over_segments(lambda _, rows: squared_lengths(rows)))
 
 
-def squared_lengths(rows: Any) -> NDArray[np.float64]:
+def squared_lengths(rows: Any) -> Doubles:
     """Return ||z_i||^2 of rows, dense or sparse, (m,)."""
     if sparse.issparse(rows):
         return np.asarray(_squares(rows).sum(axis=1), dtype=np.float64)
-    lengths: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    lengths: Doubles = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     return lengths
 
 
@@ -256,7 +254,7 @@ class DenseRows(MatrixRows):
         return -(-self.n_points // self.segment_rows)
 
     @cached_property
-    def _parts(self) -> NDArray[np.float64]:
+    def _parts(self) -> Doubles:
         return np.empty((self.n_segments, self.n_image))
 
 
@@ -306,7 +304,7 @@ def _add_sparse_curvature(
         total[n:, n:] += (border * weights) @ border.T
 
 
-def squared_columns(rows: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
+def squared_columns(rows: FloatArray, weights: FloatArray) -> Doubles:
     """Return sum_i weight_i z_ij^2 of rows (m, n), (n,)."""
     if sparse.issparse(rows):
         return np.asarray(_squares(rows).T @ weights, dtype=np.float64)
@@ -328,12 +326,12 @@ class ClassGroups:
     weights: tuple[float, ...] = (1.0, 1.0)
 
     @property
-    def signs(self) -> NDArray[np.float64]:
+    def signs(self) -> Doubles:
         return np.array([1.0] + [-1.0] * (len(self.rows) - 1))
 
     @property
-    def totals(self) -> NDArray[np.float64]:
-        totals: NDArray[np.float64] = np.array(self.rows, dtype=np.float64) * np.array(self.weights)
+    def totals(self) -> Doubles:
+        totals: Doubles = np.array(self.rows, dtype=np.float64) * np.array(self.weights)
         return totals
 
     @property
@@ -477,7 +475,7 @@ class KernelTiles:
         return min(self.n_tiles, self.budget_bytes // (TILE_ROWS**2 * np.dtype(self.precision).itemsize))
 
     @cached_property
-    def diagonal(self) -> NDArray[np.float64]:
+    def diagonal(self) -> Doubles:
         """Return k(x_i, x_i), (m,)."""
         values = np.empty(self.n_rows)
         for part in range(self._n_parts):
@@ -648,14 +646,14 @@ class TiledKernel(SignedRows):
         """Return (a - b)'A'A (a - b); rounding may not make it negative."""
         return max(0.0, float(distance_product(point, other, image, other_image)))
 
-    def squared_lengths(self) -> NDArray[np.float64]:
+    def squared_lengths(self) -> Doubles:
         return self.tiles.diagonal
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         """Return coefficients scale s_i a_i of the rows, (m,): f(x) = sum_i coefficient_i k(x_i, x) - b."""
         return scale * self.signs * point
 
-    def scores(self, weights: FloatArray) -> NDArray[np.float64]:
+    def scores(self, weights: FloatArray) -> Doubles:
         scores = np.empty(self.n_points)
         self.tiles.multiply(scores, weights)
         return scores

@@ -15,13 +15,12 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import descend, inner, squared_distance, step_sums
 from okl.data.dataset import Shard
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import (
     Certificate,
     Checked,
@@ -95,11 +94,11 @@ class Partition(Vectors):
         if verdict != "keep":
             self.restart()
 
-    def saved(self) -> NDArray[np.float64]:
+    def saved(self) -> Doubles:
         """Return (2, m)."""
         return np.stack([np.concatenate([some.point, some.image]) for some in (self.current, self.previous)])
 
-    def restore(self, saved: NDArray[np.float64]) -> None:
+    def restore(self, saved: Doubles) -> None:
         """Restore the saved vectors."""
         for some, values in zip((self.current, self.previous), saved, strict=True):
             some.point[:], some.image[:] = np.split(values, [len(some.point)])
@@ -168,7 +167,7 @@ class DualPartition(Partition):
         super().__init__(problem, groups, longest, Iterate(np.zeros(len(groups)), _NOTHING))
 
     @cached_property
-    def margins(self) -> NDArray[np.float64]:
+    def margins(self) -> Doubles:
         """Margins of the weights of a dual point."""
         return np.zeros(len(self.groups))
 

@@ -28,7 +28,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.projections import clip_by_sign, clipped_sums
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.base import weights_of
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.projections import PreparedSet, hyperplane_set, pair_set
@@ -480,7 +480,7 @@ class BoxSet(Region):
         clip_by_sign(out, point, self.signs, np.asarray(self.upper), float(plus), float(minus))
 
 
-def filled(bound: Bound, size: int) -> NDArray[np.float64]:
+def filled(bound: Bound, size: int) -> Doubles:
     """Return the bounds of so many entries, (size,)."""
     return np.array(np.broadcast_to(bound, size), dtype=np.float64)
 
@@ -747,8 +747,8 @@ class Moments:
     """
 
     count: float
-    mean: NDArray[np.float64]
-    scatter: NDArray[np.float64]
+    mean: Doubles
+    scatter: Doubles
 
     def merged(self, other: Moments) -> Moments:
         """Return the moments of both sets of rows together. Source: Chan, Golub & LeVeque, COMPSTAT 1982, (2.1)."""
@@ -760,12 +760,12 @@ class Moments:
         return Moments(count, self.mean + (other.count / count) * apart, self.scatter + other.scatter + outer)
 
     @property
-    def covariance(self) -> NDArray[np.float64]:
+    def covariance(self) -> Doubles:
         """Scatter over count, (n, n): with count - 1 Table 10 of Ito et al., 2017, is met to two digits only."""
         return self.scatter / self.count
 
 
-def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> Moments:
+def moments_of(rows: FloatArray, weights: Doubles | None = None) -> Moments:
     """Return the float64 moments of a block of rows (m, n) with weights (m,), or 1."""
     block = np.asarray(rows, dtype=np.float64)
     weights = None if weights is None or (weights == 1.0).all() else weights
@@ -776,7 +776,7 @@ def moments_of(rows: FloatArray, weights: NDArray[np.float64] | None = None) -> 
         mean = block.mean(axis=0) if weights is None else np.asarray(weights @ block / count, dtype=np.float64)
         deviations = block - mean
         weighted = deviations if weights is None else deviations * weights[:, np.newaxis]
-        scatter: NDArray[np.float64] = weighted.T @ deviations
+        scatter: Doubles = weighted.T @ deviations
     return Moments(count, mean, scatter)
 
 
@@ -800,12 +800,12 @@ class ClassMoments:
             )
 
     @property
-    def difference(self) -> NDArray[np.float64]:
+    def difference(self) -> Doubles:
         """Return the mean of the positives minus the mean of the negatives, (n,)."""
         return self.positive.mean - self.negative.mean
 
     @property
-    def total_covariance(self) -> NDArray[np.float64]:
+    def total_covariance(self) -> Doubles:
         """Return the sum of both covariances, (n, n)."""
         return self.positive.covariance + self.negative.covariance
 
@@ -833,22 +833,22 @@ def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> C
     return ClassMoments(*moments_by_class(blocks, rows.n_image))
 
 
-def square_root(covariance: FloatArray) -> NDArray[np.float64]:
+def square_root(covariance: FloatArray) -> Doubles:
     """Return the symmetric square root of a positive semidefinite matrix (n, n), by its eigenvalues."""
     with one_blas_thread():
         values, vectors = np.linalg.eigh(covariance)
-        root: NDArray[np.float64] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        root: Doubles = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return np.ascontiguousarray(root)
 
 
-def _spectrum(matrix: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+def _spectrum(matrix: FloatArray) -> tuple[Doubles, Doubles, NDArray[np.bool_]]:
     """Return eigenvalues (n,) and their vectors (n, n) of a symmetric matrix, and which values are above rounding."""
     with one_blas_thread():
         values, vectors = np.linalg.eigh(matrix)
     return values, vectors, values > len(values) * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
 
 
-def range_of(matrix: FloatArray) -> NDArray[np.float64]:
+def range_of(matrix: FloatArray) -> Doubles:
     """Return an orthonormal basis (n, r) of the range of a positive semidefinite matrix (n, n)."""
     _, vectors, positive = _spectrum(matrix)
     return vectors[:, positive]

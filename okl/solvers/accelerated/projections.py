@@ -32,11 +32,10 @@ from okl.compiled.projections import (
     shrink,
     sum_blocks,
 )
-from okl.compiled.projections import Doubles as projections_Doubles
 from okl.compiled.threads import run_threads
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_choice, check_positive
 
 # Arrays that a search uses again from call to call: touching fresh pages costs more than the search itself.
@@ -48,9 +47,9 @@ class _Workspace(local):
     """Arrays of this thread by name, grown as need be."""
 
     def __init__(self) -> None:
-        self._doubles: dict[str, NDArray[np.float64]] = {}
+        self._doubles: dict[str, Doubles] = {}
 
-    def doubles(self, name: str, size: int) -> NDArray[np.float64]:
+    def doubles(self, name: str, size: int) -> Doubles:
         """Return an uninitialised array (size,), reused for every request of the same name."""
         doubles = self._doubles.get(name)
         if doubles is None or len(doubles) < size:
@@ -170,7 +169,7 @@ def _as_signs(signs: NDArray[np.generic]) -> NDArray[np.int8]:
     return as_compiled(signs, np.int8)
 
 
-def _as_bounds(bound: ArrayLike, name: str, size: int) -> NDArray[np.float64]:
+def _as_bounds(bound: ArrayLike, name: str, size: int) -> Doubles:
     values = np.asarray(bound, dtype=np.float64)
     if values.ndim and values.shape != (size,):
         raise DataError(
@@ -331,7 +330,7 @@ class _Sample:
         t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
         return t, visits
 
-    def terms(self, t: float) -> projections_Doubles:
+    def terms(self, t: float) -> Doubles:
         """Return the terms at a multiplier."""
         return np.clip(self.v - t, self.low, self.high)
 

@@ -49,8 +49,7 @@ class KappaOptions(SolverSettings):
     """The parameter kappa."""
 
     kappa: Positive | Literal["auto"] = Field(
-        "auto",
-        description="standard deviations allowed around the class means; auto: half of the largest valid value",
+        "auto", description="standard deviations allowed around the class means; auto: half of the largest valid value"
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution, Rows
@@ -16,13 +15,13 @@ from okl.features.base import FeatureMap
 from okl.features.linear import SparseInputs
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.operators import Result, SegmentedRows, squared_lengths
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 from okl.solvers.rounds import added
 
 
-def signs_of_class(targets: FloatArray, positive: int | None) -> NDArray[np.float64]:
+def signs_of_class(targets: FloatArray, positive: int | None) -> Doubles:
     """Return -1 or +1 a row; targets are that already (None), or class indices, of which one is positive."""
     signs = targets if positive is None else np.where(targets == positive, 1.0, -1.0)
     return np.ascontiguousarray(signs, dtype=np.float64)
@@ -80,7 +79,7 @@ class MappedRows:
                 yield slice(first + start, first + start + len(block.targets)), block
             first += rows
 
-    def targets(self, shard: Shard) -> tuple[NDArray[np.float64], float]:
+    def targets(self, shard: Shard) -> tuple[Doubles, float]:
         """Return targets (m,), and the largest ||z_i||^2."""
         targets, longest = np.empty(shard.rows), 0.0
         for cut, block in self.blocks(shard):
@@ -191,7 +190,7 @@ class RootSearch:
             self._reach *= _STRETCH ** max(1, self._n // 4)
             self.candidates = self._next()
 
-    def _next(self) -> NDArray[np.float64]:
+    def _next(self) -> Doubles:
         low, high = self._low[0], self._high[0]
         steps = np.arange(1, self._n + 1)
         if np.isinf(low) or np.isinf(high):
@@ -211,7 +210,7 @@ class RootSearch:
         return [candidate for candidate in dict.fromkeys(places) if np.isfinite(candidate)]
 
 
-def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> NDArray[np.float64]:
+def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> Doubles:
     """Root of each search, (n_searches,), all in the same rounds; no round for no search."""
     for _ in range(_MOST_ROUNDS):
         if all(search.done for search in searches):
@@ -222,7 +221,7 @@ def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> NDArray[np.floa
     return np.array([search.root for search in searches])
 
 
-def spread(values: float | FloatArray, groups: IntArray) -> NDArray[np.float64]:
+def spread(values: float | FloatArray, groups: IntArray) -> Doubles:
     """Return one value for each row (m,), from a number or one for each group; groups (m,) of the rows."""
     given = np.ravel(np.asarray(values, dtype=np.float64))
     if len(given) == 1:

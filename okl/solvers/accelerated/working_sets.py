@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.descent import descend_pairs
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
 from okl.solvers.accelerated.dual import DualProblem
@@ -113,7 +113,7 @@ class KernelProblem:
     def signs(self) -> FloatArray:
         return self.problem.rows.signs
 
-    def image(self, point: FloatArray) -> NDArray[np.float64]:
+    def image(self, point: FloatArray) -> Doubles:
         image = np.zeros(len(point))
         support = np.flatnonzero(point)
         self.rows.add(image, support, self.signs[support] * point[support])

@@ -15,6 +15,7 @@ from scipy.sparse import eye_array as identity
 
 from okl.compiled.oco import quadratic_subgradient, quadratic_values
 from okl.foundation.errors import ConfigError
+from okl.foundation.types import Integers
 from okl.foundation.validation import check_at_least
 from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex, Vector, as_vector
 
@@ -600,7 +601,7 @@ class _Model:
     limits: Vector
     normals: Matrix = field(init=False)
     offsets: Vector = field(init=False)
-    owners: NDArray[np.int64] = field(init=False)
+    owners: Integers = field(init=False)
     multipliers: Vector = field(init=False)
 
     def __post_init__(self) -> None:
@@ -609,7 +610,7 @@ class _Model:
         self.owners = np.arange(self.limits.size)
         self.multipliers = self.limits.copy()
 
-    def add(self, normals: Matrix, offsets: Vector, owners: NDArray[np.int64]) -> None:
+    def add(self, normals: Matrix, offsets: Vector, owners: Integers) -> None:
         """Add cuts, and drop those without multiplier that lie below their constraint's best cut."""
         excess = self.excess(self.point(self.multipliers))
         best = self.heights(excess)[self.owners]
@@ -637,7 +638,7 @@ class _Model:
         lag = self.heights(excess)[self.owners] - excess
         return np.bincount(self.owners, self.multipliers * lag, self.limits.size).astype(np.float64)
 
-    def jacobian_rows(self, point: Vector, chosen: NDArray[np.int64]) -> Matrix:
+    def jacobian_rows(self, point: Vector, chosen: Integers) -> Matrix:
         """Return the chosen normals times the Jacobian of the projection that led to point."""
         rows = self.normals[chosen]
         if isinstance(self.region, Box):
@@ -655,7 +656,7 @@ class _Model:
         return np.where(free, rows - means, 0.0)
 
 
-def _direction(model: _Model, point: Vector, excess: Vector, chosen: NDArray[np.int64]) -> Vector:
+def _direction(model: _Model, point: Vector, excess: Vector, chosen: Integers) -> Vector:
     """Return Newton's direction (n_chosen,) in the chosen multipliers, whose sum in every constraint stays."""
     owners = np.unique(model.owners[chosen])
     hessian = model.jacobian_rows(point, chosen) @ model.normals[chosen].T

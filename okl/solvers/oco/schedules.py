@@ -337,11 +337,7 @@ def _violation(schedule: Schedule, sizes: Vector, moved: Vector, constants: Cons
 
 
 def bounds_of(
-    schedule: Schedule,
-    constants: Constants,
-    horizon: int,
-    distance: float | None = None,
-    path_length: float = 0.0,
+    schedule: Schedule, constants: Constants, horizon: int, distance: float | None = None, path_length: float = 0.0
 ) -> Bounds:
     """Return what Theorems 1 and 2 and Corollaries 1 and 2 promise of Algorithm 1.
 
@@ -377,12 +373,7 @@ def bounds_of(
 
 
 def expert_bounds(
-    schedule: Schedule,
-    constants: Constants,
-    horizon: int,
-    n_experts: int,
-    weight_rate: float,
-    path_length: float = 0.0,
+    schedule: Schedule, constants: Constants, horizon: int, n_experts: int, weight_rate: float, path_length: float = 0.0
 ) -> Bounds:
     """Return what Theorem 3 promises of Algorithm 2.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.jit import as_compiled
 from okl.compiled.sgd import (
@@ -29,7 +28,7 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode, Precision, Task
+from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Precision, Task
 from okl.foundation.validation import check_at_least
 from okl.losses import Loss, ThresholdedHalfSquared
 
@@ -112,7 +111,7 @@ def n_classes_of(task: Task, n_outputs: int) -> int:
     return {"binary": 2, "multiclass": n_outputs, "regression": 1}[task]
 
 
-def progress_arrays(progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]:
+def progress_arrays(progress: Progress) -> tuple[Integers, Doubles, Integers]:
     """Return the counts, sums and class counts that compiled code changes in place; see okl.compiled.sgd."""
     counts, sums = np.zeros(5, dtype=np.int64), np.zeros(6)
     counts[[ROWS, MISTAKES, BASELINE_MISTAKES]] = progress.rows, progress.mistakes, progress.baseline_mistakes
@@ -123,9 +122,7 @@ def progress_arrays(progress: Progress) -> tuple[NDArray[np.int64], NDArray[np.f
     return counts, sums, np.array(progress.class_counts, dtype=np.int64)
 
 
-def progress_from(
-    task: Task, counts: NDArray[np.int64], sums: NDArray[np.float64], class_counts: NDArray[np.int64]
-) -> Progress:
+def progress_from(task: Task, counts: Integers, sums: Doubles, class_counts: Integers) -> Progress:
     """Return the value that these arrays hold."""
     return Progress(
         task=task,
@@ -234,7 +231,7 @@ def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[
 
 def checked_rows(
     rows: Rows, task: Task, n_inputs: int, n_outputs: int, precision: Precision
-) -> tuple[FloatArray, NDArray[np.float64]]:
+) -> tuple[FloatArray, Doubles]:
     """Return inputs (rows, n_inputs), C-contiguous in the precision, and targets (rows,) float64, or DataError.
 
     Targets are -1 or +1 for two classes, 0 .. n_outputs - 1 for several, any number for regression.
@@ -283,9 +280,7 @@ def check_outputs(loss: Loss, n_outputs: int, class_weights: tuple[float, ...] |
     check_class_weights(class_weights, loss.task, n_classes_of(loss.task, n_outputs))
 
 
-def loss_numbers(
-    loss: Loss, n_outputs: int, class_weights: tuple[float, ...] | None
-) -> tuple[int, float, NDArray[np.float64]]:
+def loss_numbers(loss: Loss, n_outputs: int, class_weights: tuple[float, ...] | None) -> tuple[int, float, Doubles]:
     """Return a loss for compiled code: its code, its epsilon, 0 for none, and the weight of each class, 1 for None."""
     epsilon = float(loss.epsilon) if isinstance(loss, ThresholdedHalfSquared) else 0.0
     weights = class_weights or (1.0,) * n_classes_of(loss.task, n_outputs)
@@ -350,7 +345,7 @@ class AdaGrad:
     Source: Duchi, Hazan & Singer, JMLR 12, 2011, Figure 1 (diagonal matrix).
     """
 
-    squares: NDArray[np.float64]
+    squares: Doubles
 
     @classmethod
     def start(cls, n_outputs: int, n_columns: int) -> AdaGrad:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.budget import (
     ADDED,
@@ -36,7 +35,7 @@ from okl.data.executor import Rows
 from okl.features.predictors import CHUNK, KernelExpansion, kernel_sums, pack_chunk
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import Doubles, FloatArray, Integers, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.solvers.online.base import (
@@ -105,9 +104,7 @@ class BudgetStrategy:
         n_rows = self.buffers + (capacity if self.keeps_matrix else 0)
         return (n_rows, capacity if n_rows else 0)
 
-    def learn(
-        self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[np.float64], rule: BudgetRule
-    ) -> None:
+    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
         """Learn rows in their order; modify `supports` in place."""
         learn_rows(supports, inputs, targets, rule, doubles(self.numbers))
 
@@ -145,10 +142,10 @@ class BudgetState:
 
     supports: FloatArray
     coefficients: FloatArray
-    marks: NDArray[np.int64]
-    memory: NDArray[np.float64]
-    integers: NDArray[np.int64]
-    floats: NDArray[np.float64]
+    marks: Integers
+    memory: Doubles
+    integers: Integers
+    floats: Doubles
     progress: Progress
 
     @property
@@ -223,7 +220,7 @@ def support_arrays(state: BudgetState) -> SupportArrays:
     )
 
 
-def take_root(matrix: NDArray[np.float64]) -> None:
+def take_root(matrix: Doubles) -> None:
     """Replace an inverse kernel matrix, which states of earlier versions hold, by its root; a root is left alone.
 
     matrix : (>= n, n), of which the first n rows change in place. A root is triangular, or a reflection of that, and
@@ -338,9 +335,7 @@ def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
     return [[places[key] for key in keys] for keys in keys_of_parts]
 
 
-def _united_counts(
-    united: BudgetState, base: BudgetState, parts: list[BudgetState], n_rows: int
-) -> NDArray[np.float64]:
+def _united_counts(united: BudgetState, base: BudgetState, parts: list[BudgetState], n_rows: int) -> Doubles:
     """Return counts of all supports of the union, (n_rows, capacity), that sum to base's and what each part added.
 
     What base had may be in several new supports, one a shard: then all counts shrink alike, but never below the
@@ -372,11 +367,7 @@ def _trimmed(state: BudgetState, small: BudgetState) -> BudgetState:
 
 # The learner of all budget strategies.
 
-LOSS_CODES: dict[Task, int] = {
-    "binary": HINGE,
-    "multiclass": MULTICLASS_HINGE,
-    "regression": THRESHOLDED_HALF_SQUARED,
-}
+LOSS_CODES: dict[Task, int] = {"binary": HINGE, "multiclass": MULTICLASS_HINGE, "regression": THRESHOLDED_HALF_SQUARED}
 
 
 @stored("budget-learner")
@@ -638,7 +629,7 @@ class _Growing:
         self._buffer = aligned_empty((MOST_ROWS, CHUNK), state.supports.dtype)
         self._pack()
 
-    def learn_block(self, inputs: FloatArray, targets: NDArray[np.float64]) -> None:
+    def learn_block(self, inputs: FloatArray, targets: Doubles) -> None:
         """Learn at most 256 rows."""
         n_outputs, dtype = len(self._rest_coefficients), inputs.dtype
         chunks = self._chunks

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.constrained import LimitCounters, LimitedSteps
 from okl.compiled.oco import make_work
@@ -16,7 +15,7 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode
+from okl.foundation.types import Doubles, FloatArray, Mode
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
 from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss
@@ -55,11 +54,11 @@ class ConstrainedWeights(Weights):
     exceeded : (m + 1,), as in okl.compiled.constrained.LimitCounters
     """
 
-    queues: NDArray[np.float64]
-    exceeded: NDArray[np.float64]
+    queues: Doubles
+    exceeded: Doubles
 
     @classmethod
-    def of(cls, weights: Weights, queues: NDArray[np.float64], exceeded: NDArray[np.float64]) -> ConstrainedWeights:
+    def of(cls, weights: Weights, queues: Doubles, exceeded: Doubles) -> ConstrainedWeights:
         """Return weights, with what was exceeded counted in their progress."""
         values = {field.name: getattr(weights, field.name) for field in fields(Weights)}
         values["progress"] = replace(weights.progress, violation=float(exceeded[-1]))
@@ -266,7 +265,7 @@ class ConstrainedFactory:
         }
         return BuiltLearner(learner, chosen)
 
-    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[Doubles, RowSums]:
         if context.data is None or context.execution is None:
             raise ConfigError("Constraints on columns need a data set, but the rows have none.")
         return estimate_rows(context.data, self.constraints, feature_map, context.execution)
@@ -279,7 +278,7 @@ class MemoryFactory(ConstrainedFactory):
     inputs: FloatArray | None = None
     columns: Columns | None = None
 
-    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[NDArray[np.float64], RowSums]:
+    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[Doubles, RowSums]:
         assert self.inputs is not None
         assert self.columns is not None
         weighings = Weighings(self.constraints)

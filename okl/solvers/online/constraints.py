@@ -26,7 +26,7 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Integers, Precision
 from okl.foundation.validation import check_positive
 from okl.solvers.oco.problem import find_conflict
 from okl.solvers.oco.sets import Ball
@@ -401,7 +401,7 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     return np.array(column.cast(pa.string()).to_pylist(), dtype=object)
 
 
-def members(group: ConstraintGroup, columns: Columns) -> NDArray[np.float64]:
+def members(group: ConstraintGroup, columns: Columns) -> Doubles:
     """Return 1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
 
     Raises
@@ -422,11 +422,11 @@ def members(group: ConstraintGroup, columns: Columns) -> NDArray[np.float64]:
                 f"beyond 2^24. Ingest the source with --key {group.column} to store exact values."
             )
         wanted = float(np.float32(wanted))  # inputs are stored so: 0.1 is meant there, too
-    equal: NDArray[np.float64] = (values == wanted).astype(np.float64)
+    equal: Doubles = (values == wanted).astype(np.float64)
     return equal
 
 
-def _of_word(values: NDArray[Any], wanted: str) -> NDArray[np.float64]:
+def _of_word(values: NDArray[Any], wanted: str) -> Doubles:
     """Return 1 for text (rows,) equal to a word, or to the same number in other digits."""
     encoded = pa.array(values, pa.string()).dictionary_encode()
     number = number_of_word(wanted)
@@ -438,7 +438,7 @@ def _of_word(values: NDArray[Any], wanted: str) -> NDArray[np.float64]:
     return np.asarray(matches.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def numbers(quantity: Covariance, columns: Columns, where: str) -> NDArray[np.float64]:
+def numbers(quantity: Covariance, columns: Columns, where: str) -> Doubles:
     """Return values (rows,) of a column of numbers, or of text that is nothing else, such as 01.
 
     Raises
@@ -497,7 +497,7 @@ class Weighings:
                 weighings += [quantity.first, quantity.second]
         return tuple(dict.fromkeys(weighings))
 
-    def of(self, columns: Columns, rows: int, where: str) -> NDArray[np.float64]:
+    def of(self, columns: Columns, rows: int, where: str) -> Doubles:
         """Return weights of rows, (weighings, rows)."""
         parts = []
         for weighing in self.all:
@@ -509,7 +509,7 @@ class Weighings:
                 parts.append(members(weighing, columns))
         return np.array(parts)
 
-    def combined(self, products: NDArray[np.float64], totals: NDArray[np.float64]) -> NDArray[np.float64]:
+    def combined(self, products: Doubles, totals: Doubles) -> Doubles:
         """Return the quantities of the constraints, (constraints, ...), from sums of weight times what is averaged.
 
         products : (weighings, ...), sums of weight times value; totals : (weighings,), sums of weights
@@ -517,9 +517,9 @@ class Weighings:
         places = {weighing: index for index, weighing in enumerate(self.all)}
         mean, rows = products[0] / totals[0], totals[0]
 
-        def of_group(group: ConstraintGroup) -> NDArray[np.float64]:
+        def of_group(group: ConstraintGroup) -> Doubles:
             index = places[group]
-            means: NDArray[np.float64] = products[index] / totals[index]
+            means: Doubles = products[index] / totals[index]
             return means
 
         means = []
@@ -549,10 +549,10 @@ class RowSums:
         squares; counts : (weighings,), rows whose weight is not 0; seen : some values of the groups' columns
     """
 
-    products: NDArray[np.float64]
-    totals: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    counts: NDArray[np.int64]
+    products: Doubles
+    totals: Doubles
+    squares: Doubles
+    counts: Integers
     seen: dict[str, tuple[str, ...]]
 
     def plus(self, other: RowSums) -> RowSums:
@@ -606,7 +606,7 @@ class SumRows:
 
 def estimate_rows(
     data: Dataset, constraints: tuple[Constraint, ...], feature_map: FeatureMap, execution: Execution
-) -> tuple[NDArray[np.float64], RowSums]:
+) -> tuple[Doubles, RowSums]:
     """Return rows C (constraints, n_columns) with C w the quantities of all training rows, and the sums they come from.
 
     One pass; parts are added up in shard order, so that the bits do not depend on who computed them.
@@ -620,7 +620,7 @@ def estimate_rows(
     return rows_from(weighings, sums), sums
 
 
-def rows_from(weighings: Weighings, sums: RowSums) -> NDArray[np.float64]:
+def rows_from(weighings: Weighings, sums: RowSums) -> Doubles:
     """Return the rows that sums make, or ConfigError for a group without a row."""
     for weighing, count in zip(weighings.all, sums.counts, strict=True):
         if isinstance(weighing, ConstraintGroup) and not count:
@@ -665,7 +665,7 @@ class LinearLimits:
     ConfigError : no weights of the ball are within all limits: names the fewest that are in conflict
     """
 
-    rows: NDArray[np.float64]
+    rows: Doubles
     low: Vector
     high: Vector
     names: tuple[str, ...]
@@ -705,7 +705,7 @@ class LinearLimits:
         return np.isfinite([self.high, self.low])
 
     @property
-    def owners(self) -> NDArray[np.int64]:
+    def owners(self) -> Integers:
         """Return the constraint of each finite limit, upper ones first, (k,)."""
         return np.ascontiguousarray(np.nonzero(self.has_side)[1])  # a view otherwise, to be compiled for apart
 
@@ -746,9 +746,7 @@ class LinearLimits:
         return nearest
 
 
-def limits_of(
-    constraints: tuple[Constraint, ...], rows: NDArray[np.float64], radius: float, margin: float = 0.0
-) -> LinearLimits:
+def limits_of(constraints: tuple[Constraint, ...], rows: Doubles, radius: float, margin: float = 0.0) -> LinearLimits:
     """Return the limits that constraints mean, whose rows (m, n_columns) have been added up, in a ball."""
     low, high = (np.array([getattr(constraint, side) for constraint in constraints]) for side in ("low", "high"))
     return LinearLimits(rows, low, high, tuple(str(constraint) for constraint in constraints), radius, margin)

@@ -20,7 +20,7 @@ from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode, Task
+from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
 from okl.solvers.online.base import (
@@ -69,8 +69,8 @@ class Snapshot:
     """
 
     weights: FloatArray
-    limits: NDArray[np.float64]
-    wrong: NDArray[np.int64]
+    limits: Doubles
+    wrong: Integers
     progress: Progress
 
     def with_latest(self, weights: FloatArray, progress: Progress) -> Snapshot:
@@ -80,9 +80,7 @@ class Snapshot:
         limits = np.append(self.limits, math.sqrt(error))[-MOST_KEPT:]
         return Snapshot(weights, limits, np.zeros(len(limits), dtype=np.int64), progress)
 
-    def heard(
-        self, feature_map: FeatureMap, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int = 1
-    ) -> Snapshot:
+    def heard(self, feature_map: FeatureMap, inputs: FloatArray, targets: Doubles, n_threads: int = 1) -> Snapshot:
         """Return the window after more rows; a score that is not finite is wrong."""
         if not len(self.weights):
             return self
@@ -91,9 +89,7 @@ class Snapshot:
         return replace(self, wrong=self.wrong + (~_right(self.progress.task, scores, targets, self.limits)).sum(axis=0))
 
 
-def _right(
-    task: Task, scores: FloatArray, targets: NDArray[np.float64], limits: NDArray[np.float64]
-) -> NDArray[np.bool_]:
+def _right(task: Task, scores: FloatArray, targets: Doubles, limits: Doubles) -> NDArray[np.bool_]:
     """Return whether scores (rows, M, n_outputs) are right, (rows, M)."""
     true = targets[:, None]
     if task == "multiclass":
@@ -158,19 +154,15 @@ class TrackingState:
     """
 
     group: ExpertGroup
-    p: NDArray[np.float64]
-    mistakes: NDArray[np.float64]
-    numbers: NDArray[np.float64]
+    p: Doubles
+    mistakes: Doubles
+    numbers: Doubles
     progress: Progress
     kept: Snapshot
 
     def copy(self) -> TrackingState:
         return replace(
-            self,
-            group=self.group.copy(),
-            p=self.p.copy(),
-            mistakes=self.mistakes.copy(),
-            numbers=self.numbers.copy(),
+            self, group=self.group.copy(), p=self.p.copy(), mistakes=self.mistakes.copy(), numbers=self.numbers.copy()
         )
 
     def weights(self) -> FloatArray:

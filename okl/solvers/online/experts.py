@@ -25,7 +25,7 @@ from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import lasting_attributes, stored
-from okl.foundation.types import FloatArray, Mode, Precision, Task
+from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
 from okl.losses import Loss
@@ -302,7 +302,7 @@ class ExpertGroup:
     kind: Kind
     candidates: tuple[tuple[int, int], ...]
     n_columns: int
-    steps: NDArray[np.float64]
+    steps: Doubles
     weights: FloatArray
     pulls: FloatArray
     squares: FloatArray
@@ -358,9 +358,9 @@ class Experts:
 
     round: int
     groups: tuple[ExpertGroup, ...]
-    losses: NDArray[np.float64]
-    recent: NDArray[np.float64]
-    numbers: NDArray[np.float64]
+    losses: Doubles
+    recent: Doubles
+    numbers: Doubles
     progress: Progress
 
     @property
@@ -377,7 +377,7 @@ class Experts:
             numbers=self.numbers.copy(),
         )
 
-    def per_learner(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    def per_learner(self, values: Doubles) -> list[Doubles]:
         """Return values (E,) of all experts as (M, T, 2) for each group."""
         ends = np.cumsum([group.n_experts for group in self.groups])[:-1]
         parts = np.split(values, ends)
@@ -438,7 +438,7 @@ class RowBatch(NamedTuple):
     """
 
     inputs: FloatArray
-    targets: NDArray[np.float64]
+    targets: Doubles
     rule: ExpertRule
     n_before: int
     n_threads: int
@@ -571,11 +571,7 @@ def _learn_linear(groups: list[tuple[ExpertGroup, Words]], candidates: Candidate
         learn_team(said, group.team, block, rows.targets, cautions, rows.rule, rows.n_before)
 
 
-STEP_SIZES: dict[Task, tuple[float, ...]] = {
-    "binary": (1.0, 4.0),
-    "multiclass": (1.0, 4.0),
-    "regression": (0.25, 1.0),
-}
+STEP_SIZES: dict[Task, tuple[float, ...]] = {"binary": (1.0, 4.0), "multiclass": (1.0, 4.0), "regression": (0.25, 1.0)}
 ADAGRAD_STEP_SIZES: dict[Task, tuple[float, ...]] = {
     "binary": (0.0625, 0.25, 1.0),
     "multiclass": (0.25, 1.0),
@@ -725,7 +721,7 @@ class ExpertLearner:
         return n_rows if last is None else min(n_rows, done + last - experts.progress.rows)
 
     def _within_round(
-        self, experts: Experts, inputs: FloatArray, targets: NDArray[np.float64], n_threads: int, crew: ThreadPool
+        self, experts: Experts, inputs: FloatArray, targets: Doubles, n_threads: int, crew: ThreadPool
     ) -> Experts:
         progress = experts.progress
         counted = MixtureCounters(*progress_arrays(progress))

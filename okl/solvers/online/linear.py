@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.constrained import BlockTask, GradientSums, RowSteps, before_turn, in_turn, sweep_fourier
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
@@ -35,7 +34,7 @@ from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
-from okl.foundation.types import FloatArray, Mode, Precision, Task
+from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss, ScalarLoss, own_address
 from okl.solvers.online.base import (
@@ -61,12 +60,7 @@ from okl.solvers.online.maps import MapChoice
 
 
 def round_rows(
-    data: Dataset,
-    shard: Shard,
-    order: Order,
-    seed: tuple[int, ...],
-    part: tuple[int, int],
-    precision: Precision,
+    data: Dataset, shard: Shard, order: Order, seed: tuple[int, ...], part: tuple[int, int], precision: Precision
 ) -> Rows:
     """Return rows of one round: part = (round, rounds) of the shard in the order that (seed, shard) draws.
 
@@ -108,7 +102,7 @@ class Weights:
     """
 
     last: FloatArray
-    total: NDArray[np.float64] | None
+    total: Doubles | None
     n_sampled: int
     progress: Progress
 
@@ -125,7 +119,7 @@ class Weights:
         return (self.total / self.n_sampled).astype(self.last.dtype)
 
     @property
-    def summed(self) -> NDArray[np.float64]:
+    def summed(self) -> Doubles:
         """Return a copy of total, zeros for None."""
         return np.zeros(self.last.shape) if self.total is None else self.total.copy()
 
@@ -167,13 +161,7 @@ def average_weights(base: Weights, parts: list[Weights]) -> Weights:
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
 
 
-def sweep_rows(
-    task: BlockTask,
-    feature_map: FeatureMap,
-    inputs: FloatArray,
-    targets: NDArray[np.float64],
-    n_threads: int,
-) -> None:
+def sweep_rows(task: BlockTask, feature_map: FeatureMap, inputs: FloatArray, targets: Doubles, n_threads: int) -> None:
     """Do a compiled task with rows in their order, which changes it in place; same bits for any number of threads.
 
     inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
@@ -326,7 +314,7 @@ class LinearLearner(LossLearner):
             own_address(self.loss),
         )
 
-    def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, NDArray[np.float64]]:
+    def _checked(self, weights: FloatArray, rows: Rows) -> tuple[FloatArray, Doubles]:
         check_weights(self.feature_map, weights)
         if len(weights) != self.n_outputs:
             raise ConfigError(f"The weights have {len(weights)} outputs; the learner expects {self.n_outputs}.")
@@ -400,7 +388,7 @@ class PlainGradient:
     target_squares : sum of squared targets; loss : of class_weight * loss
     """
 
-    gradient: NDArray[np.float64]
+    gradient: Doubles
     progress: Progress
     target_squares: float
     loss: float

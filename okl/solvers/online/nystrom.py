@@ -24,7 +24,7 @@ from okl.features.nystrom import NystromFeatures, fit_nystrom_map
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode, Precision, Task
+from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
@@ -86,7 +86,7 @@ class NOGDState:
 
 
 def fill(
-    kernel: Kernel, budget: int, rule: UpdateRule, state: NOGDState, inputs: FloatArray, targets: NDArray[np.float64]
+    kernel: Kernel, budget: int, rule: UpdateRule, state: NOGDState, inputs: FloatArray, targets: Doubles
 ) -> tuple[NOGDState, int]:
     """Learn rows by kernel gradient descent until one more support would not fit: the state, and how many were learned.
 
@@ -274,11 +274,7 @@ class NOGDLearner:
             return {"landmarks": n_supports, "rank": 0, "rank_reason": why}
         rank = state.feature_map.n_columns
         rank_text = f"all {rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors"
-        return {
-            "landmarks": n_supports,
-            "rank": rank,
-            "rank_reason": "as given" if rank == self.rank else rank_text,
-        }
+        return {"landmarks": n_supports, "rank": rank, "rank_reason": "as given" if rank == self.rank else rank_text}
 
     def fork(self, state: NOGDState) -> NOGDState:
         """Return the start of a shard: the same map and weights, with a new average.

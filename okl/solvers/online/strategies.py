@@ -22,14 +22,7 @@ from okl.foundation.types import Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.base import (
-    PLAIN_STEPS,
-    BuildContext,
-    BuiltLearner,
-    check_loss,
-    least_error,
-    progressive_error,
-)
+from okl.solvers.online.base import PLAIN_STEPS, BuildContext, BuiltLearner, check_loss, least_error, progressive_error
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, Change, GrowingLearner, check_budget
 
 # The kernel Perceptron and OGD, without a budget.

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import run_tasks
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 
 TILE = 1024  # fixed, so that bits depend on nothing else
 
@@ -111,23 +110,23 @@ class Preconditioner:
     lower: TiledFactor
     upper: TiledFactor
 
-    def to_function(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def to_function(self, x: Doubles) -> Doubles:
         """Return T w (m, n_outputs), whose squared length is the squared norm of f."""
         return self.upper.solve_transposed(x).astype(np.float64)
 
-    def to_weights(self, function: NDArray[np.float64]) -> NDArray[np.float64]:
+    def to_weights(self, function: Doubles) -> Doubles:
         """Return w (m, n_outputs) of T w."""
         return self.lower.solve_transposed(function).astype(np.float64)
 
-    def of_products(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_products(self, products: Doubles) -> Doubles:
         """Return T^(-T) products: a gradient by w becomes one by T w."""
         return self.lower.solve(products).astype(np.float64)
 
-    def of_gradient(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_gradient(self, gradient: Doubles) -> Doubles:
         """Return A^(-T) gradient: one by T w becomes one by x."""
         return self.upper.solve(gradient).astype(np.float64)
 
-    def to_gradient(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    def to_gradient(self, gradient: Doubles) -> Doubles:
         """Return A' gradient: one by x becomes one by T w."""
         return self.upper.times(gradient).astype(np.float64)
 

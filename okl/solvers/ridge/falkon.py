@@ -19,7 +19,7 @@ from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import lasting_attributes, stored
-from okl.foundation.types import Criterion, FloatArray, Precision
+from okl.foundation.types import Criterion, Doubles, FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
@@ -57,12 +57,12 @@ class ExpansionSums:
     held : rows that were left out; with targets only
     """
 
-    products: NDArray[np.float64]
+    products: Doubles
     count: float
-    columns: NDArray[np.float64]
-    values: NDArray[np.float64]
-    residuals: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    columns: Doubles
+    values: Doubles
+    residuals: Doubles
+    squares: Doubles
     held: Rows
 
     def merged(self, other: ExpansionSums) -> ExpansionSums:
@@ -196,8 +196,8 @@ class BestIteration:
     """Weights (m, n_outputs), offsets (n_outputs,) and held-out scores (rows, n_outputs) of the best iteration."""
 
     iteration: int
-    weights: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    weights: Doubles
+    offsets: Doubles
     scores: NDArray[np.float32]
     errors: PenaltyErrors | None
     objective: float
@@ -221,11 +221,11 @@ class FalkonState:
     chosen: dict[str, Any]
     stage: int
     iteration: int
-    x: NDArray[np.float64]
-    residual: NDArray[np.float64] | None = None
-    direction: NDArray[np.float64] | None = None
+    x: Doubles
+    residual: Doubles | None = None
+    direction: Doubles | None = None
     count: float = 0.0
-    means: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    means: tuple[Doubles, Doubles] | None = None
     objective: float = float("nan")
     held: Rows | None = None
     best: BestIteration | None = None
@@ -417,7 +417,7 @@ class FalkonSolver:
         return replace(state, best=best, improved=improved, least=least)
 
     def _validated(
-        self, state: FalkonState, weights: NDArray[np.float64], offsets: NDArray[np.float64], schema: Schema
+        self, state: FalkonState, weights: Doubles, offsets: Doubles, schema: Schema
     ) -> tuple[NDArray[np.float32], PenaltyErrors | None]:
         """Return scores (rows, n_outputs) of the held-out rows, and the errors; None if there are no such rows."""
         held, outputs = state.held, self._outputs(schema)
@@ -449,7 +449,7 @@ class FalkonSolver:
         return kept, errors
 
     def _sums(
-        self, state: FalkonState, weights: NDArray[np.float64], targets: bool, data: Dataset, execution: Execution
+        self, state: FalkonState, weights: Doubles, targets: bool, data: Dataset, execution: Execution
     ) -> ExpansionSums:
         """Sum over the rows of the stage."""
         basis = state.problem.basis
@@ -468,9 +468,7 @@ class FalkonSolver:
         assert total is not None, "there are rows"
         return total
 
-    def _gradient(
-        self, problem: ExpansionProblem, products: NDArray[np.float64], function: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _gradient(self, problem: ExpansionProblem, products: Doubles, function: Doubles) -> Doubles:
         """Return the gradient in the coordinates of the preconditioner. products : mean of k t about the means"""
         made = problem.preconditioner
         return made.of_gradient(made.of_products(products) + problem.penalty * function)

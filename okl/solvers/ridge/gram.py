@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.blas import dger, dsyr, dsyrk
 
@@ -24,7 +23,7 @@ from okl.features.base import FeatureMap
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import lasting_attributes, stored
-from okl.foundation.types import Criterion, FloatArray, IntArray, Precision, Task
+from okl.foundation.types import Criterion, Doubles, FloatArray, IntArray, Precision, Task
 from okl.kernels import Kernel
 
 # Bases: kernel values with landmarks, or a feature map.
@@ -49,7 +48,7 @@ class Basis(Protocol):
         """Return the factor that makes the penalty of the weights their squared length."""
         ...
 
-    def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
+    def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
         """Return scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
 
         Raises
@@ -67,32 +66,30 @@ class MetricFactor:
     matrix : P itself; None for P = I
     """
 
-    factor: NDArray[np.float64] | None
-    matrix: NDArray[np.float64] | None
+    factor: Doubles | None
+    matrix: Doubles | None
 
-    def of_columns(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_columns(self, columns: Doubles) -> Doubles:
         """Return columns (rows, n_columns) in these coordinates: columns @ factor^(-T)."""
         if self.factor is None:
             return columns
-        turned: NDArray[np.float64] = solve_triangular(self.factor, columns.T, lower=True, check_finite=False).T
+        turned: Doubles = solve_triangular(self.factor, columns.T, lower=True, check_finite=False).T
         return turned
 
-    def of_products(self, products: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of_products(self, products: Doubles) -> Doubles:
         """Return sums of products of columns (n_columns, n_columns) in these coordinates, symmetric."""
         if self.factor is None:
             return products
         half = solve_triangular(self.factor, products, lower=True, check_finite=False)
         turned = solve_triangular(self.factor, half.T, lower=True, check_finite=False)
-        symmetric: NDArray[np.float64] = 0.5 * (turned + turned.T)
+        symmetric: Doubles = 0.5 * (turned + turned.T)
         return symmetric
 
-    def back(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def back(self, weights: Doubles) -> Doubles:
         """Return weights of the columns (n_columns, n_outputs) from those in these coordinates."""
         if self.factor is None:
             return weights
-        solution: NDArray[np.float64] = solve_triangular(
-            self.factor, weights, lower=True, trans="T", check_finite=False
-        )
+        solution: Doubles = solve_triangular(self.factor, weights, lower=True, trans="T", check_finite=False)
         return solution
 
 
@@ -158,7 +155,7 @@ class LandmarkBasis:
             "the inputs, or use another kernel."
         )
 
-    def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
+    def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
         return KernelExpansion(self.kernel, self.landmarks, *_rounded(weights, offsets, self.landmarks.dtype))
 
     @cached_property
@@ -183,13 +180,11 @@ class MapBasis:
     def turn(self) -> MetricFactor:
         return MetricFactor(None, None)
 
-    def predictor(self, weights: NDArray[np.float64], offsets: NDArray[np.float64]) -> Predictor:
+    def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
         return LinearPredictor(self.feature_map, *_rounded(weights, offsets, np.dtype(self.feature_map.precision)))
 
 
-def _rounded(
-    weights: NDArray[np.float64], offsets: NDArray[np.float64], precision: np.dtype[Any]
-) -> tuple[FloatArray, FloatArray]:
+def _rounded(weights: Doubles, offsets: Doubles, precision: np.dtype[Any]) -> tuple[FloatArray, FloatArray]:
     with np.errstate(over="ignore"):  # infinity is refused
         rounded = np.ascontiguousarray(weights, dtype=precision), offsets.astype(precision)
     if not all(np.isfinite(part).all() for part in rounded):
@@ -219,21 +214,21 @@ class Outputs:
     class_weights: tuple[float, ...] | None = None
     criterion: Criterion = "accuracy"
 
-    def of(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def of(self, targets: Doubles) -> Doubles:
         if self.task != "multiclass":
             return targets[:, np.newaxis]
         values = np.full((len(targets), self.n_outputs), -1.0)
         values[np.arange(len(targets)), targets.astype(np.intp)] = 1.0
         return values
 
-    def weights(self, targets: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    def weights(self, targets: Doubles) -> Doubles | None:
         """Return weights (rows,) of rows; None where all are 1."""
         if self.class_weights is None:
             return None
         indices = targets if self.task == "multiclass" else targets > 0.0
         return np.asarray(self.class_weights)[indices.astype(np.intp)]
 
-    def classes(self, scores: NDArray[np.float64]) -> IntArray:
+    def classes(self, scores: Doubles) -> IntArray:
         """Return class indices (rows,) of scores (rows, n_outputs); a score of 0 is the second of two classes."""
         if self.n_outputs > 1:
             return np.asarray(scores.argmax(axis=1))
@@ -244,8 +239,8 @@ class WeightedRows(NamedTuple):
     """Rows in memory as in `Rows`, and the weight of each one, (rows,), above 0."""
 
     inputs: FloatArray
-    targets: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    targets: Doubles
+    weights: Doubles
 
 
 SomeRows: TypeAlias = Rows | WeightedRows
@@ -257,7 +252,7 @@ def part_of(rows: SomeRows, cut: slice | IntArray) -> SomeRows:
     return some if isinstance(rows, Rows) else WeightedRows(*some, rows.weights[cut])
 
 
-def weights_of(rows: SomeRows, outputs: Outputs) -> NDArray[np.float64] | None:
+def weights_of(rows: SomeRows, outputs: Outputs) -> Doubles | None:
     """Return weights (rows,) of rows, their own times those of their classes; None where all are 1."""
     of_classes = outputs.weights(rows.targets)
     if isinstance(rows, Rows):
@@ -278,11 +273,11 @@ class Gram:
     """
 
     count: float
-    mean: NDArray[np.float64]
-    products: NDArray[np.float64]
-    value_mean: NDArray[np.float64]
-    cross: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    mean: Doubles
+    products: Doubles
+    value_mean: Doubles
+    cross: Doubles
+    squares: Doubles
 
     def merged(self, other: Gram) -> Gram:
         count = self.count + other.count
@@ -341,10 +336,10 @@ class _AboutMeans:
     """Weight of some rows, means of columns and values, and both about these, times the roots of the rows' weights."""
 
     count: float
-    mean: NDArray[np.float64]
-    value_mean: NDArray[np.float64]
-    columns: NDArray[np.float64]
-    values: NDArray[np.float64]
+    mean: Doubles
+    value_mean: Doubles
+    columns: Doubles
+    values: Doubles
 
 
 def _about_means(basis: Basis, outputs: Outputs, rows: SomeRows) -> _AboutMeans:
@@ -381,14 +376,12 @@ class Clip:
     Source: Huber, Robust Statistics, 1981, section 7.8 (modified residuals).
     """
 
-    weights: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    weights: Doubles
+    offsets: Doubles
     threshold: float
 
     @staticmethod
-    def around(
-        basis: Basis, weights: NDArray[np.float64], offsets: NDArray[np.float64], sample: Rows, huber: float
-    ) -> Clip:
+    def around(basis: Basis, weights: Doubles, offsets: Doubles, sample: Rows, huber: float) -> Clip:
         """Return the clipping around a model, at a number of robust standard deviations of the residuals of a sample.
 
         weights : (n_outputs, n_columns); offsets : (n_outputs,)
@@ -397,7 +390,7 @@ class Clip:
         deviation = float(np.median(np.abs(residuals - np.median(residuals))))
         return Clip(weights, offsets, huber * ROBUST_SCALE * deviation)
 
-    def scores(self, basis: Basis, inputs: FloatArray) -> NDArray[np.float64]:
+    def scores(self, basis: Basis, inputs: FloatArray) -> Doubles:
         scores = np.empty(len(inputs))
         for first in range(0, len(inputs), BLOCK):
             block = slice(first, first + BLOCK)

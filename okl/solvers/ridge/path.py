@@ -16,7 +16,7 @@ from okl.data.executor import Rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import IntArray, Task
+from okl.foundation.types import Doubles, IntArray, Task
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.metrics.criterion import criterion_error, standard_error
 from okl.solvers.ridge.gram import (
@@ -67,9 +67,7 @@ def proof_of(count: float, scale: float, residual_norm: float, norm: float, slop
     return RidgeProof(0.5 * (scale * norm + residual_norm) / count, slope / (2.0 * scale) / count)
 
 
-def residual(
-    squares: NDArray[np.float64], cross: NDArray[np.float64], weights: NDArray[np.float64], moved: NDArray[np.float64]
-) -> float:
+def residual(squares: Doubles, cross: Doubles, weights: Doubles, moved: Doubles) -> float:
     """Return the sum of squared residuals of weights (n, n_outputs). moved : products @ weights"""
     return max(0.0, float(np.sum(squares) - 2.0 * np.sum(weights * cross) + np.sum(weights * moved)))
 
@@ -78,8 +76,8 @@ def residual(
 class Direct:
     """Weights (n, n_outputs) of the columns, offsets (n_outputs,), and the proof that they are the optimum's."""
 
-    weights: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    weights: Doubles
+    offsets: Doubles
     proof: RidgeProof
 
 
@@ -154,21 +152,21 @@ class Centred:
 
     count: float
     turn: MetricFactor
-    products: NDArray[np.float64]
-    cross: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    value_mean: NDArray[np.float64]
-    values: NDArray[np.float64]
-    vectors: NDArray[np.float64]
+    products: Doubles
+    cross: Doubles
+    squares: Doubles
+    mean: Doubles
+    value_mean: Doubles
+    values: Doubles
+    vectors: Doubles
     fit_intercept: bool
     noise: float
 
-    def weights(self, penalty: float) -> NDArray[np.float64]:
+    def weights(self, penalty: float) -> Doubles:
         """Return weights (n, n_outputs) in these coordinates: (products + count penalty I)^(-1) cross."""
         with one_blas_thread():
             shrunk = (self.vectors.T @ self.cross) / (self.values + self.count * penalty)[:, np.newaxis]
-            weights: NDArray[np.float64] = self.vectors @ shrunk
+            weights: Doubles = self.vectors @ shrunk
         return weights
 
 
@@ -205,10 +203,10 @@ class LeftOut:
         of classes; all empty for a regression
     """
 
-    totals: NDArray[np.float64]
+    totals: Doubles
     classes: IntArray
     scores: NDArray[np.float32]
-    weights: NDArray[np.float64]
+    weights: Doubles
 
     def merged(self, other: LeftOut) -> LeftOut:
         return LeftOut(
@@ -218,7 +216,7 @@ class LeftOut:
             np.concatenate([self.weights, other.weights]),
         )
 
-    def of_penalty(self, index: int) -> NDArray[np.float64]:
+    def of_penalty(self, index: int) -> Doubles:
         """Return scores (rows,) or (rows, n_outputs) by the models of one penalty."""
         scores = self.scores[:, :, index].astype(np.float64)
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -312,7 +310,7 @@ def errors_of(found: LeftOut, penalties: tuple[float, ...], outputs: Outputs) ->
     return [_judged(fit, found.of_penalty(k), found.classes, outputs) for k, fit in enumerate(errors)]
 
 
-def _judged(fit: PenaltyErrors, scores: NDArray[np.float64], classes: IntArray, outputs: Outputs) -> PenaltyErrors:
+def _judged(fit: PenaltyErrors, scores: Doubles, classes: IntArray, outputs: Outputs) -> PenaltyErrors:
     if not np.isfinite(scores).all():
         return replace(fit, squared_error=np.inf, judged=np.inf)
     error = criterion_error(outputs.criterion, scores, classes)
@@ -350,7 +348,7 @@ def apart(mistake_rate: float, n_rows: int) -> float:
     return float(np.sqrt(spread * min(1.0, _FEW / n_rows)))
 
 
-def prove(sums: Centred, weights: NDArray[np.float64], penalty: float) -> RidgeProof:
+def prove(sums: Centred, weights: Doubles, penalty: float) -> RidgeProof:
     """Return the gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
 
     g = (products + count penalty I) w - cross; see proof_of.
@@ -377,8 +375,8 @@ class RidgeSolution:
     calibration : of leave-one-out scores of classes, if requested; None for a given penalty, or rows of one class
     """
 
-    weights: NDArray[np.float64]
-    offsets: NDArray[np.float64]
+    weights: Doubles
+    offsets: Doubles
     penalty: float
     proof: RidgeProof
     tried: tuple[PenaltyErrors, ...] = ()
@@ -510,7 +508,7 @@ FOLDS = 5
 _STRATA = 10  # of a regression: tenths of the rows by their target
 
 
-def folds_of(targets: NDArray[np.float64], places: IntArray, task: Task, n_folds: int = FOLDS) -> IntArray:
+def folds_of(targets: Doubles, places: IntArray, task: Task, n_folds: int = FOLDS) -> IntArray:
     """Return the fold (rows,) of each row: of each class the first fifth by its place, then the second, and so on.
 
     Classes are cut apart, a regression's rows by tenths of the target: a file that is sorted by it has folds, too.
@@ -526,7 +524,7 @@ def folds_of(targets: NDArray[np.float64], places: IntArray, task: Task, n_folds
     return folds
 
 
-def _tenths(targets: NDArray[np.float64], places: IntArray) -> IntArray:
+def _tenths(targets: Doubles, places: IntArray) -> IntArray:
     ranks = np.empty(len(targets), dtype=np.intp)
     ranks[np.lexsort((places, targets))] = np.arange(len(targets))
     return ranks * _STRATA // max(1, len(targets))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.compiled.jit import as_compiled, one_blas_thread
@@ -21,7 +20,7 @@ from okl.features.linear import StandardisedLinear
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import Criterion, FloatArray, Precision
+from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import Basis, Clip, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, stretches_of
@@ -257,9 +256,9 @@ _MOST_STRETCHES, _LEAST_ROWS = 8, 4096  # fixed, so that bits depend on nothing 
 
 def fit_sparse_rows(
     rows: sparse.csr_matrix,
-    targets: NDArray[np.float64],
+    targets: Doubles,
     outputs: Outputs,
-    sample: NDArray[np.int64],
+    sample: Integers,
     penalty: float | None = None,
     fit_intercept: bool = True,
     n_threads: int = 1,
@@ -294,13 +293,7 @@ def fit_sparse_rows(
     return solve(basis, gram, outputs, sampled, penalty, fit_intercept, n_threads)
 
 
-def _gram(
-    rows: sparse.csr_matrix,
-    n: int,
-    values: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    n_threads: int,
-) -> Gram:
+def _gram(rows: sparse.csr_matrix, n: int, values: Doubles, weights: Doubles | None, n_threads: int) -> Gram:
     """Return sums over rows in a few chunks, added in their order.
 
     n : columns, of which the map may have added some
@@ -320,7 +313,7 @@ def _gram(
         return Gram(count, mean, products, value_mean, cross, (weighted * values).sum(axis=0))
 
 
-def _shift(rows: sparse.csr_matrix) -> NDArray[np.float64]:
+def _shift(rows: sparse.csr_matrix) -> Doubles:
     """Return the mean of each column that has a value in every row, else 0.
 
     Sums of a column far from 0 would lose digits.
@@ -332,13 +325,13 @@ def _shift(rows: sparse.csr_matrix) -> NDArray[np.float64]:
 
 
 def _sums(
-    rows: sparse.csr_matrix, data: FloatArray, n: int, counted: NDArray[np.float64], n_threads: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    rows: sparse.csr_matrix, data: FloatArray, n: int, counted: Doubles, n_threads: int
+) -> tuple[Doubles, Doubles]:
     """Return sums of products (n, n), symmetric, and of rows (n,) with data for values and weights counted (rows,)."""
     stretches = cuts(max(1, rows.shape[0] // _LEAST_ROWS), _MOST_STRETCHES)
     ends = np.linspace(0, rows.shape[0], len(stretches) + 1).astype(int)
 
-    def of_stretch(index: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def of_stretch(index: int) -> tuple[Doubles, Doubles]:
         products, sums, cut = np.zeros((n, n)), np.zeros(n), slice(ends[index], ends[index + 1])
         starts = rows.indptr[ends[index] : ends[index + 1] + 1]
         add_sparse_products(products, sums, data, rows.indices, starts, np.ascontiguousarray(counted[cut]))

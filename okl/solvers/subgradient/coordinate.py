@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.bundle import CoefficientBounds, descend_kernel
 from okl.compiled.jit import as_compiled
 from okl.compiled.products import multiply_rows
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 from okl.foundation.validation import check_at_least, check_positive
 
 _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which costs about one
@@ -39,7 +38,7 @@ class CoordinateState:
 
     def result(
         self,
-        visit: Callable[[Doubles, NDArray[np.int64]], None],
+        visit: Callable[[Doubles, Integers], None],
         measure: Callable[[Doubles], float],
         weights: Doubles | None = None,
     ) -> CoordinateResult:
@@ -49,7 +48,7 @@ class CoordinateState:
             self.coefficients, np.zeros(0) if weights is None else weights, scores, tuple(self.history)
         )
 
-    def run(self, visit: Callable[[Doubles, NDArray[np.int64]], None], measure: Callable[[Doubles], float]) -> Doubles:
+    def run(self, visit: Callable[[Doubles, Integers], None], measure: Callable[[Doubles], float]) -> Doubles:
         """Visit rows in random orders until the gap is reached; the scores (m,) of the rows.
 
         visit : gives rows their best coefficients and overwrites pulls by y - s; measure : overwrites scores, |w|^2
@@ -83,9 +82,7 @@ class CoordinateState:
         reached = last.primal - last.dual <= method.relative_gap * abs(last.primal)
         return reached or seconds >= method.most_seconds or visits >= method.most_passes * len(self.coefficients)
 
-    def _worth_visiting(
-        self, active: NDArray[np.int64], pulls: Doubles, before: Doubles
-    ) -> tuple[NDArray[np.int64], float]:
+    def _worth_visiting(self, active: Integers, pulls: Doubles, before: Doubles) -> tuple[Integers, float]:
         """Active rows but for those held at a bound harder than any other one was moved; how hard that was.
 
         before : coefficients of these rows when the pulls were measured
@@ -96,9 +93,6 @@ class CoordinateState:
         largest = max(float(rise.max(initial=0.0)), 0.0)
         visited = active[rise >= -largest]
         return (visited if len(visited) else active), largest
-
-
-Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +156,7 @@ class DualDescent:
         ones, carried = np.ones(len(matrix)), np.zeros(len(matrix))
         descent = self.descent(targets, np.diagonal(matrix))
 
-        def visit(pulls: Doubles, order: NDArray[np.int64]) -> None:
+        def visit(pulls: Doubles, order: Integers) -> None:
             descend_kernel(descent.coefficients, carried, pulls, order, matrix, descent.box)
 
         def measure(scores: Doubles) -> float:

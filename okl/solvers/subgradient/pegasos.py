@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.jit import as_compiled
 from okl.compiled.sgd import (
@@ -30,7 +29,7 @@ from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray, Mode, Task
+from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.losses import Loss
 from okl.solvers.online.base import (
@@ -46,7 +45,6 @@ from okl.solvers.online.base import (
 )
 from okl.solvers.online.maps import MapChoice
 
-Doubles = NDArray[np.float64]
 Average = Literal["none", "uniform", "later"]
 _CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
 _FIRST_ROWS, _MOST_ROWS = 64, 2**18  # of a chunk between two checks of the clock
@@ -137,7 +135,7 @@ class Pegasos:
         """Return the average or the last weights, (n_outputs, n_columns) float64; for a kernel, coefficients (1, m)."""
         return state.averaged(self.lam)
 
-    def picks(self, n_drawn: int, count: int, n_rows: int) -> NDArray[np.int64]:
+    def picks(self, n_drawn: int, count: int, n_rows: int) -> Integers:
         """Return the draws from index `n_drawn` on; the rows do not depend on the chunks."""
         if self.in_turn:
             return np.arange(n_drawn, n_drawn + count) % n_rows
@@ -154,7 +152,7 @@ class Pegasos:
         scores, (changes, wrongs) = np.zeros(n_outputs, dtype=rows.dtype), self._buffers()
         state = self.start(rows.shape[1], n_outputs, rows.dtype)
 
-        def learn(carried: CarriedWeights, picks: NDArray[np.int64]) -> None:
+        def learn(carried: CarriedWeights, picks: Integers) -> None:
             step_rows(carried, scores, changes, wrongs, rows, targets, picks, self.steps)
 
         return self._run(state, learn, len(targets))
@@ -167,18 +165,18 @@ class Pegasos:
         matrix, targets = as_compiled(matrix, matrix.dtype), as_compiled(targets, np.float64)
         scores, (changes, _) = np.zeros(len(targets)), self._buffers()
 
-        def learn(carried: CarriedWeights, picks: NDArray[np.int64]) -> None:
+        def learn(carried: CarriedWeights, picks: Integers) -> None:
             step_kernel(carried, scores, changes, matrix, targets, picks, self.steps)
 
         return self._run(self.start(len(targets)), learn, len(targets), stretch)
 
-    def _buffers(self) -> tuple[Doubles, NDArray[np.int64]]:
+    def _buffers(self) -> tuple[Doubles, Integers]:
         return np.zeros(self.batch), np.zeros(self.batch, dtype=np.int64)
 
     def _run(
         self,
         state: PegasosState,
-        learn: Callable[[CarriedWeights, NDArray[np.int64]], None],
+        learn: Callable[[CarriedWeights, Integers], None],
         n_rows: int,
         fixed: int | None = None,
     ) -> Iterator[PegasosState]:

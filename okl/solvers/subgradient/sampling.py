@@ -19,7 +19,7 @@ from okl.features.base import FeatureMap
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import FloatArray, Integers, Precision
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 
@@ -99,7 +99,7 @@ class SampleDesign:
             return bool(random.permutation(self.n_shards)[shard.index] < _number(part, self.n_shards, offset))
         return bool((offset + _GOLDEN * shard.index) % 1.0 < part)
 
-    def _cut(self, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _cut(self, shard: Shard) -> tuple[Integers, Integers, Integers]:
         """Return group, first row and row count of every run of a shard."""
         sizes = np.array(shard.row_groups, dtype=np.int64)
         counts = -(-sizes // self.run_rows)
@@ -108,7 +108,7 @@ class SampleDesign:
         firsts = places * self.run_rows
         return groups, firsts, np.minimum(self.run_rows, sizes[groups] - firsts)
 
-    def _taken(self, shard: Shard, groups: NDArray[np.int64], share: float, singly: bool) -> NDArray[np.bool_]:
+    def _taken(self, shard: Shard, groups: Integers, share: float, singly: bool) -> NDArray[np.bool_]:
         if not self._touches(shard, share):
             return np.zeros(len(groups), dtype=np.bool_)
         share = min(1.0, share / _touched(share, self.n_shards, LEAST_SHARDS))

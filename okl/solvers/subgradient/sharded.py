@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution, Rows
 from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.kernels import KnownKernel
 from okl.losses import PiecewiseLinear
 from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState, added
@@ -114,11 +113,11 @@ class SampleVectors:
     def finish_step(self, verdict: Verdict) -> None:
         """Do nothing: commands have moved the scores already."""
 
-    def saved(self) -> NDArray[np.float64]:
+    def saved(self) -> Doubles:
         """Return the state that files do not hold: number of shares, shares and scores."""
         return np.concatenate([[len(self.shares)], self.shares, self.scores.ravel()])
 
-    def restore(self, saved: NDArray[np.float64]) -> None:
+    def restore(self, saved: Doubles) -> None:
         stages = int(saved[0])
         self.draw(tuple(saved[1 : 1 + stages].tolist()))
         self.scores, self.along = self._zeros(), self._zeros()
@@ -209,7 +208,7 @@ class StepCommand:
     direction: FloatArray
     steps: tuple[float, ...]
 
-    def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
+    def run(self, vectors: SampleVectors) -> Doubles:
         self.redo(vectors)
         return RepeatCommand(self.steps).run(vectors)
 
@@ -224,7 +223,7 @@ class RepeatCommand:
 
     steps: tuple[float, ...]
 
-    def run(self, vectors: SampleVectors) -> NDArray[np.float64]:
+    def run(self, vectors: SampleVectors) -> Doubles:
         loss, scores, along = vectors.opening.loss, vectors.scores, vectors.along
         return np.array([loss.line(scores, along, vectors.targets, step) for step in self.steps])
 
@@ -290,14 +289,12 @@ class StepSearch:
         return best
 
 
-def _mean_losses(rounds: Rounds, command: Command, around: LineQuadratic) -> NDArray[np.float64]:
+def _mean_losses(rounds: Rounds, command: Command, around: LineQuadratic) -> Doubles:
     """Return mean losses and slopes at the steps of a command, (steps, 2)."""
     return added(rounds.request(command)) / around.n_rows
 
 
-def _turning(
-    steps: NDArray[np.float64], line: NDArray[np.float64], around: LineQuadratic, start: float = 0.0
-) -> tuple[float, float, float]:
+def _turning(steps: Doubles, line: Doubles, around: LineQuadratic, start: float = 0.0) -> tuple[float, float, float]:
     """Return two steps that the least objective is between, and the step to take; start : below the first step."""
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps

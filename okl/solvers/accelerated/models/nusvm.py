@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.base import (
     Certificate,
     Classifier,
@@ -81,7 +81,7 @@ def _equations(rows: DenseRows | SparseRows, fit_intercept: bool) -> sparse.csr_
     """Return the matrix of the equality constraints, scaled to entries of at most 1."""
     signed = sparse.csr_array(rows.rows, dtype=np.float64).multiply(rows.signs[:, np.newaxis])
     columns = sparse.csc_array(signed)
-    largest: NDArray[np.float64] = np.asarray(np.abs(columns).max(axis=0).todense(), dtype=np.float64).ravel()
+    largest: Doubles = np.asarray(np.abs(columns).max(axis=0).todense(), dtype=np.float64).ravel()
     indices = np.flatnonzero(largest)
     scaled = sparse.csr_array((columns[:, indices] / largest[indices]).T)
     return sparse.csr_array(sparse.vstack([scaled, rows.signs[np.newaxis]])) if fit_intercept else scaled
