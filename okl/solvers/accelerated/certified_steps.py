@@ -39,6 +39,17 @@ class NewtonRecord:
     free: int
 
 
+class CertifiedState:
+    """Base of the states of such methods; history : a record a check."""
+
+    history: tuple[NewtonRecord, ...]
+
+    @property
+    def reads(self) -> int:
+        """Return how often all rows were read."""
+        return self.history[-1].reads
+
+
 @dataclass(frozen=True)
 class CertifiedSteps:
     """A method of steps with a certificate at each check.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
@@ -772,15 +771,11 @@ class SparseProblem(CompositeProblem):
 
 @dataclass(frozen=True)
 class SparseClassifier(CostClassifier):
-    """Base of models with an l1 penalty, of explicit rows without a bias."""
+    """Base of models with an l1 penalty, of explicit rows without a bias. LOSS : of a margin"""
 
+    LOSS: ClassVar[SmoothLoss]
     TAKES_KERNEL: ClassVar[bool] = False
     HAS_OWN_BIAS: ClassVar[bool] = False
 
-    @property
-    @abstractmethod
-    def loss(self) -> SmoothLoss:
-        """Return the loss of a margin."""
-
     def problem(self, rows: DenseRows | SparseRows, sample_weight: FloatArray | None = None) -> SparseProblem:
-        return SparseProblem(rows, self.loss, self.C * weights_of(rows, sample_weight), self.loss.curvature)
+        return SparseProblem(rows, self.LOSS, self.C * weights_of(rows, sample_weight), self.LOSS.curvature)

@@ -25,7 +25,13 @@ from okl.compiled.descent import descend_weights
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
-from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
+from okl.solvers.accelerated.certified_steps import (
+    CertifiedState,
+    CertifiedSteps,
+    NewtonRecord,
+    better_of,
+    positive_solution,
+)
 from okl.solvers.accelerated.dual import SparseProblem
 from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Request, result_of
 from okl.solvers.accelerated.newton_problem import NewtonWork
@@ -105,7 +111,7 @@ class L1Work(NewtonWork):
 
 @stored("l1-newton-state")
 @dataclass(frozen=True, eq=False)
-class L1State:
+class L1State(CertifiedState):
     """State of a run; a value.
 
     point, slopes : the current weights, and the gradient of the losses there
@@ -120,10 +126,6 @@ class L1State:
     best_record: NewtonRecord
     history: tuple[NewtonRecord, ...]
     damping: float = 0.0  # of the next step, in the largest second derivative
-
-    @property
-    def reads(self) -> int:
-        return self.history[-1].reads
 
 
 _NEAR = 0.3  # of the slope of the penalty: columns whose losses are less steep by more stay out of a step

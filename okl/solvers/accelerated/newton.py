@@ -27,7 +27,13 @@ import numpy as np
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Iterate, Solution
-from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
+from okl.solvers.accelerated.certified_steps import (
+    CertifiedState,
+    CertifiedSteps,
+    NewtonRecord,
+    better_of,
+    positive_solution,
+)
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.newton_parts import MOST_COLUMNS, Gradient, NewtonPart, Place, Point, added
 from okl.solvers.accelerated.newton_problem import NewtonProblem, bends, in_memory, is_smooth
@@ -37,7 +43,7 @@ from okl.solvers.accelerated.shards import RootSearch, find_roots
 
 @stored("newton-state")
 @dataclass(frozen=True, eq=False)
-class NewtonState:
+class NewtonState(CertifiedState):
     """State of a run; a value.
 
     point : the current one; anchors : those before it
@@ -51,10 +57,6 @@ class NewtonState:
     best: Iterate
     best_record: NewtonRecord
     history: tuple[NewtonRecord, ...]
-
-    @property
-    def reads(self) -> int:
-        return self.history[-1].reads
 
 
 _FIRST_PACE, _FASTER, _MOST_PACE = 0.5, 3.0, 1e10

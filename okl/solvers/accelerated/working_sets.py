@@ -20,7 +20,13 @@ from okl.compiled.descent import descend_pairs
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
-from okl.solvers.accelerated.certified_steps import CertifiedSteps, NewtonRecord, better_of, positive_solution
+from okl.solvers.accelerated.certified_steps import (
+    CertifiedState,
+    CertifiedSteps,
+    NewtonRecord,
+    better_of,
+    positive_solution,
+)
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import KernelRows, TiledKernel
 from okl.solvers.accelerated.problem import (
@@ -123,12 +129,13 @@ class KernelProblem:
 
 @stored("working-set-state")
 @dataclass(frozen=True, eq=False)
-class WorkingSetState:
+class WorkingSetState(CertifiedState):
     """State of a run; a value.
 
     current : the point and its image; working : entries of the last round
     best : the point of least primal objective at a check; best_record : with the gap to the best dual objective
-    history : a record a check; its residual is the violation of the optimality conditions
+    history : a record a check; its residual is the violation of the optimality conditions, its reads are by the kernel
+        rows that rounds took
     """
 
     current: Iterate
@@ -136,11 +143,6 @@ class WorkingSetState:
     best: Iterate
     best_record: NewtonRecord
     history: tuple[NewtonRecord, ...]
-
-    @property
-    def reads(self) -> int:
-        """Return how often all rows were read, by the kernel rows that rounds took."""
-        return self.history[-1].reads
 
 
 # entries of a working set: at least, at most, and for each entry inside its bounds; the worst of all are a share

@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.dual import SparseClassifier
+from okl.solvers.accelerated.dual import SmoothLoss, SparseClassifier
 
 _TINY = 1e-290  # a share so small that quotients with others may overflow
 
@@ -73,7 +73,4 @@ class L1LogisticRegression(SparseClassifier):
 
     NAME: ClassVar[str] = "l1-logistic"
     EQUATION: ClassVar[int] = 27
-
-    @property
-    def loss(self) -> _L1LogisticLoss:
-        return _L1LogisticLoss()
+    LOSS: ClassVar[SmoothLoss] = _L1LogisticLoss()

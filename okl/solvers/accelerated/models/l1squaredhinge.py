@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from okl.solvers.accelerated.dual import SparseClassifier
+from okl.solvers.accelerated.dual import SmoothLoss, SparseClassifier
 from okl.solvers.accelerated.models.l2svm import SquaredHinge
 
 
@@ -22,7 +22,4 @@ class L1SquaredHinge(SparseClassifier):
 
     NAME: ClassVar[str] = "l1-l2-svm"
     EQUATION: ClassVar[int] = 28
-
-    @property
-    def loss(self) -> SquaredHinge:
-        return SquaredHinge()
+    LOSS: ClassVar[SmoothLoss] = SquaredHinge()
