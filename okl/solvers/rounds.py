@@ -102,6 +102,28 @@ class ShardReply:
 _MOST_RUNS = 2
 
 
+class HeldRuns:
+    """What this process holds of shards, by run and by the index of the shard; that of abandoned runs is dropped."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, dict[int, Any]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, run: str) -> dict[int, Any]:
+        """Return the entries of a run."""
+        with self._lock:
+            entries = self._runs.setdefault(run, {})
+            self._runs.move_to_end(run)
+            while len(self._runs) > _MOST_RUNS:
+                self._runs.popitem(last=False)
+        return entries
+
+    def forget(self) -> None:
+        """Let go of everything: as if this were another process."""
+        with self._lock:
+            self._runs.clear()
+
+
 @dataclass
 class _Held:
     serial: int
@@ -109,8 +131,7 @@ class _Held:
     reply: ShardReply
 
 
-_runs: OrderedDict[str, dict[int, _Held]] = OrderedDict()
-_lock = Lock()
+held_vectors = HeldRuns()
 
 
 @stored("worker-vectors")
@@ -131,7 +152,7 @@ class WorkerState:
 
     def __call__(self, shard: Shard, message: Message) -> ShardReply:
         """Return the shard's reply, or report that its vectors are lost."""
-        states = _of_run(self.run).get(shard.index)
+        states: _Held | None = held_vectors.of(self.run).get(shard.index)
         if states is not None and states.serial == message.serial:  # sent again: its answer was lost
             return states.reply
         if states is not None and states.serial == message.serial - 1:
@@ -144,7 +165,7 @@ class WorkerState:
             return ShardReply(lost=True)
         written = message.checkpoint is not None and self._write(shard, vectors, message.checkpoint, message.kept)
         reply = ShardReply(message.command.run(vectors), written=written)
-        _of_run(self.run)[shard.index] = _Held(message.serial, vectors, reply)
+        held_vectors.of(self.run)[shard.index] = _Held(message.serial, vectors, reply)
         return reply
 
     def _recovered(self, shard: Shard, recovery: Recovery) -> Vectors:
@@ -184,22 +205,6 @@ class WorkerState:
     def _path(self, shard: Shard, steps: int) -> Path:
         assert self.folder is not None, "a checkpoint was written"
         return self.folder / f"{self.run}-{shard.index:05d}-{steps}.npy"
-
-
-def _of_run(run: str) -> dict[int, _Held]:
-    """Return the entries of a run in this process; entries of abandoned runs are dropped."""
-    with _lock:
-        states = _runs.setdefault(run, {})
-        _runs.move_to_end(run)
-        while len(_runs) > _MOST_RUNS:
-            _runs.popitem(last=False)
-    return states
-
-
-def forget(run: str) -> None:
-    """Let go of what this process holds of a run: as if it were another process."""
-    with _lock:
-        _runs.pop(run, None)
 
 
 # Rounds of messages, and the log that restores a lost shard.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -29,7 +27,8 @@ from okl.solvers.accelerated.problem import (
     Quadratic,
     SumOfLosses,
 )
-from okl.solvers.accelerated.shards import MappedRows, ShardRows, WarmStart, groups_of_class, signs_of_class, spread
+from okl.solvers.accelerated.shards import MappedRows, WarmStart, part_of_shard
+from okl.solvers.rounds import HeldRuns
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,16 +152,14 @@ class NewtonWork:
         return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start, rough=rough)
 
     def _part(self, shard: Shard) -> Any:
-        cached = _of_shard(self.run, shard.index)
+        cached: LastArrays = held_arrays.of(self.run).setdefault(shard.index, LastArrays())
 
         def read() -> tuple[FloatArray, FloatArray]:
             targets, longest = self.rows.targets(shard)
             return targets, np.array([longest])
 
         targets, longest = cached("targets", read)
-        groups = groups_of_class(targets, self.positive, self.n_groups)
-        rows = ShardRows(self.rows, shard, signs_of_class(targets, self.positive))
-        problem = self.prototype.part(rows, lambda values: spread(values, groups))
+        problem, _ = part_of_shard(self.prototype, self.rows, shard, targets, self.positive, self.n_groups)
         return self.part_of(problem, float(longest[0]), cached)
 
     def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
@@ -173,25 +170,7 @@ class NewtonWork:
         return NewtonPart(problem, longest, first, cached)
 
 
-_MOST_RUNS = 2
-_runs: OrderedDict[str, dict[int, LastArrays]] = OrderedDict()
-_lock = Lock()
-
-
-def _of_shard(run: str, shard: int) -> LastArrays:
-    """Return the vectors that this process holds of a shard; those of abandoned runs are dropped."""
-    with _lock:
-        of_run = _runs.setdefault(run, {})
-        _runs.move_to_end(run)
-        while len(_runs) > _MOST_RUNS:
-            _runs.popitem(last=False)
-        return of_run.setdefault(shard, LastArrays())
-
-
-def forget_vectors() -> None:
-    """Drop the vectors of all runs, as another process would not have them."""
-    with _lock:
-        _runs.clear()
+held_arrays = HeldRuns()
 
 
 def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:

@@ -34,7 +34,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray, Precision
 from okl.kernels import Kernel
-from okl.solvers.accelerated.base import signs_of
+from okl.solvers.accelerated.base import RowOperator, signs_of
 
 Result = TypeVar("Result")
 
@@ -53,17 +53,8 @@ class SignedRows:
         return len(self.labels)
 
 
-class ExplicitRows(SignedRows):
+class ExplicitRows(SignedRows, RowOperator):
     """Base of operators whose image is A a (n_columns,), so that w = scale A a."""
-
-    @property
-    def n_image(self) -> int:
-        """Return the number of columns."""
-        raise NotImplementedError
-
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        """Overwrite out (m,) by A'v."""
-        raise NotImplementedError
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
         return float(inner(image, image))

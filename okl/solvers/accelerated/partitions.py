@@ -36,11 +36,9 @@ from okl.solvers.accelerated.problem import HalfSquare, Outer, Region, SumOfLoss
 from okl.solvers.accelerated.shards import (
     MappedRows,
     RootSearch,
-    ShardRows,
     WarmStart,
     find_roots,
-    groups_of_class,
-    signs_of_class,
+    part_of_shard,
     spread,
 )
 from okl.solvers.rounds import AcceptedStep, Rounds, Verdict, added
@@ -70,9 +68,7 @@ class OpenPartition:
     def __call__(self, shard: Shard) -> Partition:
         """Return the partition before the first command, at 0."""
         targets, longest = self.rows.targets(shard)
-        groups = groups_of_class(targets, self.positive, self.n_groups)
-        rows = ShardRows(self.rows, shard, signs_of_class(targets, self.positive))
-        problem = self.prototype.part(rows, lambda values: spread(values, groups))
+        problem, groups = part_of_shard(self.prototype, self.rows, shard, targets, self.positive, self.n_groups)
         partition = DualPartition if isinstance(problem, DualProblem) else PrimalPartition
         return partition(problem, groups, longest)
 

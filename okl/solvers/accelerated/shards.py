@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -227,6 +228,15 @@ def spread(values: float | FloatArray, groups: IntArray) -> Doubles:
     if len(given) == 1:
         return np.full(len(groups), given[0])
     return given[groups]
+
+
+def part_of_shard(
+    prototype: Any, rows: MappedRows, shard: Shard, targets: FloatArray, positive: int | None, n_groups: int
+) -> tuple[Any, IntArray]:
+    """Return the terms of a model that the rows of a shard have, and the groups of these rows, (m,)."""
+    groups = groups_of_class(targets, positive, n_groups)
+    of_shard = ShardRows(rows, shard, signs_of_class(targets, positive))
+    return prototype.part(of_shard, lambda values: spread(values, groups)), groups
 
 
 # Class moments from shards.

@@ -370,9 +370,19 @@ def _trimmed(state: BudgetState, small: BudgetState) -> BudgetState:
 LOSS_CODES: dict[Task, int] = {"binary": HINGE, "multiclass": MULTICLASS_HINGE, "regression": THRESHOLDED_HALF_SQUARED}
 
 
+class SupportLearner:
+    """Base of learners whose states have support vectors, and are what shards start from."""
+
+    def chosen(self, state: Any) -> dict[str, Any]:
+        return {"support_vectors": state.n_supports}
+
+    def fork(self, state: Any) -> Any:
+        return state
+
+
 @stored("budget-learner")
 @dataclass(frozen=True, eq=False)
-class BudgetLearner:
+class BudgetLearner(SupportLearner):
     """Settings of learning row by row with at most `budget` support vectors: f = sum_s a_s k(s, x).
 
     Shards are joined by the union of their supports, coefficients weighted by the rows that each
@@ -428,12 +438,6 @@ class BudgetLearner:
 
     def predictor(self, state: BudgetState) -> KernelExpansion:
         return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
-
-    def chosen(self, state: BudgetState) -> dict[str, Any]:
-        return {"support_vectors": state.n_supports}
-
-    def fork(self, state: BudgetState) -> BudgetState:
-        return state
 
     def join(self, base: BudgetState, parts: list[BudgetState]) -> BudgetState:
         """Return the union of the shards' supports, brought down to the budget by the strategy; see `join_states`."""
@@ -537,7 +541,7 @@ class GrowingState:
 
 @stored("unbudgeted-learner")
 @dataclass(frozen=True, eq=False)
-class GrowingLearner:
+class GrowingLearner(SupportLearner):
     """Settings of learning row by row with every support kept: f = sum_s a_s k(s, x); memory grows with the updates.
 
     Shards are joined by the union of their supports, coefficients weighted by the rows learned.
@@ -586,12 +590,6 @@ class GrowingLearner:
 
     def predictor(self, state: GrowingState) -> KernelExpansion:
         return KernelExpansion(self.kernel, state.supports, state.coefficients)
-
-    def chosen(self, state: GrowingState) -> dict[str, Any]:
-        return {"support_vectors": state.n_supports}
-
-    def fork(self, state: GrowingState) -> GrowingState:
-        return state
 
     def join(self, base: GrowingState, parts: list[GrowingState]) -> GrowingState:
         """Return the mean of the shards' functions, weighted by rows: base's supports, then new ones in shard order.

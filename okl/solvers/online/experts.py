@@ -70,7 +70,7 @@ WHOLE_RACE = (Round(None, EVERYONE, EVERYONE),)
 "Each expert trains on all rows."
 
 
-def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
+def race_schedule(n_rows: int) -> tuple[Round, ...]:
     """Return rounds for a stream of about n_rows rows.
 
     All maps first, then ever fewer, one from a seventh of the rows on.
@@ -91,7 +91,7 @@ def race_schedule(n_rows: int, final_step_sizes: int = 1) -> tuple[Round, ...]:
         second = max(first + 1, round(0.05 * raced / SLOT_ROWS))
         plan = [(first, EVERYONE, EVERYONE), (second, 5, 2), (max(second + 1, round(0.15 * raced / SLOT_ROWS)), 3, 1)]
     early = (Round(slots * SLOT_ROWS, maps, step_sizes) for slots, maps, step_sizes in plan)
-    return (*early, Round(None, 1, final_step_sizes))
+    return (*early, Round(None, 1, 1))
 
 
 def check_schedule(rounds: tuple[Round, ...]) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
-from okl.data.reading import read_rows, sample_rows
+from okl.data.reading import sample_rows
 from okl.features.bandwidth import suit_kernel
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.predictors import Predictor
@@ -25,7 +25,17 @@ from okl.kernels import shift_invariant_kernels
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.factors import Preconditioner, preconditioner
-from okl.solvers.ridge.gram import ADDED, MOST_STRETCHES, GramPart, LandmarkBasis, Outputs, cuts, part_of, pieces_of
+from okl.solvers.ridge.gram import (
+    ADDED,
+    MOST_STRETCHES,
+    GramPart,
+    LandmarkBasis,
+    Outputs,
+    cuts,
+    part_of,
+    pieces_of,
+    read_pieces,
+)
 from okl.solvers.ridge.path import SAMPLE_ROWS, LeftOut, PenaltyErrors, apart, errors_of, fit_rows
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
 
@@ -129,12 +139,8 @@ class ExpansionWork:
     def _rows(self, chunk: Chunk) -> Iterator[tuple[Rows, Rows]]:
         """Yield the rows of each piece, and those of it that are left out."""
         precision: Precision = "float32" if self.weights.dtype == np.float32 else "float64"
-        current: tuple[str, int] | None = None
-        for number, piece in chunk.pieces:
-            if current != (piece.shard.sha256, piece.group):
-                read = read_rows(self.data, piece.shard, (piece.group,), precision)
-                current = (piece.shard.sha256, piece.group)
-            rows = Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])
+        numbers, pieces = zip(*chunk.pieces, strict=True)
+        for number, rows in zip(numbers, read_pieces(self.data, pieces, precision), strict=True):
             out = np.random.default_rng((self.seed, 0xFA1C, number)).random(len(rows.targets)) < self.held_share
             yield Rows(rows.inputs[~out], rows.targets[~out]), Rows(rows.inputs[out], rows.targets[out])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -429,6 +429,16 @@ def pieces_of(data: Dataset) -> list[GramPart]:
     ]
 
 
+def read_pieces(data: Dataset, pieces: Iterable[GramPart], precision: Precision) -> Iterator[Rows]:
+    """Yield the rows of pieces; a row group is read once for pieces that follow each other."""
+    current: tuple[str, int] | None = None
+    for piece in pieces:
+        if current != (piece.shard.sha256, piece.group):
+            read = read_rows(data, piece.shard, (piece.group,), precision)
+            current = (piece.shard.sha256, piece.group)
+        yield Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])
+
+
 def stretches_of(data: Dataset) -> list[Stretch]:
     """Return the training rows in at most 32 chunks of about one length, which depend on the shards only."""
     pieces = pieces_of(data)
@@ -455,10 +465,5 @@ class GramWork:
         return gram_of(self.basis, self.outputs, self._rows(stretch))
 
     def _rows(self, stretch: Stretch) -> Iterable[Rows]:
-        current: tuple[str, int] | None = None
-        for piece in stretch:
-            if current != (piece.shard.sha256, piece.group):
-                read = read_rows(self.data, piece.shard, (piece.group,), self.precision)
-                current = (piece.shard.sha256, piece.group)
-            rows = Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])
-            yield rows if self.clip is None else self.clip.of(self.basis, rows)
+        rows = read_pieces(self.data, stretch, self.precision)
+        return rows if self.clip is None else (self.clip.of(self.basis, some) for some in rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -192,6 +192,12 @@ def centred(turn: MetricFactor, gram: Gram, fit_intercept: bool = True) -> Centr
         fit_intercept,
         max(0.0, -float(values[0])),
     )
+
+
+def above_rounding(sums: Sequence[Centred], penalties: tuple[float, ...] = PENALTIES) -> tuple[float, ...]:
+    """Return the penalties that are no mere rounding of any of the sums, without which no certificate would hold."""
+    above = tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums))
+    return above or penalties[-1:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,8 +428,7 @@ def solve(
     tried: list[PenaltyErrors] = []
     if penalty is None:
         rows, sums = sample(), centred(turn, gram, fit_intercept)
-        # smaller ones would be of nothing but rounding, and no certificate would hold
-        above = tuple(candidate for candidate in PENALTIES if sums.count * candidate > sums.noise) or PENALTIES[-1:]
+        above = above_rounding([sums])
         found = left_out(basis, sums, outputs, rows, above, n_threads, among=True)
         tried = errors_of(found, above, outputs)
         best = best_of(tried, len(rows.targets))
@@ -564,10 +569,7 @@ def leave_folds_out(
         return centred(turn, gram)
 
     sums = run_tasks(of_others, len(parts), n_threads)
-    above = (
-        tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums))
-        or penalties[-1:]
-    )
+    above = above_rounding(sums, penalties)
     found = [
         left_out(basis, some, outputs, part, above, n_threads, among=False)
         for some, part in zip(sums, parts, strict=True)
@@ -669,7 +671,7 @@ def compare_logarithm(
 def huber_path(basis: Basis, rows: Rows, outputs: Outputs, n_threads: int = 1) -> Iterator[Clip]:
     """Yield the least squares model of rows in memory, then that of each round of Huber's loss."""
     sums = centred(basis.turn(), gram_of(basis, outputs, (rows,)))
-    penalties = tuple(candidate for candidate in PENALTIES if sums.count * candidate > sums.noise) or PENALTIES[-1:]
+    penalties = above_rounding([sums])
     clipped = rows
     for number in range(HUBER_ROUNDS + 1):
         if number:  # the products stay as they are

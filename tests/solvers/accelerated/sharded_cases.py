@@ -20,7 +20,7 @@ from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias
 from okl.solvers.online.maps import FourierChoice, InputsChoice
-from okl.solvers.rounds import WorkerState, forget
+from okl.solvers.rounds import WorkerState, held_vectors
 from tests.distributed.works import KilledOnce
 
 ROWS, SHARD_ROWS, GROUP_ROWS, N_COLUMNS = 1500, 400, 150, 40
@@ -87,7 +87,7 @@ class Watched:
 def vectors_lost(work: Any, _: int) -> Any:
     """As if another process had the shards now."""
     if isinstance(work, WorkerState):
-        forget(work.run)
+        held_vectors.forget()
     return work
 
 

@@ -24,7 +24,7 @@ from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
-from okl.solvers.accelerated.newton_problem import forget_vectors
+from okl.solvers.accelerated.newton_problem import held_arrays
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.settings import NEWTON_MODELS
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -133,7 +133,7 @@ def test_newton_over_shards_reaches_the_optimum_of_one_memory(
 @pytest.mark.parametrize("name", ["c-svm", "l1-logistic"])
 def test_newton_computes_lost_vectors_again_to_the_same_bits(name: str, data: Dataset, here: Execution) -> None:
     def lose(work: Any, _: int) -> Any:
-        forget_vectors()
+        held_arrays.forget()
         return work
 
     lost = Watched(here, range(5, 60, 9), lose)
