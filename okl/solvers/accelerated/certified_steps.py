@@ -39,9 +39,15 @@ class NewtonRecord:
     free: int
 
 
+@dataclass(frozen=True)
 class CertifiedState:
-    """Base of the states of such methods; history : a record a check."""
+    """Base of the states of such methods; values.
 
+    best_record : of the point of least primal objective at a check, with the gap between it and the best dual objective
+    history : a record a check
+    """
+
+    best_record: NewtonRecord
     history: tuple[NewtonRecord, ...]
 
     @property
@@ -101,14 +107,20 @@ class CertifiedSteps:
         return bool(np.isfinite(state.point.weights).all())
 
 
-def better_of(record: NewtonRecord, best: NewtonRecord) -> tuple[NewtonRecord, NewtonRecord, bool]:
-    """Return a record and the best one with the better dual bound, and whether the first has the lower objective.
+def compared(
+    record: NewtonRecord, before: CertifiedState | None
+) -> tuple[NewtonRecord, tuple[NewtonRecord, ...], bool]:
+    """Return the best record and the history after a check, and whether the best point is that of this check.
 
-    The gaps may differ by less than they round; a bound above an objective is so by rounding.
+    Both records get the better dual bound; a bound above an objective is so by rounding.
     """
+    if before is None:
+        return record, (record,), True
+    best = before.best_record
     bound = min(max(record.certificate.dual, best.certificate.dual), record.certificate.primal, best.certificate.primal)
     record, best = (replace(one, certificate=replace(one.certificate, dual=bound)) for one in (record, best))
-    return record, best, record.certificate.primal < best.certificate.primal
+    better = record.certificate.primal < best.certificate.primal
+    return record if better else best, (*before.history, record), better
 
 
 def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:

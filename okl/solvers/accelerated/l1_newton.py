@@ -29,7 +29,7 @@ from okl.solvers.accelerated.certified_steps import (
     CertifiedState,
     CertifiedSteps,
     NewtonRecord,
-    better_of,
+    compared,
     positive_solution,
 )
 from okl.solvers.accelerated.dual import SparseProblem
@@ -112,19 +112,12 @@ class L1Work(NewtonWork):
 @stored("l1-newton-state")
 @dataclass(frozen=True, eq=False)
 class L1State(CertifiedState):
-    """State of a run; a value.
-
-    point, slopes : the current weights, and the gradient of the losses there
-    best_point : the one of least objective; best : its weights, to start another run from
-    best_record : with the gap between it and the best dual objective; history : a record a step
-    """
+    """point, slopes : the gradient of the losses there; best_point, best : its weights, to start another run from."""
 
     point: Point
     slopes: FloatArray
     best_point: Point
     best: Iterate
-    best_record: NewtonRecord
-    history: tuple[NewtonRecord, ...]
     damping: float = 0.0  # of the next step, in the largest second derivative
 
 
@@ -134,12 +127,8 @@ _SHARE, _FLAT, _MOST_TRIALS = 0.01, 0.1, 40  # of the violation that a step leav
 _MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 4, 100  # of the search of signs; steps in a round
 _EPSILON = float(np.finfo(np.float64).eps)
 _SHORT, _FULL = 0.1, 0.9  # lengths of a step that raise and lower the damping
-_LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = (
-    1e-8,
-    1.0,
-    1e-12,
-    10.0,
-)  # first, largest; none below; by this factor
+# first, largest; none below; by this factor
+_LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = 1e-8, 1.0, 1e-12, 10.0
 
 
 @dataclass(frozen=True)
@@ -211,18 +200,9 @@ def _checked(problem: L1Problem, point: Point, before: L1State | None, requests:
         reads=requests + 2 + (0 if before is None else before.reads),
         free=int(np.count_nonzero(point.weights)),
     )
-    if before is None:
-        return L1State(point, slopes, point, Iterate(point.weights, np.empty(0)), record, (record,))
-    record, best, better = better_of(record, before.best_record)
-    best_point = point if better else before.best_point
-    return L1State(
-        point=point,
-        slopes=slopes,
-        best_point=best_point,
-        best=Iterate(best_point.weights, np.empty(0)),
-        best_record=record if better else best,
-        history=(*before.history, record),
-    )
+    best_record, history, better = compared(record, before)
+    best_point = point if before is None or better else before.best_point
+    return L1State(best_record, history, point, slopes, best_point, Iterate(best_point.weights, np.empty(0)))
 
 
 def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Point) -> tuple[float, int]:

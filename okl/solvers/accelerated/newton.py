@@ -31,7 +31,7 @@ from okl.solvers.accelerated.certified_steps import (
     CertifiedState,
     CertifiedSteps,
     NewtonRecord,
-    better_of,
+    compared,
     positive_solution,
 )
 from okl.solvers.accelerated.dual import DualProblem
@@ -44,19 +44,12 @@ from okl.solvers.accelerated.shards import RootSearch, find_roots
 @stored("newton-state")
 @dataclass(frozen=True, eq=False)
 class NewtonState(CertifiedState):
-    """State of a run; a value.
-
-    point : the current one; anchors : those before it
-    best_point : the one of least primal objective at a check; best : its dual point, if rows are here, and A a
-    best_record : with the gap between it and the best dual objective; history : a record a check
-    """
+    """anchors : points before; best : the dual point of the best one, if rows are here, and A a."""
 
     point: Point
     anchors: tuple[Point, ...]
     best_point: Point
     best: Iterate
-    best_record: NewtonRecord
-    history: tuple[NewtonRecord, ...]
 
 
 _FIRST_PACE, _FASTER, _MOST_PACE = 0.5, 3.0, 1e10
@@ -349,17 +342,12 @@ class _Run:
             reads=self.reads,
             free=gradient.free,
         )
-        if before is None:
-            return NewtonState(place.point, place.anchors, point, self._dual_point(place, gradient), record, (record,))
-        record, best, better = better_of(record, before.best_record)
-        return NewtonState(
-            point=place.point,
-            anchors=place.anchors,
-            best_point=point if better else before.best_point,
-            best=self._dual_point(place, gradient) if better else before.best,
-            best_record=record if better else best,
-            history=(*before.history, record),
-        )
+        best_record, history, better = compared(record, before)
+        if before is None or better:
+            best_point, best = point, self._dual_point(place, gradient)
+        else:
+            best_point, best = before.best_point, before.best
+        return NewtonState(best_record, history, place.point, place.anchors, best_point, best)
 
     def _dual_point(self, place: Place, gradient: Gradient) -> Iterate:
         duals = self.evaluate(NewtonPart.duals, place)[0] if self.problem.holds_rows else np.empty(0)

@@ -24,7 +24,7 @@ from okl.solvers.accelerated.certified_steps import (
     CertifiedState,
     CertifiedSteps,
     NewtonRecord,
-    better_of,
+    compared,
     positive_solution,
 )
 from okl.solvers.accelerated.dual import DualProblem
@@ -130,19 +130,14 @@ class KernelProblem:
 @stored("working-set-state")
 @dataclass(frozen=True, eq=False)
 class WorkingSetState(CertifiedState):
-    """State of a run; a value.
+    """current : the point and its image; working : entries of the last round.
 
-    current : the point and its image; working : entries of the last round
-    best : the point of least primal objective at a check; best_record : with the gap to the best dual objective
-    history : a record a check; its residual is the violation of the optimality conditions, its reads are by the kernel
-        rows that rounds took
+    Residuals of records are violations of the optimality conditions, reads are by the kernel rows that rounds took.
     """
 
     current: Iterate
     working: IntArray
     best: Iterate
-    best_record: NewtonRecord
-    history: tuple[NewtonRecord, ...]
 
 
 # entries of a working set: at least, at most, and for each entry inside its bounds; the worst of all are a share
@@ -252,16 +247,8 @@ def _checked(
         reads=-(-n_rows // len(at.point)) + (history[-1].reads if history else 0),
         free=int(np.count_nonzero((at.point > entries.lower) & (at.point < entries.upper))),
     )
-    if before is None:
-        return WorkingSetState(at, working, at, record, (record,))
-    record, best, better = better_of(record, before.best_record)
-    return WorkingSetState(
-        current=at,
-        working=working,
-        best=at if better else before.best,
-        best_record=record if better else best,
-        history=(*history, record),
-    )
+    best_record, history, better = compared(record, before)
+    return WorkingSetState(best_record, history, at, working, at if before is None or better else before.best)
 
 
 def _violation(entries: _Entries, point: FloatArray, slopes: FloatArray) -> float:
