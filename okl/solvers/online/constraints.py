@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,21 @@ class ConstraintGroup:
         return f"{_quoted(self.column)}={_quoted(self.value)}"
 
 
+class Quantity:
+    """Base of what a constraint limits: a mean over rows, each of which has a weight."""
+
+    @property
+    def weighings(self) -> tuple[Covariance | ConstraintGroup, ...]:
+        """Return what gives rows their weights."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(weighing.column for weighing in self.weighings))
+
+
 @dataclass(frozen=True)
-class Covariance:
+class Covariance(Quantity):
     """Mean over rows of (score - mean score) (value - mean value) of a column of numbers, in the column's unit."""
 
     column: str
@@ -56,12 +70,12 @@ class Covariance:
         return f"covariance({_quoted(self.column)})"
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
+    def weighings(self) -> tuple[Covariance]:
+        return (self,)
 
 
 @dataclass(frozen=True)
-class GroupMean:
+class GroupMean(Quantity):
     """Mean score of the rows of a group."""
 
     group: ConstraintGroup
@@ -70,12 +84,12 @@ class GroupMean:
         return f"mean({self.group})"
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.group.column,)
+    def weighings(self) -> tuple[ConstraintGroup]:
+        return (self.group,)
 
 
 @dataclass(frozen=True)
-class MeanDifference:
+class MeanDifference(Quantity):
     """Mean score of the rows of the first group, less that of the second."""
 
     first: ConstraintGroup
@@ -85,11 +99,8 @@ class MeanDifference:
         return f"difference({self.first}, {self.second})"
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((self.first.column, self.second.column)))
-
-
-Quantity = Covariance | GroupMean | MeanDifference
+    def weighings(self) -> tuple[ConstraintGroup, ConstraintGroup]:
+        return self.first, self.second
 
 
 @dataclass(frozen=True)
@@ -152,11 +163,14 @@ def _quoted(word: str) -> str:
 
 # The grammar of constraints, as `--constraint` takes them.
 #
-#     constraint := "abs(" quantity ")" "<=" number                 | quantity ("<=" | ">=") number                 |
-# number "<=" quantity "<=" number                 | "norm" "<=" number     quantity   := "covariance(" COLUMN ")"
-# of the score with a column of numbers                 | "difference(" group "," group ")"   of the mean scores of
-# two groups                 | "mean(" group ")"                   score of the rows of a group     group      :=
-# COLUMN "=" VALUE
+#     constraint := "abs(" quantity ")" "<=" number
+#                 | quantity ("<=" | ">=") number
+#                 | number "<=" quantity "<=" number
+#                 | "norm" "<=" number
+#     quantity   := "covariance(" COLUMN ")"              of the score with a column of numbers
+#                 | "difference(" group "," group ")"     of the mean scores of two groups
+#                 | "mean(" group ")"                     score of the rows of a group
+#     group      := COLUMN "=" VALUE
 #
 # A column or a value with spaces or signs is quoted, single or double.
 
@@ -486,16 +500,12 @@ class Weighings:
     @property
     def all(self) -> tuple[Weighing, ...]:
         """Return all constraints in a fixed order."""
-        weighings: list[Weighing] = [None]
-        for constraint in self.constraints:
-            quantity = constraint.quantity
-            if isinstance(quantity, Covariance):
-                weighings.append(quantity)
-            elif isinstance(quantity, GroupMean):
-                weighings.append(quantity.group)
-            else:
-                weighings += [quantity.first, quantity.second]
-        return tuple(dict.fromkeys(weighings))
+        return tuple(dict.fromkeys((None, *(one for each in self.constraints for one in each.quantity.weighings))))
+
+    @property
+    def places(self) -> dict[Weighing, int]:
+        """Return the place of each weighing in `all`."""
+        return {weighing: index for index, weighing in enumerate(self.all)}
 
     def of(self, columns: Columns, rows: int, where: str) -> Doubles:
         """Return weights of rows, (weighings, rows)."""
@@ -514,24 +524,14 @@ class Weighings:
 
         products : (weighings, ...), sums of weight times value; totals : (weighings,), sums of weights
         """
-        places = {weighing: index for index, weighing in enumerate(self.all)}
-        mean, rows = products[0] / totals[0], totals[0]
-
-        def of_group(group: ConstraintGroup) -> Doubles:
-            index = places[group]
-            means: Doubles = products[index] / totals[index]
-            return means
-
-        means = []
+        mean, rows, means = products[0] / totals[0], totals[0], []
         for constraint in self.constraints:
-            quantity = constraint.quantity
-            if isinstance(quantity, Covariance):
-                index = places[quantity]
+            indices = [self.places[weighing] for weighing in constraint.quantity.weighings]
+            if isinstance(constraint.quantity, Covariance):
+                (index,) = indices
                 means.append(products[index] / rows - totals[index] / rows * mean)
-            elif isinstance(quantity, MeanDifference):
-                means.append(of_group(quantity.first) - of_group(quantity.second))
             else:
-                means.append(of_group(quantity.group))
+                means.append(reduce(np.subtract, [products[index] / totals[index] for index in indices]))
         return np.array(means)
 
 
@@ -567,10 +567,7 @@ class RowSums:
 
 def add_sums(parts: Sequence[RowSums]) -> RowSums:
     """Add parts up in the order given."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.plus(part)
-    return total
+    return reduce(RowSums.plus, parts)
 
 
 def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where: str) -> RowSums:
@@ -586,6 +583,16 @@ def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where:
     return RowSums(products, weights.sum(axis=1), (weights**2).sum(axis=1), np.count_nonzero(weights, axis=1), values)
 
 
+def _read_groups(
+    data: Dataset, weighings: Weighings, shard: Shard, precision: Precision
+) -> Iterator[tuple[FloatArray, Columns, str]]:
+    """Return inputs and constrained columns of each row group of a shard, and the name of the group for messages."""
+    for group in range(len(shard.row_groups)):
+        columns = read_side(data, shard, group, columns_of(weighings.constraints))
+        inputs = read_rows(data, shard, (group,), precision).inputs
+        yield inputs, columns, f"{shard.path}, row group {group}"
+
+
 @dataclass(frozen=True, eq=False)
 class SumRows:
     """Work on one shard: its part of the sums."""
@@ -595,13 +602,12 @@ class SumRows:
 
     def __call__(self, shard: Shard, feature_map: FeatureMap) -> RowSums:
         """Return sums over the rows of a shard, row group by row group."""
-        names, parts = columns_of(self.weighings.constraints), []
-        for group in range(len(shard.row_groups)):
-            columns = read_side(self.data, shard, group, names)
-            rows = read_rows(self.data, shard, (group,), feature_map.precision)
-            features = feature_map.transform(rows.inputs)
-            parts.append(sums_of(self.weighings, features, columns, f"{shard.path}, row group {group}"))
-        return add_sums(parts)
+        return add_sums(
+            [
+                sums_of(self.weighings, feature_map.transform(inputs), columns, where)
+                for inputs, columns, where in _read_groups(self.data, self.weighings, shard, feature_map.precision)
+            ]
+        )
 
 
 def estimate_rows(
@@ -643,7 +649,6 @@ def _word(value: object) -> str:
 
 # Feasibility of limits in a ball, and the nearest feasible weights.
 
-Vector = NDArray[np.float64]
 _SINGLE = 1e-5  # of a row's length times the radius: what scores in float32 may be off by
 
 
@@ -666,8 +671,8 @@ class LinearLimits:
     """
 
     rows: Doubles
-    low: Vector
-    high: Vector
+    low: Doubles
+    high: Doubles
     names: tuple[str, ...]
     radius: float
     margin: float = 0.0
@@ -683,13 +688,13 @@ class LinearLimits:
             )
 
     @cached_property
-    def lengths(self) -> Vector:
+    def lengths(self) -> Doubles:
         """Return ||C_i||, (m,); 1 for a row of zeros, which all weights satisfy or none."""
         lengths = np.linalg.norm(self.rows, axis=1)
         return np.where(lengths > 0.0, lengths, 1.0)
 
     @cached_property
-    def margins(self) -> Vector:
+    def margins(self) -> Doubles:
         """Return the margin and the rounding error (m,), at most half of the distance between two limits."""
         wanted = self.margin + _SINGLE * self.lengths * self.radius
         return np.minimum(wanted, 0.5 * np.maximum(self.high - self.low, 0.0))
@@ -730,15 +735,15 @@ class LinearLimits:
         signs = np.where(np.nonzero(self.has_side)[0] > 0, -1.0, 1.0)
         return Limits(rows, self.lengths, self.owners, signs, self.sides, self.ball.region, gain)
 
-    def values(self, weights: FloatArray) -> Vector:
+    def values(self, weights: FloatArray) -> Doubles:
         return self.rows @ weights.astype(np.float64)
 
-    def excess(self, weights: FloatArray) -> Vector:
+    def excess(self, weights: FloatArray) -> Doubles:
         """Return how far each quantity is outside its own limits, (m,) >= 0, in its unit."""
         values = self.values(weights)
         return np.maximum(0.0, np.maximum(self.low - values, values - self.high))
 
-    def nearest(self, weights: FloatArray) -> Vector:
+    def nearest(self, weights: FloatArray) -> Doubles:
         """Return the weights of the ball within all limits that are nearest to some (n_columns,), float64."""
         nearest = np.array(weights, dtype=np.float64)
         count = len(self.owners)
@@ -768,13 +773,9 @@ class MeasureConstraints:
 
     def __call__(self, shard: Shard, predictor: Predictor) -> Moments:
         """Return moments of a shard, row group by row group."""
-        names = columns_of(self.weighings.constraints)
         total = np.zeros((2, len(self.weighings.all), 3, 3))
-        for group in range(len(shard.row_groups)):
-            columns = read_side(self.data, shard, group, names)
-            rows = read_rows(self.data, shard, (group,), self.precision)
-            where = f"{shard.path}, row group {group}"
-            total += moments_of(self.weighings, columns, predictor.scores(rows.inputs), where)
+        for inputs, columns, where in _read_groups(self.data, self.weighings, shard, self.precision):
+            total += moments_of(self.weighings, columns, predictor.scores(inputs), where)
         return total
 
 
@@ -792,10 +793,7 @@ def moments_of(weighings: Weighings, columns: Columns, scores: FloatArray, where
 
 def add_moments(parts: Sequence[Moments]) -> Moments:
     """Add parts up in the order given."""
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
+    return reduce(np.add, parts)
 
 
 def measure_constraints(
@@ -821,7 +819,7 @@ def measure_constraints(
 def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[dict[str, Any]]:
     """Return each constraint from the moments of its weighings, as `measure_constraints` gives it."""
     scores, decisions = moments
-    places = {weighing: index for index, weighing in enumerate(Weighings(constraints).all)}
+    places = Weighings(constraints).places
     table = []
     for constraint in constraints:
         value, error = _value(constraint, scores, places)
@@ -832,20 +830,16 @@ def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[di
     return table
 
 
-def _value(constraint: Constraint, moments: Moments, places: dict[Any, int]) -> tuple[float | None, float | None]:
+def _value(constraint: Constraint, moments: Moments, places: dict[Weighing, int]) -> tuple[float | None, float | None]:
     """Return the quantity of scores or of decisions, and its standard error."""
     quantity = constraint.quantity
     if isinstance(quantity, Covariance):
         return _covariance(moments[places[quantity]])
-    if isinstance(quantity, GroupMean):
-        mean, variance = _mean(moments[places[quantity.group]])
-        return mean, None if variance is None else math.sqrt(variance)
-    (first, of_first), (second, of_second) = (
-        _mean(moments[places[group]]) for group in (quantity.first, quantity.second)
-    )
-    if first is None or second is None or of_first is None or of_second is None:
+    means = [_mean(moments[places[group]]) for group in quantity.weighings]
+    values, variances = [mean[0] for mean in means if mean], [mean[1] for mean in means if mean]
+    if len(values) < len(means):
         return None, None
-    return first - second, math.sqrt(of_first + of_second)
+    return reduce(operator.sub, values), math.sqrt(sum(variances))
 
 
 def _covariance(sums: Moments) -> tuple[float, float]:
@@ -859,17 +853,17 @@ def _covariance(sums: Moments) -> tuple[float, float]:
     return float(covariance), math.sqrt(max(spread, 0.0) / rows)
 
 
-def _mean(sums: Moments) -> tuple[float | None, float | None]:
+def _mean(sums: Moments) -> tuple[float, float] | None:
     """Return the mean of a group and the variance of that; None without rows."""
     rows = sums[1, 0]
     if rows == 0.0:
-        return None, None
+        return None
     mean = sums[1, 1] / rows
     return float(mean), float(max(sums[1, 2] / rows - mean**2, 0.0) / rows)
 
 
 def _of_decisions(
-    constraint: Constraint, decided: float | None, scores: Moments, places: dict[Any, int]
+    constraint: Constraint, decided: float | None, scores: Moments, places: dict[Weighing, int]
 ) -> dict[str, float | None]:
     quantity = constraint.quantity
     if isinstance(quantity, GroupMean):
