@@ -819,7 +819,7 @@ def merge_excess(kept: SupportArrays, rule: BudgetRule, settings: Merging) -> No
 #
 #   |k(x_i, .) - k(x_j, .)|^2 (s+_i s+_j + s-_i s-_j + unlike (s+_i s-_j + s-_i s+_j)) / (s_i + s_j),   s = s+ + s-
 #
-# Legend as in okl.compiled.budget_maintenance; n twins, the last one the newest.
+# Legend as of the twin vector machine, below; n twins, the last one the newest.
 
 POSITIVE, NEGATIVE, SOLUTION, SCORES, TWIN_COSTS, KERNEL = 0, 1, 2, 3, 4, 5  # rows of memory
 IDLE = 1e-9  # share of C below which a coefficient is none: a duplicate of a support may have one of rounding alone
@@ -949,8 +949,9 @@ def drop_twin(memory: Doubles, slot: int, count: int) -> None:
 # The dual has two coefficients a twin, in [0, C s+_i] and [0, C s-_i], of which f sees the difference a_i only. For a
 # given a_i the two are best as large as can be, so that one number a twin is left: f is the minimum where for every i
 #
-#   a_i = C s+_i            if f(x_i) < -1,         C (s+_i - s-_i)   if -1 < f(x_i) < 1,         -C s-_i           if
-# f(x_i) > 1,   and anything between two of these at f(x_i) = -1 and at 1.
+#   a_i = C s+_i            if f(x_i) < -1,
+#         C (s+_i - s-_i)   if -1 < f(x_i) < 1,
+#         -C s-_i           if f(x_i) > 1,   and anything between two of these at f(x_i) = -1 and at 1.
 #
 # Descent in the dual takes twins in turn and puts a_i where this holds for it, the other coefficients as they are.
 #

@@ -541,8 +541,8 @@ def step_in_plane(
 
 # The dual of a step, solved by Newton's method on its active constraints.
 #
-#     step:  min over x in X of  1/2 ||x - c||^2 + sum_i limit_i [a_i x - b_i]_+     dual:  max over 0 <= lambda <=
-# limit of  min over x in X of  1/2 ||x - c||^2 + lambda' (A x - b)
+#     step:  min over x in X of  1/2 ||x - c||^2 + sum_i limit_i [a_i x - b_i]_+
+#     dual:  max over 0 <= lambda <= limit of  min over x in X of  1/2 ||x - c||^2 + lambda' (A x - b)
 #
 # The dual is concave and its gradient is the excess r. A step to lambda + d cannot lower it if d' r is not negative
 # where it ends: no values are ever compared, so nothing cancels. First all rows move at once, clipped to their

@@ -568,20 +568,14 @@ def _split(kept: Doubles, size: int, lower: float, upper: float, t: float) -> tu
 
 
 @compiled
-def _keep(
-    kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float
-) -> tuple[int, float, float, float]:
-    """Move what does not stand still between start and stop to the front; returns number, sum, least and largest."""
-    count, total, least, most = 0, 0.0, np.inf, -np.inf
+def _keep(bends: Doubles, size: int, start: float, stop: float) -> int:
+    """Move the bends between start and stop to the front; returns how many there are."""
+    count = 0
     for i in range(size):
-        a = kept[i]
-        inside = (a - lower > start) & (a - upper < stop)
-        kept[count] = a
-        count += inside
-        total += a if inside else 0.0
-        least = a if inside & (a < least) else least
-        most = a if inside & (a > most) else most
-    return count, total, least, most
+        a = bends[i]
+        bends[count] = a
+        count += (a > start) & (a < stop)
+    return count
 
 
 @compiled
@@ -683,7 +677,7 @@ def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float
             start = t
         size, n_high, n_low, n_falling, more = _drop(kept, size, lower, upper, start, stop, True)
         above, below, falling, fallen = above + n_high, below + n_low, falling + n_falling, fallen + more
-        n_bends = _keep(bends, n_bends, 0.0, 0.0, start, stop)[0]
+        n_bends = _keep(bends, n_bends, start, stop)
     if falling + size > 0:
         left = fallen + kept[:size].sum()
         return (_times(above, upper) + _times(below, lower) + left - total) / (falling + size), iterations

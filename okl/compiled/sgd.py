@@ -73,8 +73,9 @@ def best_wrong(scores: FloatArray, true: int) -> int:
 
 # Error counters of a learner and of a predictor without inputs.
 #
-# counts : (5,) int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED sums : (6,) float64, at SQUARED_ERROR,
-# BASELINE_SQUARED_ERROR, TARGET; and, of learners in a ball, at SURROGATE,     SQUARED_GRADIENTS, STEPPED_GRADIENTS
+# counts : (5,) int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED
+# sums : (6,) float64, at SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET; and, of learners in a ball, at SURROGATE,
+#     SQUARED_GRADIENTS, STEPPED_GRADIENTS
 # class_counts : (n_classes,) int64, rows of each class so far, the negative one of two first; (1,) for regression
 
 ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED = 0, 1, 2, 3, 4

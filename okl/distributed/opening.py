@@ -18,7 +18,8 @@ from okl.foundation.settings import ExecutionSettings, read_toml
 # class = "dask_jobqueue.SLURMCluster"     # or of dask_kubernetes.operator, dask_cloudprovider.aws, distributed, ...
 # workers = 8
 #
-# [options]                                # keyword arguments of the class, as its documentation has them cores = 1
+# [options]                                # keyword arguments of the class, as its documentation has them
+# cores = 1
 # memory = "4 GB"
 
 CONNECT_SECONDS = 3.0

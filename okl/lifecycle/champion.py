@@ -30,8 +30,7 @@ from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Learner state: JSON and arrays, verified when read; reading runs no code.
 #
-#     state/checkpoint.json, state.json, arrays.safetensors     as of a run that was broken off, see
-# okl.runs.checkpoint
+#     state/checkpoint.json, state.json, arrays.safetensors     as of a run that was broken off, see okl.runs.checkpoint
 #
 # It is read by later versions of okl, too, as long as what it is made of has the same parts; otherwise it is refused,
 # and the model is learned anew from its shards.

@@ -229,9 +229,9 @@ def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
 # The shard store: accepted data sets and quarantined files.
 #
 #     NAME/data/reference.json     the schema of every shard, from the first shards
-# seen.json          digests of files that were hashed; only a saving               records/SHA16.json one for each
-# file's content that was ever held; it is written last               SHA16/             an accepted shard: an okl
-# data set of its own, rows to learn and reserved ones
+#               seen.json          digests of files that were hashed; only a saving
+#               records/SHA16.json one for each file's content that was ever held; it is written last
+#               SHA16/             an accepted shard: an okl data set of its own, rows to learn and reserved ones
 #
 # A shard is what its bytes are: the SHA-256 of its file. A process may be killed at any moment: a data set appears
 # when it is complete, and a shard counts once its record is there, which the same bytes write again the same way.

@@ -301,8 +301,9 @@ def _aligned(stored: Array) -> Array:
 # Checkpoints on disk: folders written atomically and verified by digests
 #
 #     NAME-000007/checkpoint.json      format version, what it belongs to, digests of the others, and of itself
-# state.json           the state, but for its arrays                 arrays.safetensors   its arrays
-# beside/              files of workers with vectors of their shards, where there are any
+#                 state.json           the state, but for its arrays
+#                 arrays.safetensors   its arrays
+#                 beside/              files of workers with vectors of their shards, where there are any
 #
 # A new one is written next to the last one, which is removed when the new one has its name.
 

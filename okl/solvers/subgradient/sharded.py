@@ -98,6 +98,11 @@ class SampleVectors:
             score(out[cut], block.inputs, weights)
         return out
 
+    def move(self, step: float) -> None:
+        """Go a step along the direction."""
+        if step:
+            self.scores = self.scores + step * self.along
+
     def gathered(self, slopes: FloatArray) -> FloatArray:
         """Return the sum of slope_i (x) z_i, (n_columns,) or (n_outputs, n_columns), segment by segment: one read."""
         columns, outputs = self.opening.rows.n_columns, self.opening.n_outputs
@@ -196,8 +201,7 @@ class CutCommand:
         return LineSlopes(vectors.gathered(slopes), intercepts, losses)
 
     def redo(self, vectors: SampleVectors) -> None:
-        if self.step:
-            vectors.scores = vectors.scores + self.step * vectors.along
+        vectors.move(self.step)
 
 
 @stored("sample-try-command")
@@ -241,8 +245,7 @@ class MovedSums:
 
     def redo(self, vectors: SampleVectors) -> None:
         vectors.along = vectors.scores_of(self.direction)
-        if self.step:
-            vectors.scores = vectors.scores + self.step * vectors.along
+        vectors.move(self.step)
 
 
 # Line searches over shards.
