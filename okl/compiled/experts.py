@@ -278,11 +278,8 @@ class ExpertWorkspace(NamedTuple):
 @compiled
 def new_room(weights: FloatArray) -> ExpertWorkspace:
     """Scratch for a team of such weights (T, K, H, n)."""
-    scores, averaged, gram = (
-        np.empty((FOUR, weights.shape[1])),
-        np.empty((FOUR, weights.shape[1])),
-        np.empty((FOUR, FOUR)),
-    )
+    n_outputs = weights.shape[1]
+    scores, averaged, gram = np.empty((FOUR, n_outputs)), np.empty((FOUR, n_outputs)), np.empty((FOUR, FOUR))
     moves, ages, outputs = np.empty(FOUR), np.empty(FOUR), np.empty((FOUR, 2), dtype=np.int64)
     return ExpertWorkspace(scores, averaged, gram, moves, ages, outputs, np.empty((2, FOUR), dtype=weights.dtype))
 

@@ -399,10 +399,8 @@ class BoundedGradientDescent(BudgetStrategy):
 
     @property
     def numbers(self) -> Replacement:
-        removal, decay = (
-            budget.OLDEST if self.removal == "oldest" else budget.BY_CHANCE,
-            1.0 - self.step_size * self.regularisation,
-        )
+        removal = budget.OLDEST if self.removal == "oldest" else budget.BY_CHANCE
+        decay = 1.0 - self.step_size * self.regularisation
         largest = math.inf if self.largest is None else self.largest * self.step_size
         return Replacement(budget.GRADIENT, removal, self.step_size, decay, grows=self.rescale, largest=largest)
 
@@ -604,7 +602,7 @@ class TwinVectors(BudgetStrategy):
     of dual descent, where the paper follows the optimum by incremental and decremental learning (a duality gap of at
     most .3% on german, spambase, a9a and ijcnn1; a tenth of it does not lower their errors); the margin is 1 for
     entering and for removal; of several ways to choose a pair this one is the variance that a merge adds, see
-    okl.compiled.maintenance.
+    okl.compiled.budget_maintenance.
 
     Rows of k(x, x) = 0 are skipped. Shards are joined by the union of their twins; counts are scaled to sum to those
     before and what each shard added, as each has what was there before. Then f is solved for, and room made as above.
