@@ -295,7 +295,7 @@ class AcceleratedSolver:
     def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> AcceleratedState:
         """Draw the map, and bring the shards to the first point of the first class.
 
-        warm : a solution of the same model for other rows, whose map is kept; see okl.solvers.accelerated.solver
+        warm : a solution of the same model for other rows, whose map is kept
 
         Raises
         ------

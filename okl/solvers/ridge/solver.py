@@ -316,9 +316,7 @@ def _gram(rows: sparse.csr_matrix, n: int, values: Doubles, weights: Doubles | N
 def _shift(rows: sparse.csr_matrix) -> Doubles:
     """Return the mean of each column that has a value in every row, else 0.
 
-    Sums of a column far from 0 would lose digits.
-
-    A column that has zeros, too, spreads about as far as its mean is from 0.
+    Sums of a column far from 0 would lose digits. One that has zeros, too, spreads about as far as its mean is.
     """
     full = np.bincount(rows.indices, minlength=rows.shape[1]) == rows.shape[0]
     return np.where(full, np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel(), 0.0)

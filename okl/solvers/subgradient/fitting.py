@@ -27,6 +27,8 @@ from okl.solvers.subgradient.method import (
 )
 from okl.solvers.subgradient.sampling import (
     FIRST_SAMPLE,
+    LOOK_SHARE,
+    LOOKS,
     REPLICATES,
     SOLVED_TO,
     FullBound,
@@ -36,8 +38,6 @@ from okl.solvers.subgradient.sampling import (
     exact_bound,
 )
 from okl.solvers.subgradient.spaces import RowSource, Vector, inner_product
-
-LOOKS, LOOK_SHARE = 3, 0.125  # samples, and rows of each over those of the sample, to see what a point is worth
 
 
 @dataclass(frozen=True, eq=False)

@@ -419,6 +419,7 @@ def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float =
 
 REPLICATES = 10
 SOLVED_TO = 0.1  # share of the requested gap to which the replicates are solved
+LOOKS, LOOK_SHARE = 3, 0.125  # fresh samples, and rows of each over those of the sample, to see what a point is worth
 
 
 @stored("full-data-bound")

@@ -23,6 +23,8 @@ from okl.solvers.subgradient.losses import describe_loss
 from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sampling import (
     FIRST_SAMPLE,
+    LOOK_SHARE,
+    LOOKS,
     REPLICATES,
     SOLVED_TO,
     FullBound,
@@ -116,7 +118,6 @@ class Prover:
 
 
 MAP_SAMPLE = 1000
-LOOKS, LOOK_SHARE = 3, 0.125  # fresh samples, and rows of each over those of the sample, to see what a point is worth
 _SAMPLE_SEED, _MAP_SEED, _LOOK_SEED, _PROOF_SEED = 1, 2, 3, 4
 
 
