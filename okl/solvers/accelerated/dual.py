@@ -644,8 +644,7 @@ def project_norm_ball(vector: FloatArray, power: float, radius: float) -> Double
         projected = _shrunk(sizes, power, theta)
     # onto the ball: what is left is rounding
     projected /= max(norm_of(projected, power), 1.0)
-    weights: Doubles = radius * np.copysign(projected, vector)
-    return weights
+    return radius * np.copysign(projected, vector)
 
 
 _TINY = float(np.finfo(np.float64).tiny)

@@ -159,6 +159,8 @@ class LookPart(NamedTuple):
 class DualPartition(Partition):
     """Dual points of the rows of a shard; images are sums over all shards, and not here."""
 
+    problem: DualProblem
+
     def __init__(self, problem: DualProblem, groups: IntArray, longest: float) -> None:
         super().__init__(problem, groups, longest, Iterate(np.zeros(len(groups)), _NOTHING))
 
@@ -170,9 +172,10 @@ class DualPartition(Partition):
     def aim_first(self, aim: FloatArray | WarmStart) -> None:
         """Aim at one number for each group (n_groups,), or for all (1,); or at the dual entries that weights imply."""
         if isinstance(aim, WarmStart):
-            rows = self.problem.rows
+            rows, risk = self.problem.rows, self.problem.risk
+            assert isinstance(risk, SumOfLosses), "other risks start at their own points"
             rows.pull(self.target, aim.weights)
-            self.target[:] = self.problem.risk.duals_at(self.target - aim.bias * rows.signs)
+            self.target[:] = risk.duals_at(self.target - aim.bias * rows.signs)
         else:
             self.target[:] = spread(aim, self.groups)
 
@@ -205,8 +208,7 @@ class DualPartition(Partition):
 
     def sums(self, lipschitz: float, candidates: FloatArray) -> Sums:
         """Return the sums of the region at candidate multipliers (n_multipliers, K), at the target."""
-        sums: Sums = self.problem.region.sums(self.target, lipschitz, candidates)
-        return sums
+        return self.problem.region.sums(self.target, lipschitz, candidates)
 
     def stepped(self, with_excess: bool) -> StepPart:
         """Return the image of the new point and sums over the rows."""
@@ -227,8 +229,7 @@ class DualPartition(Partition):
 
     def risk_slopes(self, candidates: FloatArray) -> Sums:
         """Return slopes (n_thresholds, K, 3) of the risk at candidate thresholds (n_thresholds, K)."""
-        slopes: Sums = self.problem.risk.slopes(self.margins, candidates)
-        return slopes
+        return self.problem.risk.slopes(self.margins, candidates)
 
     def valued(self, thresholds: FloatArray) -> tuple[float, float]:
         """Return the risk at thresholds, and the squared distance of the new point from the current one."""
@@ -238,6 +239,8 @@ class DualPartition(Partition):
 
 class PrimalPartition(Partition):
     """Margins of the rows of a shard, the image of weights that are not here."""
+
+    problem: SparseProblem
 
     def __init__(self, problem: SparseProblem, groups: IntArray, longest: float) -> None:
         super().__init__(problem, groups, longest, Iterate(_NOTHING, np.zeros(len(groups))))
@@ -266,8 +269,7 @@ class PrimalPartition(Partition):
 
     def conjugate(self, factor: float) -> float:
         """Return minus the dual objective of the current slopes, made feasible by a factor in (0, 1]."""
-        conjugate: float = self.problem.conjugate(self.current.image, factor)
-        return conjugate
+        return self.problem.conjugate(self.current.image, factor)
 
     def _slopes_at(self, margins: FloatArray) -> FloatArray:
         gradient = np.empty(self.problem.n_points)
@@ -502,8 +504,7 @@ class DualRounds(RoundIterates):
 
     @property
     def carried(self) -> RunMemory:
-        carried: RunMemory = self._rounds.carried
-        return carried
+        return self._rounds.carried  # type: ignore[no-any-return]
 
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous); shards follow with the next step, which reads twice."""
