@@ -50,7 +50,7 @@ from okl.report.figures import Panel
 from okl.solvers.online.base import RowLearner
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, GrowingStrategy
 from okl.solvers.online.linear import LinearLearner
-from okl.solvers.online.nystrom import LowRankLinearSVM, NOGDLearner
+from okl.solvers.online.nystrom import NOGDLearner
 from okl.solvers.online.strategies import (
     BoundedGradientDescent,
     BPASimple,
