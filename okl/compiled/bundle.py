@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
+from okl.compiled.kernels import KernelRule, kernel_row
 from okl.compiled.sgd import add_kernel_row
 from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
 
@@ -567,6 +568,40 @@ def best_coefficient(b: float, pull: float, square: float, lower: float, upper: 
     return min(max(b + pull * reach, lower), upper)
 
 
+@compiled_row_sum
+def _weighted_sum(row: FloatArray, weights: Doubles) -> float:
+    """Return <z, w>, summed in float64."""
+    total = 0.0
+    for j in range(row.shape[0]):
+        total += row[j] * weights[j]
+    return total
+
+
+@compiled_row
+def descend_rows(
+    coefficients: Doubles,
+    weights: Doubles,
+    pulls: Doubles,
+    order: Integers,
+    rows: FloatArray,
+    box: CoefficientBounds,
+) -> None:
+    """Give the rows of order their best coefficients, one after the other; coefficients and weights change in place.
+
+    pulls : (m,), overwritten at these rows by y - s as it was when each had its turn; weights : (n,), w
+    """
+    for index in range(order.shape[0]):
+        i = order[index]
+        row, before = rows[i], coefficients[i]
+        pulls[i] = box.targets[i] - _weighted_sum(row, weights)
+        new = best_coefficient(before, pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
+        if new != before:
+            coefficients[i] = new
+            change = (new - before) / box.scale
+            for j in range(weights.shape[0]):
+                weights[j] += change * row[j]
+
+
 @compiled_row
 def descend_kernel(
     coefficients: Doubles, scores: Doubles, pulls: Doubles, order: Integers, matrix: FloatArray, box: CoefficientBounds
@@ -583,3 +618,30 @@ def descend_kernel(
         if new != before:
             coefficients[i] = new
             add_kernel_row(scores, matrix[i], (new - before) / box.scale)
+
+
+@compiled_row
+def descend_computed(
+    coefficients: Doubles,
+    scores: Doubles,
+    pulls: Doubles,
+    order: Integers,
+    room: FloatArray,
+    supports: FloatArray,
+    kernel: KernelRule,
+    box: CoefficientBounds,
+) -> None:
+    """Descend as `descend_kernel`, with rows of K computed when their coefficient changes.
+
+    room : (capacity,), a buffer for a row of K; supports : (n_inputs, capacity), a column a row
+    """
+    n_rows = coefficients.shape[0]
+    for index in range(order.shape[0]):
+        i = order[index]
+        before = coefficients[i]
+        pulls[i] = box.targets[i] - scores[i]
+        new = best_coefficient(before, pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
+        if new != before:
+            coefficients[i] = new
+            kernel_row(room, supports, supports[:, i], kernel)
+            add_kernel_row(scores, room[:n_rows], (new - before) / box.scale)

@@ -23,10 +23,10 @@ from okl.distributed import open_execution
 from okl.features.fourier import draw_map
 from okl.foundation.types import FloatArray
 from okl.losses import Hinge
+from okl.solvers.subgradient.coordinate import DualDescent
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_data import kernel_of, standardised
 from tests.benchmarks.scs_shards import GivenMap, all_mapped, in_shards, states
-from tests.dual_descent import RowDescent
 
 LAM, FREQUENCIES, SEEDS = 1e-3, 64, 100
 
@@ -42,7 +42,7 @@ def main() -> None:
         pq.write_table(pa.table(columns), Path(name) / "source.parquet")
         data = in_shards(Path(name) / "source.parquet", Path(name) / "data", -(-n_rows // 4))
         rows, signs = all_mapped(data, feature_map)
-        exact = RowDescent(LAM, relative_gap=1e-6).solve_rows(rows, signs)
+        exact = DualDescent(LAM, relative_gap=1e-6).solve_rows(rows, signs)
         begun = time.perf_counter()
         svc = LinearSVC(C=1.0 / (LAM * len(rows)), loss="hinge", fit_intercept=False, tol=1e-3, max_iter=2000)
         weights = svc.fit(rows, signs).coef_[0]

@@ -25,9 +25,9 @@ from okl.compiled.jit import one_blas_thread
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.report.figures import LIGHT, add_axes, empty_figure, png
+from okl.solvers.subgradient.coordinate import DualDescent
 from tests.benchmarks.scs_data import Doubles, kernel_of, mapped, objective, standardised
 from tests.benchmarks.scs_rivals import LAM, run, scs
-from tests.dual_descent import RowDescent
 
 SET, ROWS, NEAR = "covtype_binary", (5_000, 10_000, 20_000, 40_000, 80_000), 0.01
 TOLERANCES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
@@ -46,7 +46,7 @@ class Reached(NamedTuple):
 def scs_seconds(folder: str, n_rows: int) -> Reached:
     """In the map: of the first moment that is near enough."""
     data = mapped(folder, SET, n_rows)
-    best = RowDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets).objective
+    best = DualDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets).objective
     for moment in run(scs, data, 10.0, {}):
         above = objective(data, moment.weights, LAM) / best - 1.0
         if above <= NEAR:
@@ -57,7 +57,7 @@ def scs_seconds(folder: str, n_rows: int) -> Reached:
 def descent_seconds(folder: str, n_rows: int) -> Reached:
     """In the map: of the first look that is near enough."""
     data = mapped(folder, SET, n_rows)
-    found = RowDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets)
+    found = DualDescent(LAM, relative_gap=1e-6).solve_rows(data.rows, data.targets)
     near = next(look for look in found.history if look.primal <= (1.0 + NEAR) * found.objective)
     return Reached(near.seconds + data.seconds_a_row * n_rows, near.primal / found.objective - 1.0)
 
@@ -66,7 +66,7 @@ def kernel_seconds(folder: str, n_rows: int) -> Reached:
     """With the kernel, rows of which are computed when they are needed: until the certified gap is 1%."""
     inputs, targets = standardised(folder, SET, n_rows)
     begun = time.perf_counter()
-    found = RowDescent(LAM, relative_gap=NEAR).solve_kernel(kernel_of(inputs), inputs, targets)
+    found = DualDescent(LAM, relative_gap=NEAR).solve_kernel(kernel_of(inputs), inputs, targets)
     return Reached(time.perf_counter() - begun, found.objective / found.bound - 1.0)
 
 
@@ -120,7 +120,7 @@ def exponent(points: list[tuple[int, float]]) -> float:
 def main(folder: str, picture: str = "", most_seconds: str = "1500") -> None:
     """Print a line a method, and draw them."""
     warm = standardised(folder, SET, 600)
-    RowDescent(LAM).solve_kernel(Gaussian(3.0), *warm)
+    DualDescent(LAM).solve_kernel(Gaussian(3.0), *warm)
     scs_seconds(folder, 600)
     tolerance = loosest_tolerance(folder)
     methods: dict[str, Callable[[str, int], Reached]] = {

@@ -16,11 +16,10 @@ from okl.features.bandwidth import suit_kernel
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.coordinate import CoordinateResult
+from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 from tests.benchmarks.accelerated_data import shared_rows
-from tests.dual_descent import RowDescent
 
 SETS = ("wdbc", "australian", "magic", "a9a", "svmguide3", "diabetes")
 LAMS = (0.1, 0.01, 0.001)
@@ -37,7 +36,7 @@ def main() -> None:
         kernel, _ = suit_kernel("gaussian", None, rows[:: max(1, len(rows) // 2000)])
         mapped = transform_rows(draw_fourier_map(kernel, rows.shape[1], N_FREQUENCIES, 0, "float64"), rows)
         for lam in LAMS:
-            judge = RowDescent(lam, relative_gap=1e-7, most_seconds=60.0)
+            judge = DualDescent(lam, relative_gap=1e-7, most_seconds=60.0)
             report(name, "map", lam, judge.solve_rows(mapped, targets), ExplicitRows(mapped, n_threads=2), targets)
             if len(rows) <= MOST_KERNEL_ROWS:
                 exact = judge.solve_kernel(kernel, rows, targets)

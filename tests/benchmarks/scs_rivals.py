@@ -22,13 +22,12 @@ import numpy as np
 
 from okl.compiled.jit import one_blas_thread
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.coordinate import CoordinateResult
+from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 from okl.solvers.subgradient.fitting import GeometricGrowth
 from okl.solvers.subgradient.method import Scs
 from okl.solvers.subgradient.pegasos import Pegasos
 from okl.solvers.subgradient.spaces import ExplicitRows, SeparateRows, Vector
 from tests.benchmarks.scs_data import SETS, SMALL, Doubles, Mapped, mapped, objective
-from tests.dual_descent import RowDescent
 
 LAM = 1e-3
 TIMES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
@@ -164,8 +163,8 @@ def main(folder: str, *names: str) -> None:
         times = tuple(t for t in TIMES if t <= (0.3 if name in SMALL else 3.0))
         for method, seconds in ((pegasos, 0.1), (scs, 60.0)):
             run(method, data._replace(rows=data.rows[:500], targets=data.targets[:500]), seconds, {})  # compiles
-        RowDescent(LAM, most_seconds=0.01).solve_rows(data.rows[:500], data.targets[:500])
-        solved = RowDescent(LAM, relative_gap=1e-7, most_seconds=60.0).solve_rows(data.rows, data.targets)
+        DualDescent(LAM, most_seconds=0.01).solve_rows(data.rows[:500], data.targets[:500])
+        solved = DualDescent(LAM, relative_gap=1e-7, most_seconds=60.0).solve_rows(data.rows, data.targets)
         mapping = data.seconds_a_row * len(data.rows)
         print(f"{name}: {len(data.rows):,} rows, optimum {solved.objective:.8f} within {solved.gap:.0e}")
         print(f"  {'excess after seconds':26}", " ".join(f"{t:9g}" for t in times))

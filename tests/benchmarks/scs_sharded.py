@@ -31,11 +31,11 @@ from okl.distributed import open_execution
 from okl.features.fourier import FourierFeatures, StructuredFeatures, draw_map
 from okl.foundation.types import FloatArray
 from okl.losses import Hinge
+from okl.solvers.subgradient.coordinate import DualDescent
 from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.benchmarks.scs_data import kernel_of, standardised
 from tests.benchmarks.scs_shards import GivenMap, all_mapped, in_shards, mapped_parts, objectives, states
-from tests.dual_descent import RowDescent
 from tests.solvers.accelerated.sharded_cases import worker_killed
 from tests.solvers.subgradient.sharded_cases import Seeing, bits
 
@@ -99,7 +99,7 @@ def by_dual_descent(data: Dataset, feature_map: FeatureMap) -> Judged:
     """Exact dual coordinate descent on all rows, to a certified relative gap of 1e-5."""
     rows, signs = all_mapped(data, feature_map)
     begun = time.perf_counter()
-    found = RowDescent(LAM, relative_gap=1e-5).solve_rows(rows, signs)
+    found = DualDescent(LAM, relative_gap=1e-5).solve_rows(rows, signs)
     assert found.weights is not None, "rows were given, no kernel"
     return Judged(found.weights, found.bound, time.perf_counter() - begun, len(found.history), _peak())
 

@@ -5,11 +5,10 @@ import pytest
 
 import tests.naive.bundle as naive
 from okl.compiled import bundle
-from okl.compiled.bundle import CoefficientBounds
+from okl.compiled.bundle import CoefficientBounds, descend_computed, descend_rows
 from okl.compiled.kernels import LANES
 from okl.foundation.types import Doubles
 from okl.kernels import Gaussian
-from tests.dual_descent import descend_computed, descend_rows
 
 ROWS, COLUMNS = 40, 5
 

@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from okl.compiled.bundle import CoefficientBounds, descend_kernel
+from okl.compiled.bundle import CoefficientBounds, descend_computed, descend_kernel, descend_rows
 from okl.compiled.jit import as_compiled
-from okl.compiled.products import multiply_rows
+from okl.compiled.kernels import LANES
+from okl.compiled.products import add_rows, multiply_rows
+from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, Integers
 from okl.foundation.validation import check_at_least, check_positive
+from okl.kernels import Kernel
 
 _CHECK_EVERY = 4  # passes' worth of visits between two gaps, each of which costs about one
 
@@ -150,6 +153,23 @@ class DualDescent:
         check_positive("relative_gap", self.relative_gap)
         check_at_least("most_passes", self.most_passes, 1)
 
+    def solve_rows(self, rows: FloatArray, targets: Doubles) -> CoordinateResult:
+        """Solve on explicit rows (m, n_columns), float32 or float64; sums are float64."""
+        rows = as_compiled(rows, rows.dtype)
+        ones, weights = np.ones(len(rows)), np.zeros(rows.shape[1])
+        descent = self.descent(targets, np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+        def visit(pulls: Doubles, order: Integers) -> None:
+            descend_rows(descent.coefficients, weights, pulls, order, rows, descent.box)
+
+        def measure(scores: Doubles) -> float:
+            weights[:] = 0.0  # afresh: no rounding of the steps is left in it
+            add_rows(weights, rows, ones, descent.coefficients / descent.box.scale)
+            multiply_rows(scores, rows, ones, weights)
+            return float(weights @ weights)
+
+        return descent.result(visit, measure, weights)
+
     def solve_matrix(self, matrix: FloatArray, targets: Doubles) -> CoordinateResult:
         """Solve on a kernel matrix (m, m), symmetric and positive semi-definite, float32 or float64."""
         matrix = as_compiled(matrix, matrix.dtype)
@@ -167,9 +187,39 @@ class DualDescent:
 
         return descent.result(visit, measure)
 
+    def solve_kernel(self, kernel: Kernel, inputs: FloatArray, targets: Doubles) -> CoordinateResult:
+        """Solve for inputs whose kernel matrix does not fit in memory: rows of it are computed as they are needed.
+
+        Raises
+        ------
+        ConfigError : the kernel is not compiled
+        """
+        if kernel.rule is None:
+            raise ConfigError(f"The kernel {kernel.name!r} is not compiled. Compute its matrix and call solve_matrix.")
+        supports, room = as_columns(inputs), np.zeros(as_columns(inputs).shape[1], dtype=inputs.dtype)
+        parts = [inputs[first : first + 256] for first in range(0, len(inputs), 256)]
+        squares = np.concatenate([np.diagonal(kernel.matrix(part, part)) for part in parts])
+        carried, descent, rule = np.zeros(len(targets)), self.descent(targets, squares), kernel.rule
+
+        def visit(pulls: Doubles, order: Integers) -> None:
+            descend_computed(descent.coefficients, carried, pulls, order, room, supports, rule, descent.box)
+
+        def measure(scores: Doubles) -> float:
+            scores[:] = carried
+            return float(descent.coefficients @ carried) / descent.box.scale
+
+        return descent.result(visit, measure)
+
     def descent(self, targets: Doubles, squares: FloatArray) -> CoordinateState:
         """Return a descent from coefficients of 0; squares : (m,), squared lengths of the rows."""
         targets = as_compiled(targets, np.float64)
         bounds = np.minimum(targets, 0), np.maximum(targets, 0)
         box = CoefficientBounds(targets, *bounds, as_compiled(squares, np.float64), self.lam * len(targets))
         return CoordinateState(self, box, np.zeros(len(targets)))
+
+
+def as_columns(inputs: FloatArray) -> FloatArray:
+    """Return inputs (m, n_inputs) transposed and padded with zeros, as the kernel rows require."""
+    columns = np.zeros((inputs.shape[1], -(-len(inputs) // LANES) * LANES), dtype=inputs.dtype)
+    columns[:, : len(inputs)] = inputs.T
+    return columns

@@ -9,8 +9,7 @@ from sklearn.svm import LinearSVC
 
 from okl.foundation.errors import ConfigError
 from okl.kernels import Gaussian
-from okl.solvers.subgradient.coordinate import CoordinateResult
-from tests.dual_descent import RowDescent
+from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 
 Doubles = NDArray[np.float64]
 ROWS, COLUMNS = 300, 12
@@ -24,12 +23,12 @@ def problem(precision: str = "float64") -> tuple[NDArray[Any], Doubles]:
     return rows.astype(precision), np.where(signal > 0, 1.0, -1.0)
 
 
-def objective(method: RowDescent, rows: NDArray[Any], targets: Doubles, weights: Doubles) -> float:
+def objective(method: DualDescent, rows: NDArray[Any], targets: Doubles, weights: Doubles) -> float:
     lost = np.maximum(0.0, 1.0 - targets * (rows.astype(np.float64) @ weights))
     return float(0.5 * method.lam * weights @ weights + lost.mean())
 
 
-def assert_certified(method: RowDescent, found: CoordinateResult) -> None:
+def assert_certified(method: DualDescent, found: CoordinateResult) -> None:
     assert -1e-12 <= found.gap <= method.relative_gap * found.objective
     inside = np.abs(found.coefficients)
     assert (inside == 0).any()
@@ -40,7 +39,7 @@ def assert_certified(method: RowDescent, found: CoordinateResult) -> None:
 @pytest.mark.parametrize("lam", [0.1, 0.001])
 def test_hinge_comes_to_the_objective_of_liblinear(lam: float) -> None:
     rows, targets = problem()
-    method = RowDescent(lam, relative_gap=1e-8)
+    method = DualDescent(lam, relative_gap=1e-8)
     found = method.solve_rows(rows, targets)
     machine = LinearSVC(
         C=1.0 / (lam * ROWS), loss="hinge", fit_intercept=False, tol=1e-10, max_iter=10**6, random_state=0
@@ -54,13 +53,13 @@ def test_hinge_comes_to_the_objective_of_liblinear(lam: float) -> None:
 
 def test_float32_rows_lose_no_digits_of_the_gap() -> None:
     rows, targets = problem("float32")
-    method = RowDescent(0.001, relative_gap=1e-8)
+    method = DualDescent(0.001, relative_gap=1e-8)
     assert_certified(method, method.solve_rows(rows, targets))
 
 
 def test_kernel_in_memory_computed_anew_and_factored_agree() -> None:
     rows, targets = problem()
-    kernel, method = Gaussian(1.0), RowDescent(0.003, relative_gap=1e-9)
+    kernel, method = Gaussian(1.0), DualDescent(0.003, relative_gap=1e-9)
     matrix = kernel.matrix(rows, rows)
     factor = np.linalg.cholesky(matrix + 1e-12 * np.eye(ROWS))
     expected = method.solve_rows(factor, targets)
@@ -73,7 +72,7 @@ def test_kernel_in_memory_computed_anew_and_factored_agree() -> None:
 
 def test_every_bound_on_the_way_is_below_every_objective() -> None:
     rows, targets = problem()
-    history = RowDescent(0.001, relative_gap=1e-9).solve_rows(rows, targets).history
+    history = DualDescent(0.001, relative_gap=1e-9).solve_rows(rows, targets).history
     assert len(history) > 2
     assert max(look.dual for look in history) <= min(look.primal for look in history) + 1e-12
     assert [look.visits for look in history] == sorted({look.visits for look in history})
@@ -82,15 +81,15 @@ def test_every_bound_on_the_way_is_below_every_objective() -> None:
 def test_a_row_of_zeros_costs_its_loss_and_moves_nothing() -> None:
     rows, targets = problem()
     rows[7] = 0.0
-    found = RowDescent(0.01).solve_rows(rows, targets)
+    found = DualDescent(0.01).solve_rows(rows, targets)
     assert found.coefficients[7] == targets[7]
     assert np.isfinite(found.objective)
 
 
 def test_time_and_visits_end_the_descent() -> None:
     rows, targets = problem()
-    assert RowDescent(1e-5, relative_gap=1e-12, most_passes=3).solve_rows(rows, targets).history[-1].visits < 9 * ROWS
-    assert len(RowDescent(1e-5, relative_gap=1e-12, most_seconds=1e-9).solve_rows(rows, targets).history) == 1
+    assert DualDescent(1e-5, relative_gap=1e-12, most_passes=3).solve_rows(rows, targets).history[-1].visits < 9 * ROWS
+    assert len(DualDescent(1e-5, relative_gap=1e-12, most_seconds=1e-9).solve_rows(rows, targets).history) == 1
 
 
 @pytest.mark.parametrize(
@@ -102,4 +101,4 @@ def test_time_and_visits_end_the_descent() -> None:
 )
 def test_bad_parameters_are_named(parameters: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        RowDescent(**parameters)
+        DualDescent(**parameters)
