@@ -46,6 +46,7 @@ from okl.papers.base import (
     read_records,
     study_curves,
 )
+from okl.papers.lu2016.llsvm import LowRankLinearSVM
 from okl.report.figures import Panel
 from okl.solvers.online.base import RowLearner
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, GrowingStrategy
