@@ -8,10 +8,11 @@ from typing import Any, Literal
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.solvers.accelerated import l1_newton, working_sets
+from okl.solvers.accelerated import l1_newton, minimax_newton, working_sets
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.l1_newton import L1Newton, L1State
 from okl.solvers.accelerated.method import Fapg, FapgState
+from okl.solvers.accelerated.minimax_newton import MinimaxNewton, MinimaxState
 from okl.solvers.accelerated.newton import Newton, NewtonState
 from okl.solvers.accelerated.newton_parts import MOST_COLUMNS
 from okl.solvers.accelerated.newton_problem import bends, is_smooth, is_supported
@@ -21,12 +22,13 @@ from okl.solvers.base import Outcome
 MethodName = Literal["auto", "newton", "working-sets", "fapg", "proven"]
 METHOD_NAMES: tuple[MethodName, ...] = ("auto", "newton", "working-sets", "fapg", "proven")
 
-Method = Fapg | Newton | L1Newton | WorkingSets
-MethodState = FapgState | NewtonState | L1State | WorkingSetState
+Method = Fapg | Newton | L1Newton | MinimaxNewton | WorkingSets
+MethodState = FapgState | NewtonState | L1State | MinimaxState | WorkingSetState
 _METHODS: dict[type[MethodState], type[Method]] = {
     FapgState: Fapg,
     NewtonState: Newton,
     L1State: L1Newton,
+    MinimaxState: MinimaxNewton,
     WorkingSetState: WorkingSets,
 }
 
@@ -40,7 +42,7 @@ class MethodChoice:
     Parameters
     ----------
     name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
-        for explicit rows of c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models with at most 1,000 columns, for
+        for explicit rows of all models with at most 1,000 columns, for
         logistic with any number, as for l2-svm over sparse shards, and for l1 models in memory with at most 5,000
         columns or rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others
     tolerance : of the gap, relative to the objective; > 0
@@ -83,12 +85,14 @@ class MethodChoice:
             )
         if of_kernel and self.name in ("auto", "working-sets"):
             return self.method(WorkingSets)
+        if minimax_newton.is_supported(problem):
+            return self._either(MinimaxNewton, problem.n_image <= MOST_COLUMNS)
         with_l1 = l1_newton.is_supported(problem)
         possible = is_supported(problem) or with_l1
         if self.name == "newton" and not possible:
             raise ConfigError(
-                'method = "newton" solves c-svm, l2-svm, logistic, nu-svm, dwd and the l1 models on explicit columns. '
-                'Set method = "auto", or a feature map for a kernel.'
+                'method = "newton" solves models of explicit columns. Set method = "auto", or a feature map for a '
+                "kernel."
             )
         if with_l1:
             few = n_columns <= MOST_COLUMNS if n_columns else min(problem.n_points, problem.n_image) <= _MOST_OF_L1

@@ -72,9 +72,8 @@ class ModelSettings(FourierOptions, IterationOptions):
 
     method: MethodName = Field(
         "auto",
-        description="newton: Newton's method, for all models but mm-fda and mm-mpm; fapg: accelerated "
-        "gradients; proven: fapg with a bound on its iterations; auto: newton up to 1,000 columns, and for logistic "
-        "with any number, else fapg",
+        description="newton: Newton's method; fapg: accelerated gradients; proven: fapg with a bound on its "
+        "iterations; auto: newton up to 1,000 columns, and for logistic with any number, else fapg",
     )
 
     @property
