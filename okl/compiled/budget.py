@@ -200,9 +200,11 @@ def learn_row(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
     _STEPS[type(settings)](kept, rule, settings, x, seen)
 
 
-@overload(learn_row, jit_options=STEP_OPTIONS, strict=False)
+@overload(learn_row, jit_options=STEP_OPTIONS)
 def _choose_step(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
-    return _STEPS[settings.instance_class].py_func  # not a function that calls it: each level is optimised again
+    # returned itself, the step would be inlined less: learners took half as long again
+    step = _STEPS[settings.instance_class]
+    return lambda kept, rule, settings, x, seen: step(kept, rule, settings, x, seen)
 
 
 @compiled_row
