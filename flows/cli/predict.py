@@ -59,7 +59,7 @@ def evaluate(
     registry: Registered = None,
     json: Json = False,
 ) -> None:
-    """Evaluate a model on labelled rows, beside the majority class or the mean of its training rows.
+    """Evaluate a model on labelled rows, and the majority class or the mean of its training rows.
 
     \b
     okl evaluate churn rows.csv                the model as it is

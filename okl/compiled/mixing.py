@@ -119,7 +119,7 @@ class ExpertRule(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """What `mix_rows` changes in place; complete : whether there is only one team, whose scores are mixed at once."""
+    """State that `mix_rows` changes in place; complete : whether there is one team only, mixed at once."""
 
     counted: MixtureCounters
     hedge: AdaHedgeState

@@ -405,7 +405,7 @@ def find_root(
 
 
 class Bends(NamedTuple):
-    """Of n terms with finite bounds, sorted apart: where they leave the upper one, and where they arrive at the lower.
+    """Bends of n terms with finite bounds, sorted apart: where they leave the upper and arrive at the lower bound.
 
     leaves, arrives : (n,); left, arrived : (n + 1,), sums of the first so many of them; highs : of all upper bounds
     """

@@ -137,12 +137,12 @@ def threshold_for(ranking: KeyedCounts, recall: float | None = None, precision: 
     positive); exactly one of recall and precision is given.
     """
     negative, positive = ranking.counts[::-1].T  # from the highest score down
-    hits, named = np.cumsum(positive), np.cumsum(negative + positive)
+    hits, predicted = np.cumsum(positive), np.cumsum(negative + positive)
     if recall is not None:
         enough = np.flatnonzero(hits >= recall * hits[-1])[:1]
     else:
         assert precision is not None, "one of both is given"
-        enough = np.flatnonzero((hits >= precision * named) & (hits > 0))[-1:]
+        enough = np.flatnonzero((hits >= precision * predicted) & (hits > 0))[-1:]
     if not len(enough) or not hits[-1]:
         return None
     values = values_of(ranking.keys.astype(np.int64))[::-1]

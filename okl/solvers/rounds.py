@@ -103,7 +103,7 @@ _MOST_RUNS = 2
 
 
 class HeldRuns:
-    """What this process holds of shards, by run and by the index of the shard; that of abandoned runs is dropped."""
+    """Vectors of shards in this process, by run and index of the shard; those of abandoned runs are dropped."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, dict[int, Any]] = OrderedDict()

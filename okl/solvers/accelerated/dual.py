@@ -476,6 +476,11 @@ class MinimaxProblem(CompositeProblem):
     def n_image(self) -> int:
         return len(self.difference)
 
+    @cached_property
+    def covariances(self) -> list[FloatArray]:
+        """Return S S' of each ball, (n, n)."""
+        return [self.roots[:, ball] @ self.roots[:, ball].T for ball in self.balls]
+
     @property
     def first_lipschitz(self) -> float:
         """Return the largest diagonal element of S'S. Source: Ito et al., 2017, section 5.4."""
@@ -499,14 +504,14 @@ class MinimaxProblem(CompositeProblem):
         return 0.5 * float(squared_distance(image, at_image))
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        for ball in self._balls():
+        for ball in self.balls:
             project_ball(out[ball], point[ball], self.kappa)
 
     def penalty(self, point: FloatArray) -> float:
         return 0.0
 
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
-        spreads = [float(np.linalg.norm(pulled[ball])) for ball in self._balls()]
+        spreads = [float(np.linalg.norm(pulled[ball])) for ball in self.balls]
         along = float(inner(image, self.difference))
         risk = self.kappa * sum(spreads) - along
         half_square = 0.5 * float(inner(image, image))
@@ -524,7 +529,9 @@ class MinimaxProblem(CompositeProblem):
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         return Solution(image.copy(), certificate.bias, certificate)
 
-    def _balls(self) -> list[slice]:
+    @property
+    def balls(self) -> list[slice]:
+        """Return the places of each ball in a point."""
         return [slice(ball * self.n_image, (ball + 1) * self.n_image) for ball in range(self.n_balls)]
 
 

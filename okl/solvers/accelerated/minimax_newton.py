@@ -66,7 +66,7 @@ class MinimaxNewton(CertifiedSteps):
         weights = problem.difference.copy()
         if point is not None:
             problem.image(weights, point)
-        smoothing = max(float(np.linalg.norm(root.T @ weights)) for root in _roots(problem))
+        smoothing = float(_spreads(problem, weights).max())
         smoothing *= 1.0 if point is None else _WARM
         return _checked(problem, weights, smoothing or 1.0, None)
 
@@ -91,24 +91,27 @@ class MinimaxNewton(CertifiedSteps):
         return bool(np.isfinite(state.weights).all())
 
 
-def _roots(problem: MinimaxProblem) -> list[FloatArray]:
-    return [problem.roots[:, first : first + problem.n_image] for first in range(0, problem.n_points, problem.n_image)]
+def _spreads(problem: MinimaxProblem, weights: FloatArray) -> FloatArray:
+    """Return the lengths of S_k'w, (k,)."""
+    pulled = np.empty(problem.n_points)
+    problem.pull(pulled, weights)
+    return np.array([np.linalg.norm(pulled[ball]) for ball in problem.balls])
 
 
 def objective(problem: MinimaxProblem, weights: FloatArray, smoothing: float) -> float:
     """Return the smoothed objective."""
-    spreads = sum(float(np.hypot(np.linalg.norm(root.T @ weights), smoothing)) for root in _roots(problem))
+    spreads = float(np.hypot(_spreads(problem, weights), smoothing).sum())
     return problem.kappa * spreads - float(weights @ problem.difference) + 0.5 * float(weights @ weights)
 
 
 def derivatives(problem: MinimaxProblem, weights: FloatArray, smoothing: float) -> tuple[FloatArray, FloatArray]:
     """Return the first (n,) and second (n, n) derivatives of the smoothed objective."""
     slopes, hessian = weights - problem.difference, np.eye(len(weights))
-    for root in _roots(problem):
-        values = root.T @ weights
-        size, pulled = np.hypot(np.linalg.norm(values), smoothing), root @ values
+    sizes = np.hypot(_spreads(problem, weights), smoothing)
+    for size, covariance in zip(sizes, problem.covariances, strict=True):
+        pulled = covariance @ weights
         slopes += problem.kappa / size * pulled
-        hessian += problem.kappa / size * (root @ root.T - np.outer(pulled / size, pulled / size))
+        hessian += problem.kappa / size * (covariance - np.outer(pulled / size, pulled / size))
     return slopes, hessian
 
 

@@ -88,7 +88,7 @@ def test_few_steps_certify_what_takes_the_accelerated_method_thousands_of_iterat
     assert state.history[-1].iteration <= 60
     assert slow.history[-1].iteration > 10 * state.history[-1].iteration
     point = state.best.point
-    assert all(np.linalg.norm(point[ball]) <= problem.kappa * (1 + 1e-12) for ball in problem._balls())
+    assert all(np.linalg.norm(point[ball]) <= problem.kappa * (1 + 1e-12) for ball in problem.balls)
 
 
 def test_a_class_that_does_not_spread_along_the_weights_is_solved() -> None:
