@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from okl.compiled.own import Scalar
+from okl.compiled.extension import Scalar
 from okl.features.extension import Arrays, DeclaredMap
 from okl.foundation.errors import ConfigError
 from okl.foundation.plugins import Kind, declare, use_extension

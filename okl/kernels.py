@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, ndtri
 
+from okl.compiled.extension import compiled_profile
 from okl.compiled.kernels import (
     GAUSSIAN,
     LAPLACIAN,
@@ -22,7 +23,6 @@ from okl.compiled.kernels import (
     POLYNOMIAL,
     KernelRule,
 )
-from okl.compiled.own import compiled_profile
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.registry import KERNELS, load
 from okl.foundation.stored import stored

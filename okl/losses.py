@@ -22,7 +22,7 @@ from okl.compiled.bundle import (
     tube_line,
     tube_slopes,
 )
-from okl.compiled.own import SLOPE, VALUE, OwnCode, Scalar, compiled_functions, evaluate_own
+from okl.compiled.extension import SLOPE, VALUE, ExtensionCode, Scalar, compiled_functions, evaluate_extension
 from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError
@@ -387,7 +387,7 @@ class ScalarLoss:
     def _evaluated(self, which: int, scores: FloatArray, target: FloatArray) -> FloatArray:
         out = np.empty(len(scores))
         doubles = (np.ascontiguousarray(values, dtype=np.float64) for values in (scores, target))
-        evaluate_own(out, self.address, which, *doubles)
+        evaluate_extension(out, self.address, which, *doubles)
         return out
 
 
@@ -415,7 +415,7 @@ class ExtensionLoss(ScalarLoss):
 
 
 @cache
-def compiled_loss(name: str, origin: str) -> OwnCode:
+def compiled_loss(name: str, origin: str) -> ExtensionCode:
     """Return a loss of an extension as machine code of this process, or ConfigError where that cannot be made."""
     own: DeclaredLoss = plugins.exactly("loss", name, origin)
     try:

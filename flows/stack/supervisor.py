@@ -42,8 +42,8 @@ from flows.stack.state import (
     stack_folder,
     take_lock,
 )
-from okl.distributed.certificates import FILES, write_self_signed
 from okl.distributed.processes import CONFIG, HEALTH, PRIVATE
+from okl.distributed.tls import FILES, write_self_signed
 from okl.foundation.locations import keep_private, make_folders
 
 # Processes of a stack have its identity in their environment: unlike process ids, it is never used again.

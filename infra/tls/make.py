@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from okl.distributed.certificates import write_certificates
+from okl.distributed.tls import write_certificates
 
 
 def main(words: list[str] | None = None) -> int:

@@ -417,7 +417,7 @@ def solve_runs(
     return WindowRuns(borders, losses, floors, np.diff(sums))
 
 
-def compare(runs: WindowRuns) -> list[RegretComparison]:
+def compare_regret(runs: WindowRuns) -> list[RegretComparison]:
     """Return comparators of at most 0, 1, 2, 4, ... changes, as many as there are borders between windows."""
     n = len(runs.played)
     best, borders = _best_partitions(runs.losses, n)
@@ -645,6 +645,6 @@ def tracking_proof(
             "mistakes": progress.mistakes,
             "radius": factory.radius,
             "borders": runs.borders.tolist(),
-            "comparisons": [comparison.as_json(progress.surrogate) for comparison in compare(runs)],
+            "comparisons": [comparison.as_json(progress.surrogate) for comparison in compare_regret(runs)],
         },
     )

@@ -19,7 +19,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Certificate, RowOperator, Solution
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs

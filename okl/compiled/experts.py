@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.expert_weights import ExpertRule, Mixture, mix_rows
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
 from okl.compiled.math import sines_and_cosines
-from okl.compiled.mixing import ExpertRule, Mixture, mix_rows
 from okl.compiled.products import project
 from okl.compiled.sgd import MULTICLASS_HINGE, slope
 from okl.compiled.threads import Block, claim_block, pass_turn, wait_turn

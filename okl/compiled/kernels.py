@@ -9,9 +9,9 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic
 
+from okl.compiled.extension import VALUE, call_extension
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
 from okl.compiled.math import exp_negative
-from okl.compiled.own import VALUE, call_own
 from okl.compiled.products import TILE, Writer, panels_of, project, typed_tile
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
@@ -80,7 +80,7 @@ def _materns(values: FloatArray, kernel: KernelRule) -> None:
 def _profiles(values: FloatArray, kernel: KernelRule) -> None:
     for i in range(values.shape[0]):
         distance = math.sqrt(np.float64(values[i])) if kernel.code == OWN_EUCLIDEAN else np.float64(values[i])
-        values[i] = call_own(kernel.degree, VALUE, kernel.scale * distance, 0.0)
+        values[i] = call_extension(kernel.degree, VALUE, kernel.scale * distance, 0.0)
 
 
 @compiled

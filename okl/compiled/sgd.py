@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from okl.compiled.extension import SLOPE, VALUE, call_extension
 from okl.compiled.fourier import dot
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
-from okl.compiled.own import SLOPE, VALUE, call_own
 from okl.compiled.threads import Block
 from okl.foundation.types import Doubles, FloatArray, Integers
 
@@ -50,15 +50,15 @@ def is_regression(code: int) -> bool:
 
 
 @compiled
-def slope_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
+def slope_of(code: int, epsilon: float, address: int, f: float, y: float) -> float:
     """Return the derivative by the score of a loss with one output, of the table or at an address."""
-    return slope(code, epsilon, f, y) if own == 0 else call_own(own, SLOPE, f, y)
+    return slope(code, epsilon, f, y) if address == 0 else call_extension(address, SLOPE, f, y)
 
 
 @compiled
-def value_of(code: int, epsilon: float, own: int, f: float, y: float) -> float:
+def value_of(code: int, epsilon: float, address: int, f: float, y: float) -> float:
     """Return the value of a loss with one output, of the table or at an address."""
-    return loss_value(code, epsilon, f, y) if own == 0 else call_own(own, VALUE, f, y)
+    return loss_value(code, epsilon, f, y) if address == 0 else call_extension(address, VALUE, f, y)
 
 
 @compiled
@@ -125,7 +125,7 @@ class UpdateRule(NamedTuple):
     class_weights : (n_classes,) float64, factor of the step of each class; (1,) for regression
     sample_every : rows between two samples of the weights for their average; 0 for none
     radius : of the ball that weights stay in, 0 for none; decaying : whether step t is step_size / sqrt(t), in a ball
-    own : address of the loss, see okl.compiled.own; 0 for a loss of the table
+    address : of the loss, see okl.compiled.extension; 0 for a loss of the table
     """
 
     code: int
@@ -135,7 +135,7 @@ class UpdateRule(NamedTuple):
     sample_every: int
     radius: float = 0.0
     decaying: bool = False
-    own: int = 0
+    address: int = 0
 
 
 class LearnerArrays(NamedTuple):
@@ -180,7 +180,7 @@ def add_sample(total: Doubles, counts: Integers, weights: FloatArray, number: in
 def _learn_one_output(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     weights, total, counts, sums, class_counts = learnt
-    code, epsilon, step_size, class_weights, sample_every, _, _, own = rule
+    code, epsilon, step_size, class_weights, sample_every, _, _, address = rule
     lefts, rights = block
     width = lefts.shape[1]
     w_left, w_right = weights[0, :width], weights[0, width:]
@@ -192,7 +192,7 @@ def _learn_one_output(learnt: LearnerArrays, block: Block, targets: Doubles, rul
             label = count_squares(sums, class_counts, f, y)
         else:
             label = count_binary(counts, class_counts, f, y)
-        g = slope_of(code, epsilon, own, f, y)
+        g = slope_of(code, epsilon, address, f, y)
         if g != 0.0:
             factor = weights.dtype.type(-step_size * class_weights[label] * g)
             add_scaled(w_left, left, factor)
@@ -327,8 +327,8 @@ def _sum_one_output(
             label = 1 if y > 0.0 else 0
             summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
         weight = rule.class_weights[label]
-        summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.own, f, y)
-        g = weight * slope_of(rule.code, rule.epsilon, rule.own, f, y)
+        summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
+        g = weight * slope_of(rule.code, rule.epsilon, rule.address, f, y)
         if g != 0.0:
             summed.counts[UPDATES] += 1
             _add_scaled(summed.gradient[0], block.left[row], block.right[row], g)
@@ -420,7 +420,7 @@ def _fill_one_output(
     for row in range(targets.shape[0]):
         y = targets[row]
         f = np.float64(_score(coefficients[0], known[row], among[row], added[before : size[0]]))
-        g = slope_of(rule.code, rule.epsilon, rule.own, f, y)
+        g = slope_of(rule.code, rule.epsilon, rule.address, f, y)
         if g != 0.0 and size[0] == budget:
             return row
         if is_regression(rule.code):

@@ -198,7 +198,7 @@ class Schema:
     svmlight : how indices become columns, for rows from svmlight text
     formats : how columns of text are read that hold numbers or dates
     metric : learnt weights of the squared differences of the inputs, one for each input, applied after the scaling; ()
-        for all 1. Models have one, and shards of retrained models; see `okl.features.metric`
+        for all 1. Models have one, and shards of retrained models; see `okl.features.metric_learning`
     sparse : inputs that are held as sparse rows, after the features; None in most tables
     """
 

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from okl.data.dataset import INDICES, VALUES, Dataset, Schema, Shard
 from okl.data.executor import Rows
 from okl.data.ingest.targets import stored_index
-from okl.data.order import Window
+from okl.data.order import Positions, Window, permutation_of
 from okl.data.sparse import beside, rows_of_lists, stacked
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, RemoteCopy, verify_file, whole_copy_of
 from okl.foundation.telemetry import READ, Span
 from okl.foundation.types import FloatArray, Precision, Split
 
-Positions = NDArray[np.int64]
 Targets = NDArray[np.float64]
 
 # Open part files of the process, with their metadata.
@@ -180,8 +179,6 @@ def targets_of(schema: Schema, stored: Targets) -> Targets:
 
 # Windows of rows.
 
-DRAWS = 8192  # random numbers drawn at once: they fit the first-level cache
-
 
 def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
     """Read a window into new arrays, rows in its order, inputs and targets scaled by the schema.
@@ -219,21 +216,6 @@ def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
         order = np.argsort(permutation)
         inputs, targets = inputs[order], targets[order]
     return Rows(inputs, targets)
-
-
-def permutation_of(window: Window) -> Positions | None:
-    """Return the position of each read row in its window, (rows,), drawn uniformly; None for the stored order."""
-    from okl.compiled.math import shuffle_from  # three times as fast as NumPy's
-
-    if window.seed is None:
-        return None
-    random = np.random.default_rng(window.seed)
-    positions, draws = np.arange(window.rows), np.empty(DRAWS)
-    for last in range(window.rows - 1, 0, -DRAWS):
-        some = draws[: min(last, DRAWS)]
-        random.random(out=some)
-        shuffle_from(positions, some, last)
-    return positions
 
 
 def window_jobs(

@@ -19,9 +19,9 @@ from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
-from okl.distributed.certificates import FILES, ROLES, self_signed
 from okl.distributed.opening import EXTRAS, ClusterFile, read_cluster_file
 from okl.distributed.processes import PRIVATE, deferred_interrupts, importing_main, restored_environment, run_apart
+from okl.distributed.tls import FILES, ROLES, self_signed
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.validation import check_at_least

@@ -77,20 +77,20 @@ LOSSES = {
 """Losses: classes, or functions that make one, of epsilon or of nothing, see `okl.losses`."""
 
 METRICS = {
-    "accuracy": "okl.metrics.counts:accuracy",
-    "mistake_rate": "okl.metrics.counts:mistake_rate",
-    "balanced_accuracy": "okl.metrics.counts:balanced_accuracy",
-    "roc_auc": "okl.metrics.counts:area_under_roc",
-    "average_precision": "okl.metrics.counts:mean_precision",
-    "log_loss": "okl.metrics.counts:log_loss",
-    "macro_f1": "okl.metrics.counts:macro_f1",
-    "squared_loss": "okl.metrics.counts:squared_loss",
-    "mse": "okl.metrics.counts:mean_square",
-    "rmse": "okl.metrics.counts:root_mean_square",
-    "mae": "okl.metrics.counts:absolute_loss",
-    "r2": "okl.metrics.counts:explained_variance",
+    "accuracy": "okl.metrics.definitions:accuracy",
+    "mistake_rate": "okl.metrics.definitions:mistake_rate",
+    "balanced_accuracy": "okl.metrics.definitions:balanced_accuracy",
+    "roc_auc": "okl.metrics.definitions:area_under_roc",
+    "average_precision": "okl.metrics.definitions:mean_precision",
+    "log_loss": "okl.metrics.definitions:log_loss",
+    "macro_f1": "okl.metrics.definitions:macro_f1",
+    "squared_loss": "okl.metrics.definitions:squared_loss",
+    "mse": "okl.metrics.definitions:mean_square",
+    "rmse": "okl.metrics.definitions:root_mean_square",
+    "mae": "okl.metrics.definitions:absolute_loss",
+    "r2": "okl.metrics.definitions:explained_variance",
 }
-"""Metrics: instances of `okl.metrics.counts.Metric`."""
+"""Metrics: instances of `okl.metrics.definitions.Metric`."""
 
 SECTIONS = (
     "okl.report.quality:quality_section",

@@ -26,8 +26,8 @@ from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.metrics.calibration import log_losses
-from okl.metrics.counts import Tally, merge, merge_named, predicted_classes
 from okl.metrics.criterion import criterion_error, criterion_of
+from okl.metrics.definitions import Tally, merge, merge_named, predicted_classes
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
 from okl.models.quality import HasLogits, logits_of, tally_of
@@ -159,7 +159,7 @@ class PairWork:
         return _names(self.data.schema, column, values)
 
 
-def compare(
+def paired_sums(
     data: Dataset,
     shards: Sequence[Shard],
     first: Predictor,
@@ -339,10 +339,12 @@ class Decision:
         return asdict(self) | {"slices": {name: asdict(test) for name, test in self.slices.items()}}
 
 
-def verdict_of(task: Task, pairs: PairedSums, criterion: Criterion | None = None, allowance: float = 0.0) -> PairedTest:
+def paired_test(
+    task: Task, pairs: PairedSums, criterion: Criterion | None = None, allowance: float = 0.0
+) -> PairedTest:
     """Compare two predictors, the champion first, by their sums, or by their scores.
 
-    criterion : None for mistakes or squared errors; allowance : as in `decide`
+    criterion : None for mistakes or squared errors; allowance : as in `apply_publish_rule`
     """
     if criterion in OF_SCORES:
         table = np.concatenate(pairs.scored).astype(np.float64)
@@ -385,7 +387,7 @@ def constant_error(schema: Schema, pairs: PairedSums, criterion: Criterion) -> f
     return 1.0 - float(shares[counts.argmax()])
 
 
-def decide(
+def apply_publish_rule(
     task: Task,
     pairs: Mapping[str, PairedSums],
     rule: PublishRule,
@@ -396,7 +398,7 @@ def decide(
     schema: Schema | None = None,
     allowance: float = 0.0,
 ) -> Decision:
-    """Decide whether a challenger is published.
+    """Apply a rule to the sums of champion and challenger on reserved rows.
 
     Parameters
     ----------
@@ -416,11 +418,11 @@ def decide(
     if whole is None or whole.rows == 0:
         return Decision("keep", "There are no reserved rows to compare on, so nothing was published.", test, None, {})
     recent = pairs.get(NEWEST, whole)
-    overall, newest = (verdict_of(task, some, criterion, allowance) for some in (whole, recent))
-    before = verdict_of(task, pairs[BEFORE], criterion, allowance) if BEFORE in pairs else None
+    overall, newest = (paired_test(task, some, criterion, allowance) for some in (whole, recent))
+    before = paired_test(task, pairs[BEFORE], criterion, allowance) if BEFORE in pairs else None
     level = rule.level / ((looks + 1) * (looks + 2)) if looks else rule.level
     named = {
-        name: verdict_of(task, pair, criterion, allowance)
+        name: paired_test(task, pair, criterion, allowance)
         for name, pair in sorted(pairs.items())
         if name not in (ALL, NEWEST, BEFORE) and pair.rows >= FEWEST_ROWS
     }
@@ -516,14 +518,14 @@ def _rates(criterion: Criterion, test: PairedTest, other: str = "the champion") 
     return f"{CRITERION_NAMES[criterion]} {mine}, {other} {theirs}"
 
 
-# Judging on the reserved rows of the latest shards.
+# Comparing on the reserved rows of the latest shards.
 
 COUNTED = ("confusion", "reliability", "residual_histogram")
 
 
 @dataclass(frozen=True, eq=False)
 class ChallengerResult:
-    """Result of judging a challenger.
+    """Result of the comparison of a challenger.
 
     shards : names of those whose reserved rows were used; metrics : by predictor
     bytes_read : of part files; counted : counts of the challenger's mistakes, and the labels
@@ -538,7 +540,7 @@ class ChallengerResult:
     predictor: Predictor | None = None
 
 
-def judge_challenger(
+def decide_publication(
     settings: RetrainSettings,
     store: ShardStore,
     history: ModelHistory,
@@ -547,7 +549,7 @@ def judge_challenger(
     execution: Execution,
     looks: int,
 ) -> ChallengerResult:
-    """Compare champion and challenger on the same reserved rows.
+    """Decide whether the challenger is published, by comparing it with the champion on the same reserved rows.
 
     Without a champion, the challenger is compared with a constant, and published unless it is worse.
 
@@ -556,7 +558,7 @@ def judge_challenger(
     schema, champion = challenger.data.schema, history.champion
     trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
     some = [record for record in accepted if record.sha256 in trained_on]
-    chosen = judged_on(some, settings.holdout_shards, schema, history.trained_on)
+    chosen = comparison_shards(some, settings.holdout_shards, schema, history.trained_on)
     criterion = criterion_of(settings.train.optimise, schema.task, schema.class_counts, schema.target)
     if not chosen:
         reason = "there are no reserved rows to compare on."
@@ -581,7 +583,7 @@ def judge_challenger(
     rule = PublishRule(
         settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards
     )
-    result = judge(
+    result = compare_on_reserved_rows(
         store, chosen, first, predictor, rule, execution, settings.slices,
         "the champion" if champion else constant_name(schema.task), history.trained_on, looks, criterion, schema,
         allowance,
@@ -618,7 +620,7 @@ def first_version(decision: Decision) -> Decision:
     return replace(decision, kind="publish", reason=f"Published: {_FIRST}; {found}")
 
 
-def judge(
+def compare_on_reserved_rows(
     store: ShardStore,
     records: Sequence[ShardRecord],
     first: Predictor,
@@ -633,7 +635,7 @@ def judge(
     reference: Schema | None = None,
     allowance: float = 0.0,
 ) -> ChallengerResult:
-    """Compare two predictors, the champion first.
+    """Compare two predictors, the champion first, by the rows that shards reserve, and apply the rule.
 
     Parameters
     ----------
@@ -641,7 +643,7 @@ def judge(
     other : what the first is, for people; excluded : SHA-256 of shards that the first has learned
     looks : number of rejected challengers of this champion so far
     criterion : of the errors; None: mistakes, or squared errors
-    reference, allowance : as schema and allowance of `decide`
+    reference, allowance : as schema and allowance of `apply_publish_rule`
     """
     data = store.union(list(records))
     schema, reserved = data.schema, data.split("test")
@@ -660,7 +662,7 @@ def judge(
         age = {BEFORE if record.sha256 in excluded else NEWEST: pair_sums[ALL]} if excluded else {}
         pairs = merged(pairs, pair_sums | age | {f"{SHARD}{record.name}": pair_sums[ALL]})
     missing = () if ALL not in pairs else _missing(schema, pairs[ALL])
-    decision = decide(schema.task, pairs, rule, other, missing, looks, criterion, reference, allowance)
+    decision = apply_publish_rule(schema.task, pairs, rule, other, missing, looks, criterion, reference, allowance)
     tallies = merge_named(tallies for _, tallies in measured) if measured else {}
     reports = {name: tally.report() for name, tally in tallies.items()}
     metrics = {name: scalar_metrics(report) for name, report in reports.items()}
@@ -671,7 +673,7 @@ def judge(
     return ChallengerResult(decision, names, metrics, bytes_read, counted)
 
 
-def judged_on(
+def comparison_shards(
     accepted: Sequence[ShardRecord], shards: int, schema: Schema, excluded: Collection[str] = ()
 ) -> list[ShardRecord]:
     """Return the latest shards that have reserved rows.

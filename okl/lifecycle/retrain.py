@@ -19,7 +19,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
 from okl.lifecycle.contract import learnable
-from okl.lifecycle.decide import judge_challenger
+from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import check_lineage_start, choose_training, start_lineage
@@ -249,7 +249,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if challenger is None:
             return {"skipped": self.record.reason}
         looks = self._attempts.looks()
-        judgement = judge_challenger(
+        judgement = decide_publication(
             self.settings, self.store, self.history, self._plan.accepted, challenger, self.execution, looks
         )
         self.record.apart = self.history.apart

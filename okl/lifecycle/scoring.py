@@ -17,7 +17,7 @@ from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
 from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
-from okl.lifecycle.decide import ALL, Doubles, compare
+from okl.lifecycle.decide import ALL, Doubles, paired_sums
 from okl.lifecycle.error_drift import ShardScores, compared, drift_of
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import without_constraints
@@ -62,7 +62,7 @@ def progressive(
     """
     constant = ConstantPredictor(schema)
     above = limit if data.schema.task == "regression" else 0.5
-    pairs = compare(data, data.split("train"), predictor, constant, predictor.precision, execution, above)[ALL]
+    pairs = paired_sums(data, data.split("train"), predictor, constant, predictor.precision, execution, above)[ALL]
     n = max(1, pairs.rows)
     agreement, deviations = agreement_of(data.schema.task, pairs.agreement)
     return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, pairs.beyond)
@@ -233,5 +233,5 @@ class Scoring:
         if not records or not any(record.test_rows for record in records):
             return 0, (0.0, 0.0)
         data = self.store.union(list(records))
-        pairs = compare(data, data.split("test"), predictor, predictor, predictor.precision, self.execution)[ALL]
+        pairs = paired_sums(data, data.split("test"), predictor, predictor, predictor.precision, self.execution)[ALL]
         return pairs.rows, agreement_of(data.schema.task, pairs.agreement)

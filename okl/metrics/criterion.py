@@ -25,7 +25,7 @@ METRICS: dict[Criterion, str] = {
     "accuracy": "mistake_rate",
     "squared-error": "mse",
 }
-"""Name of each criterion's metric in reports of okl.metrics.counts."""
+"""Name of each criterion's metric in reports of okl.metrics.definitions."""
 OF_RANKING = ("auc", "average-precision")
 RARE = 0.2
 """Share of the rows outside the most frequent class below which mistake rates hardly differ between models."""

@@ -15,8 +15,8 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import DataError
 from okl.foundation.types import Criterion, FloatArray
 from okl.metrics.calibration import log_losses
-from okl.metrics.counts import Tally, measure, predicted_classes
 from okl.metrics.criterion import criterion_error
+from okl.metrics.definitions import Tally, measure, predicted_classes
 from okl.models.inputs import class_indices
 
 

@@ -31,9 +31,9 @@ from okl.papers.base import (
     as_points,
 )
 from okl.report.figures import Panel
+from okl.solvers.oco.baselines import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
-from okl.solvers.oco.rivals import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.runs import growth_exponent, losses_at, run_many, static_optimum
 from okl.solvers.oco.schedules import KnownHorizon, StronglyConvex
 from okl.solvers.oco.sets import Box

@@ -10,7 +10,7 @@ from okl.foundation.registry import KERNELS
 from okl.foundation.settings import MapName
 from okl.foundation.types import Criterion
 from okl.kernels import kernel_class
-from okl.metrics.counts import metrics
+from okl.metrics.definitions import metrics
 
 # Names and numbers
 

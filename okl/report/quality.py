@@ -288,7 +288,7 @@ def reliability_blocks(
 
     Parameters
     ----------
-    measured : metrics with confusion and with the reliability of `okl.metrics.counts.Tally.report`
+    measured : metrics with confusion and with the reliability of `okl.metrics.definitions.Tally.report`
     settings : of training; scores of the logistic loss are log-odds
     """
     if "confusion" not in measured:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Never
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Criterion
-from okl.metrics.counts import metrics
 from okl.metrics.criterion import METRICS, standard_error
+from okl.metrics.definitions import metrics
 from okl.models.file import Model, load_model
 from okl.report.format import (
     BASELINE_NAMES,

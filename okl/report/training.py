@@ -15,8 +15,8 @@ from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
 from okl.foundation.registry import SECTIONS, load
 from okl.foundation.types import Criterion
-from okl.metrics.counts import metrics
 from okl.metrics.criterion import RARE, outside_share
+from okl.metrics.definitions import metrics
 from okl.report.blocks import (
     Bar,
     BarChart,

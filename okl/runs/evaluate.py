@@ -24,7 +24,7 @@ from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, Precision
 from okl.metrics.calibration import log_losses, probabilities_of
-from okl.metrics.counts import Tally, largest_losses, merge, merge_named, predicted_classes
+from okl.metrics.definitions import Tally, largest_losses, merge, merge_named, predicted_classes
 from okl.metrics.ranking import confusion_from, threshold_for
 from okl.models.file import Model
 from okl.models.inputs import Replaced, class_indices, learnt_among, read_as, replaced_sentences

@@ -14,7 +14,7 @@ from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
-from okl.features.metric import metric_shares
+from okl.features.metric_learning import metric_shares
 from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place, place_of

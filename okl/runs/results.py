@@ -18,7 +18,7 @@ from okl.data.ingest.formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
 from okl.data.reading import read_columns, read_rows, sample_rows, targets_of
 from okl.data.values import DAYS_TO_2000, YEAR_DAYS
-from okl.features.metric import metric_shares
+from okl.features.metric_learning import metric_shares
 from okl.features.predictors import CalibratedPredictor, Predictor
 from okl.foundation import plugins
 from okl.foundation.folders import PublishedFolder, RunFolder
@@ -26,8 +26,8 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import Observer
 from okl.foundation.types import Criterion, Precision
-from okl.metrics.counts import LargestLosses, Tally
 from okl.metrics.criterion import criterion_of
+from okl.metrics.definitions import LargestLosses, Tally
 from okl.models.file import Model
 from okl.models.inputs import class_indices, predictions
 from okl.models.quality import Importances, in_scaled_unit, in_target_unit, permutation_importance, rows_to_permute

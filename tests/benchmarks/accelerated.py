@@ -28,7 +28,7 @@ from okl.kernels import Gaussian
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.choice import solve as choose
-from okl.solvers.accelerated.method import Fapg, FapgState, solve
+from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge

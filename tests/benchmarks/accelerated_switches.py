@@ -10,7 +10,7 @@ import sys
 from time import perf_counter
 
 from okl.solvers.accelerated.base import CompositeProblem
-from okl.solvers.accelerated.method import Fapg, Switches, solve
+from okl.solvers.accelerated.fapg import Fapg, Switches, solve
 from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 from okl.papers.yi2021 import QUADRATIC, ROUNDS, draw_problem
+from okl.solvers.oco.baselines import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import Problem, QuadraticLosses
-from okl.solvers.oco.rivals import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.runs import constraint_values, losses_at, path_length, run_many, static_regret, violation_of
 from okl.solvers.oco.schedules import Anytime, Constants, KnownHorizon, bounds_of, constants_of, expert_bounds
 from tests.solvers.oco.streams import cornered, flipping

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.solvers.subgradient.method import ExactSearch
+from okl.solvers.subgradient.scs import ExactLineSearch
 from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray, value_at
 
 RAYS, POINTS = 10_000, 1000
@@ -15,7 +15,7 @@ RAYS, POINTS = 10_000, 1000
 
 def main() -> None:
     """Print how far above either the search ended, at most, and how often it ended on a kink."""
-    rng, search = np.random.default_rng(0), ExactSearch()
+    rng, search = np.random.default_rng(0), ExactLineSearch()
     above_grid, from_programme, inside, kinks = 0.0, 0.0, 0, 0
     for index in range(RAYS):
         loss = LOSSES[index % len(LOSSES)]

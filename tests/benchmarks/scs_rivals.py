@@ -24,8 +24,8 @@ from okl.compiled.jit import one_blas_thread
 from okl.foundation.types import FloatArray
 from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 from okl.solvers.subgradient.fitting import GeometricGrowth
-from okl.solvers.subgradient.method import Scs
 from okl.solvers.subgradient.pegasos import Pegasos
+from okl.solvers.subgradient.scs import Scs
 from okl.solvers.subgradient.spaces import ExplicitRows, SeparateRows, Vector
 from tests.benchmarks.scs_data import SETS, SMALL, Doubles, Mapped, mapped, objective
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.certificates.certify import WindowRuns, chosen_borders, compare, solve_runs
+from okl.certificates.certify import WindowRuns, chosen_borders, compare_regret, solve_runs
 from okl.certificates.hindsight import MemoryRows
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
@@ -39,7 +39,7 @@ def cost(losses: NDArray[np.float64], places: tuple[int, ...]) -> float:
 
 def test_the_best_changes_are_those_of_all_partitions() -> None:
     runs = made_up_runs()
-    told = compare(runs)
+    told = compare_regret(runs)
     assert [one.changes for one in told] == [0, 1, 2, 4, 5]
     for one in told:
         every = {places: cost(runs.losses, places) for places in partitions(N, one.changes)}
@@ -48,12 +48,12 @@ def test_the_best_changes_are_those_of_all_partitions() -> None:
         assert one.rows == tuple(100 * place for place in best)
         assert one.floor == pytest.approx(0.9 * one.loss)
         assert one.floor_anywhere <= one.floor
-    assert [one.changes for one in compare(made_up_runs(1))] == [0]
+    assert [one.changes for one in compare_regret(made_up_runs(1))] == [0]
 
 
 def test_changes_at_any_rows_cost_the_windows_that_they_are_in() -> None:
     runs = made_up_runs()
-    for one in compare(runs)[:3]:
+    for one in compare_regret(runs)[:3]:
         every = []
         for dropped in combinations(range(N), one.changes):
             edges = [-1, *dropped, N]
@@ -82,7 +82,7 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     borders = chosen_borders(standings, labels, 5)
     assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
     runs = solve_runs(held, borders, RADIUS)
-    still, once, *_ = compare(runs)
+    still, once, *_ = compare_regret(runs)
     assert once.rows == (360,)
     assert once.loss < 0.6 * still.loss
     assert np.all(runs.floors <= runs.losses)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from okl.compiled.expert_weights import ExpertRule
 from okl.compiled.experts import ExpertScores, Team
-from okl.compiled.mixing import ExpertRule
 from tests.compiled.cases import Case, n_outputs
 
 ROWS, N_FREQUENCIES, PADDED = 90, 23, 32

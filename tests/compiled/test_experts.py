@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from okl.compiled.expert_weights import AdaHedgeState, Mixture, MixtureCounters, mix_rows, new_memo
 from okl.compiled.experts import ExpertScores, Team, Teams, age_of, double_angles, learn_team, learn_teams
 from okl.compiled.fourier import as_waves
-from okl.compiled.mixing import AdaHedgeState, Mixture, MixtureCounters, mix_rows, new_memo
 from okl.compiled.threads import Block, borrowed_block, give_up_turns, new_turns, run_threads
 from okl.foundation.types import FloatArray, Precision
 from tests.compiled.cases import PRECISIONS, TOLERANCE, Case, make_case, n_outputs

@@ -18,12 +18,11 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Rows
 from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import SourceBatch
-from okl.data.order import Order, Window, plan_windows
+from okl.data.order import Order, Window, permutation_of, plan_windows
 from okl.data.reading import (
     PartFile,
     load_window,
     open_part,
-    permutation_of,
     read_rows,
     sample_rows,
     window_jobs,

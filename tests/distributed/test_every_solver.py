@@ -11,9 +11,9 @@ from contextlib import ExitStack
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.distributed.certificates import write_self_signed
 from okl.distributed.dask import DaskExecution
 from okl.distributed.local import LocalExecution
+from okl.distributed.tls import write_self_signed
 from okl.foundation.types import Task
 from okl.solvers.settings import SOLVER_NAMES
 from tests.distributed.every_solver import CASES, made, solver_of

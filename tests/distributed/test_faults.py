@@ -18,8 +18,8 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
-from okl.distributed.certificates import write_self_signed
 from okl.distributed.dask import DaskExecution
+from okl.distributed.tls import write_self_signed
 from okl.foundation.errors import ConfigError, ExecutionError
 from tests.distributed import works
 from tests.distributed.processes import soon

@@ -21,9 +21,9 @@ from okl.data.dataset import Dataset
 from okl.data.order import plan_windows
 from okl.distributed import open_execution
 from okl.distributed.cache import assign_shards, assign_slots, in_sequence
-from okl.distributed.certificates import write_self_signed
 from okl.distributed.local import LocalExecution
 from okl.distributed.rpc import pack
+from okl.distributed.tls import write_self_signed
 from okl.foundation.errors import ConfigError, ExecutionError
 from tests.distributed import works
 from tests.distributed.processes import descendants, heed_interrupts, listening, soon

@@ -22,7 +22,7 @@ from okl.foundation import stored
 from okl.foundation.registry import SOLVERS
 from okl.foundation.stored import tagged_classes
 from okl.kernels import Gaussian
-from okl.metrics.counts import measure, merge
+from okl.metrics.definitions import measure, merge
 from okl.report.results import RunResult
 from okl.solvers.online.budget import BudgetLearner
 from tests.docs.added import FILES, ROOT, Added

@@ -28,7 +28,7 @@ from okl.losses import ExtensionLoss, Logistic, make_loss
 from okl.models.file import Model, load_model, save_model
 from okl.runs.checkpoint import DecodedTree, EncodedTree, Origin, check_same_origin
 from okl.runs.loop import run_loop
-from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models import make_model
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.factory import make_solver

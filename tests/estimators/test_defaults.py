@@ -20,8 +20,8 @@ from okl.estimators.base import OPTIONS, options_of
 from okl.foundation.registry import STRATEGIES
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import InputsChoice

@@ -17,10 +17,10 @@ from okl.lifecycle.decide import (
     Doubles,
     PairedSums,
     PublishRule,
+    apply_publish_rule,
     constant_error,
-    decide,
     first_version,
-    verdict_of,
+    paired_test,
 )
 from okl.lifecycle.scoring import ProgressiveErrors, agreement_of, contradiction
 from okl.metrics.calibration import fit_calibration, log_losses
@@ -48,7 +48,7 @@ def test_the_test_of_classes_is_mcnemars() -> None:
     for champion, challenger in ((0.3, 0.25), (0.2, 0.3), (0.1, 0.1)):
         pairs, first, second = of_classes(500, champion, challenger)
         assert (pairs.only_first, pairs.only_second) == ((first & ~second).sum(), (second & ~first).sum())
-        verdict = verdict_of("binary", pairs)
+        verdict = paired_test("binary", pairs)
         n_apart = pairs.only_first + pairs.only_second
         two_sided = stats.binomtest(pairs.only_first, n_apart).pvalue
         assert min(1.0, 2 * min(verdict.p_better, verdict.p_worse)) == pytest.approx(two_sided)
@@ -58,7 +58,7 @@ def test_the_test_of_classes_is_mcnemars() -> None:
 def test_the_test_of_squared_errors_is_the_paired_t_test() -> None:
     first, second = RANDOM.exponential(1.0, 300), RANDOM.exponential(0.9, 300)
     pairs = PairedSums(300, first.sum(), second.sum(), np.square(first - second).sum(), NOTHING)
-    verdict = verdict_of("regression", pairs)
+    verdict = paired_test("regression", pairs)
     for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
         assert p_value == pytest.approx(float(stats.ttest_rel(first, second, alternative=side).pvalue))
 
@@ -84,13 +84,13 @@ def of_log_losses(rows: int = 6000) -> tuple[PairedSums, Doubles, Doubles]:
 @pytest.mark.parametrize("allowance", [0.0, 0.002])
 def test_the_test_of_log_losses_is_the_paired_t_test_of_what_exceeds_the_allowance(allowance: float) -> None:
     pairs, first, second = of_log_losses()
-    verdict = verdict_of("binary", pairs, "log-loss", allowance)
+    verdict = paired_test("binary", pairs, "log-loss", allowance)
     assert (verdict.champion, verdict.challenger) == pytest.approx((first.mean(), second.mean()))
     assert verdict.gain == pytest.approx(first.mean() - second.mean() - allowance)
     for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
         assert p_value == pytest.approx(float(stats.ttest_rel(first, second + allowance, alternative=side).pvalue))
-    assert decide("binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=allowance).publish
-    enough = decide(
+    assert apply_publish_rule("binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=allowance).publish
+    enough = apply_publish_rule(
         "binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=first.mean() - second.mean() + 1e-6
     )
     assert not enough.publish
@@ -141,37 +141,39 @@ def test_a_model_that_is_worse_than_a_constant_is_never_published(needed: Any) -
     counts = np.diag([980.0, 20.0])  # rows of each class
     better = PairedSums(1000, 200.0, 100.0, 100.0, counts)  # than the champion, and worse than 2% of mistakes
     pairs = {ALL: better, NEWEST: better, BEFORE: better}
-    assert decide("binary", pairs, PublishRule(needed)).publish
-    kept = decide("binary", pairs, PublishRule(needed), schema=schema)
+    assert apply_publish_rule("binary", pairs, PublishRule(needed)).publish
+    kept = apply_publish_rule("binary", pairs, PublishRule(needed), schema=schema)
     assert (kept.publish, first_version(kept).publish) == (False, False)
     assert "the challenger is worse than the majority class on 1,000 rows (10.00% wrong, the majority class 2.00%)" in (
         kept.reason
     )
     equal = PairedSums(1000, 200.0, 20.0, 180.0, counts)
-    assert decide("binary", {ALL: equal}, PublishRule(needed), schema=schema).publish
+    assert apply_publish_rule("binary", {ALL: equal}, PublishRule(needed), schema=schema).publish
 
 
 @pytest.mark.parametrize("criterion", ["auc", "average-precision"])
 def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(criterion: Criterion) -> None:
     pairs = scored_pairs(0.5, 2.0)
-    better = decide("binary", {ALL: pairs}, PublishRule(), criterion=criterion)
+    better = apply_publish_rule("binary", {ALL: pairs}, PublishRule(), criterion=criterion)
     assert better.publish
-    assert not decide("binary", {ALL: pairs}, PublishRule()).publish  # by mistakes nothing is better
+    assert not apply_publish_rule("binary", {ALL: pairs}, PublishRule()).publish  # by mistakes nothing is better
     worse = replace(pairs, scored=tuple(block[:, [1, 0, 2]] for block in pairs.scored))
-    assert not decide("binary", {ALL: worse}, PublishRule("not worse"), criterion=criterion).publish
+    assert not apply_publish_rule("binary", {ALL: worse}, PublishRule("not worse"), criterion=criterion).publish
     table = np.concatenate(pairs.scored)
-    verdict = verdict_of("binary", pairs, criterion)
+    verdict = paired_test("binary", pairs, criterion)
     assert verdict.challenger == pytest.approx(
         criterion_error(criterion, table[:, 1].astype(float), (table[:, 2] > 0).astype(int))
     )
     assert CRITERION_NAMES[criterion] in better.reason
-    merged = verdict_of("binary", pairs.plus(scored_pairs(0.5, 2.0)), criterion)
+    merged = paired_test("binary", pairs.plus(scored_pairs(0.5, 2.0)), criterion)
     assert merged.rows == 8000
     assert merged.p_better <= verdict.p_better
 
 
 def test_a_first_version_need_not_be_better_than_a_constant() -> None:
-    kept = decide("binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class")
+    kept = apply_publish_rule(
+        "binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class"
+    )
     first = first_version(kept)
     assert (kept.publish, first.publish) == (False, True)
     assert first.reason.startswith("Published: the first version of this model; the challenger is not better than")
@@ -179,43 +181,45 @@ def test_a_first_version_need_not_be_better_than_a_constant() -> None:
 
 def test_equal_predictors_are_not_better_and_not_worse() -> None:
     same = PairedSums(100, 20.0, 20.0, 0.0, NOTHING)
-    assert not decide("binary", {ALL: same}, PublishRule()).publish
-    assert decide("binary", {ALL: same}, PublishRule("not worse")).publish
-    assert not decide("regression", {ALL: same}, PublishRule()).publish
-    assert decide("binary", {}, PublishRule()).kind == "keep"
+    assert not apply_publish_rule("binary", {ALL: same}, PublishRule()).publish
+    assert apply_publish_rule("binary", {ALL: same}, PublishRule("not worse")).publish
+    assert not apply_publish_rule("regression", {ALL: same}, PublishRule()).publish
+    assert apply_publish_rule("binary", {}, PublishRule()).kind == "keep"
 
 
 def test_better_takes_a_margin_and_more_than_chance() -> None:
     clear = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
-    assert decide("binary", {ALL: clear}, PublishRule()).publish
-    assert decide("binary", {ALL: clear}, PublishRule(margin=0.04)).publish
-    kept = decide("binary", {ALL: clear}, PublishRule(margin=0.06))
+    assert apply_publish_rule("binary", {ALL: clear}, PublishRule()).publish
+    assert apply_publish_rule("binary", {ALL: clear}, PublishRule(margin=0.04)).publish
+    kept = apply_publish_rule("binary", {ALL: clear}, PublishRule(margin=0.06))
     assert kept.reason == (
         "Kept: the challenger is not better than the champion by the margin of 0.06. On 1,000 reserved rows: 15.00% "
         "wrong, the champion 20.00%."
     )
-    by_chance = decide("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
+    by_chance = apply_publish_rule("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
     assert "not significantly better than the champion (p = 0.35)" in by_chance.reason
     worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NOTHING)}
-    assert not decide("binary", worse, PublishRule("not worse")).publish
-    assert decide("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
+    assert not apply_publish_rule("binary", worse, PublishRule("not worse")).publish
+    assert apply_publish_rule("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
 
 
 def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chance() -> None:
     better = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
     bad, tiny = PairedSums(100, 10.0, 40.0, 34.0, NOTHING), PairedSums(20, 0.0, 18.0, 18.0, NOTHING)
     chance = PairedSums(100, 10.0, 14.0, 20.0, NOTHING)
-    kept = decide("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, PublishRule())
+    kept = apply_publish_rule("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, PublishRule())
     assert (kept.kind, kept.worse_slices) == ("keep", ("hour = 3",))
     assert "worse on 1 of 2 slices (hour = 3: 40.00% wrong, the champion 10.00%)" in kept.reason
     yesterday = {ALL: better, "shard day-1": bad}
-    assert decide("binary", yesterday, PublishRule()).publish
-    assert decide("binary", yesterday, PublishRule(shards=True)).worse_slices == ("shard day-1",)
-    assert decide("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, PublishRule()).publish
+    assert apply_publish_rule("binary", yesterday, PublishRule()).publish
+    assert apply_publish_rule("binary", yesterday, PublishRule(shards=True)).worse_slices == ("shard day-1",)
+    assert apply_publish_rule("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, PublishRule()).publish
 
 
 def test_labels_without_a_reserved_row_are_told() -> None:
-    decision = decide("binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NOTHING)}, PublishRule(), missing=("'yes'",))
+    decision = apply_publish_rule(
+        "binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NOTHING)}, PublishRule(), missing=("'yes'",)
+    )
     assert decision.publish
     assert decision.reason.endswith("No reserved row has the label 'yes'.")
 
@@ -260,28 +264,28 @@ def aged(newest: PairedSums, before: PairedSums) -> dict[str, PairedSums]:
 def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before() -> None:
     clear, slight = PairedSums(300, 60.0, 30.0, 50.0, NOTHING), PairedSums(300, 60.0, 57.0, 41.0, NOTHING)
     worse, alike = PairedSums(900, 150.0, 220.0, 90.0, NOTHING), PairedSums(900, 150.0, 152.0, 90.0, NOTHING)
-    assert decide("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
-    followed = decide("binary", aged(slight, alike), PublishRule())
+    assert apply_publish_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
+    followed = apply_publish_rule("binary", aged(slight, alike), PublishRule())
     assert followed.publish
     assert "on the newest rows, although not significantly (p = 0.38), and not significantly worse" in followed.reason
-    noise = decide("binary", aged(slight, worse), PublishRule())
+    noise = apply_publish_rule("binary", aged(slight, worse), PublishRule())
     assert not noise.publish
     assert (
         "not significantly better than the champion on the newest rows (p = 0.38), and it is worse on "
         "the earlier rows (p = " in noise.reason
     )
-    assert not decide("binary", aged(alike, clear), PublishRule()).publish  # better before only
-    assert not decide("binary", aged(slight, alike), PublishRule("clearly better")).publish
-    assert not decide(
+    assert not apply_publish_rule("binary", aged(alike, clear), PublishRule()).publish  # better before only
+    assert not apply_publish_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish
+    assert not apply_publish_rule(
         "binary", {ALL: slight}, PublishRule()
     ).publish  # with nothing before, only what is none of chance
-    regression = decide("regression", aged(slight, worse), PublishRule(margin=0.5))
+    regression = apply_publish_rule("regression", aged(slight, worse), PublishRule(margin=0.5))
     assert "by the margin of 0.5 on the newest rows" in regression.reason
 
 
 def test_looks_at_the_same_rows_spend_the_level() -> None:
     clear, worse = PairedSums(300, 60.0, 40.0, 100.0, NOTHING), PairedSums(900, 150.0, 220.0, 90.0, NOTHING)
-    chance = verdict_of("binary", clear).p_better
+    chance = paired_test("binary", clear).p_better
     assert 0.05 / 6 < chance < 0.05
-    assert decide("binary", aged(clear, worse), PublishRule(), looks=0).publish
-    assert not decide("binary", aged(clear, worse), PublishRule(), looks=1).publish
+    assert apply_publish_rule("binary", aged(clear, worse), PublishRule(), looks=0).publish
+    assert not apply_publish_rule("binary", aged(clear, worse), PublishRule(), looks=1).publish

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from okl.metrics.calibration import LEAST_ROWS, MOST_BINS
-from okl.metrics.counts import measure, merge
+from okl.metrics.definitions import measure, merge
 from okl.metrics.ranking import (
     KeyedCounts,
     average_precision,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.expert_weights import ExpertRule
 from okl.compiled.experts import ExpertScores, Team, Teams
-from okl.compiled.mixing import ExpertRule
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 from tests.naive.fourier import unpacked

@@ -8,7 +8,7 @@ import numpy as np
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.foundation.types import Task
-from okl.metrics.counts import measure
+from okl.metrics.definitions import measure
 from okl.report.blocks import Figure
 from okl.report.format import scalar_metrics
 from okl.report.training import training_page

@@ -16,7 +16,7 @@ from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import Place
 from okl.foundation.settings import settings_from
-from okl.metrics.counts import MOST_LARGEST, LargestLosses
+from okl.metrics.definitions import MOST_LARGEST, LargestLosses
 from okl.models.file import load_model
 from okl.report.training import text_evaluation
 from okl.runs.baselines import ConstantPredictor

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
-from okl.features.metric import metric_shares
+from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task

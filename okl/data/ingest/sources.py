@@ -24,7 +24,7 @@ from okl.data.executor import Execution
 from okl.data.ingest import csv, jsonlines
 from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, packing_of, unpacked_ending
 from okl.data.ingest.formats import TYPES, convert
-from okl.data.order import MOST_INPUTS, mixed
+from okl.data.order import MOST_INPUTS, mix_bits
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
 from okl.data.values import is_text
 from okl.foundation.errors import DataError, first_line
@@ -332,7 +332,7 @@ def fold(columns: NDArray[Any], n_columns: int) -> tuple[NDArray[np.int64], NDAr
 
     Source: Weinberger, Dasgupta, Langford, Smola & Attenberg, ICML 2009, definition 1; the hash is SplitMix64.
     """
-    hashed = mixed(np.asarray(columns).astype(np.uint64))
+    hashed = mix_bits(np.asarray(columns).astype(np.uint64))
     sign = 1.0 - 2.0 * (hashed >> np.uint64(63)).astype(np.float64)
     return (hashed % np.uint64(n_columns)).astype(np.int64), sign
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.order import mixed
+from okl.data.order import mix_bits
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Task
@@ -330,9 +330,9 @@ def _limit_of(hashes: NDArray[np.float64], share: float) -> float:
 
 def hash_share(first_row: int, rows: int, seed: int) -> NDArray[np.float64]:
     """Hash row numbers to numbers in [0, 1): rows below a share are that share of all rows, whatever the batches."""
-    start = mixed(np.array([seed % 2**64], dtype=np.uint64))
+    start = mix_bits(np.array([seed % 2**64], dtype=np.uint64))
     row = np.arange(first_row, first_row + rows, dtype=np.uint64)
-    return (mixed(row + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (mix_bits(row + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _by_name(rows: SourceBatch, name: str) -> Mask:

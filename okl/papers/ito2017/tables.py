@@ -48,7 +48,7 @@ from okl.report.figures import Panel
 from okl.report.format import metric_name
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, MemoryIterates, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import MinimaxProblem
-from okl.solvers.accelerated.method import Fapg, FapgState, solve
+from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.logistic import LogisticRegression

@@ -39,8 +39,8 @@ from okl.papers.base import (
 from okl.report.figures import Panel
 from okl.solvers.subgradient.coordinate import DualDescent
 from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
-from okl.solvers.subgradient.method import Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.pegasos import Pegasos
+from okl.solvers.subgradient.scs import Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.spaces import KernelRows, KernelSource
 
 # Data sets of Table 1.

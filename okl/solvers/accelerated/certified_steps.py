@@ -14,7 +14,7 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.accelerated.base import Certificate
-from okl.solvers.accelerated.method import rounded_ending
+from okl.solvers.accelerated.fapg import rounded_ending
 from okl.solvers.base import Outcome
 
 # checks, in which the gap does not fall to such a share, and the objective not by such a share of itself: of steps that

@@ -10,8 +10,8 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.accelerated import l1_newton, minimax_newton, working_sets
 from okl.solvers.accelerated.base import CompositeProblem
+from okl.solvers.accelerated.fapg import Fapg, FapgState
 from okl.solvers.accelerated.l1_newton import L1Newton, L1State
-from okl.solvers.accelerated.method import Fapg, FapgState
 from okl.solvers.accelerated.minimax_newton import MinimaxNewton, MinimaxState
 from okl.solvers.accelerated.newton import Newton, NewtonState
 from okl.solvers.accelerated.newton_parts import MOST_COLUMNS

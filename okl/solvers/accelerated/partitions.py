@@ -775,5 +775,5 @@ def partitioned(prototype: CompositeProblem) -> type[PartitionedProblem]:
             return over
     raise ConfigError(
         f"The model builds a {type(prototype).__name__}, but shards require a DualProblem or a SparseProblem. Train in "
-        "memory with okl.solvers.accelerated.method.Fapg."
+        "memory with okl.solvers.accelerated.fapg.Fapg."
     )

@@ -4,6 +4,14 @@ A `Problem` is a set with constraints; a method chooses a point in each round an
 `default_method`, for constraints that do not change, is RECOO; its docstring gives the figures.
 """
 
+from okl.solvers.oco.baselines import ImprovedAder as ImprovedAder
+from okl.solvers.oco.baselines import Jenatton as Jenatton
+from okl.solvers.oco.baselines import Mahdavi as Mahdavi
+from okl.solvers.oco.baselines import Recoo as Recoo
+from okl.solvers.oco.baselines import SinhaVaze as SinhaVaze
+from okl.solvers.oco.baselines import YuanLamperski as YuanLamperski
+from okl.solvers.oco.baselines import YuNeely as YuNeely
+from okl.solvers.oco.baselines import default_method as default_method
 from okl.solvers.oco.methods import Algorithm1 as Algorithm1
 from okl.solvers.oco.methods import Algorithm2 as Algorithm2
 from okl.solvers.oco.problem import ConvexConstraints as ConvexConstraints
@@ -11,14 +19,6 @@ from okl.solvers.oco.problem import ConvexLosses as ConvexLosses
 from okl.solvers.oco.problem import LinearConstraints as LinearConstraints
 from okl.solvers.oco.problem import Problem as Problem
 from okl.solvers.oco.problem import QuadraticLosses as QuadraticLosses
-from okl.solvers.oco.rivals import ImprovedAder as ImprovedAder
-from okl.solvers.oco.rivals import Jenatton as Jenatton
-from okl.solvers.oco.rivals import Mahdavi as Mahdavi
-from okl.solvers.oco.rivals import Recoo as Recoo
-from okl.solvers.oco.rivals import SinhaVaze as SinhaVaze
-from okl.solvers.oco.rivals import YuanLamperski as YuanLamperski
-from okl.solvers.oco.rivals import YuNeely as YuNeely
-from okl.solvers.oco.rivals import default_method as default_method
 from okl.solvers.oco.runs import Traces as Traces
 from okl.solvers.oco.runs import constraint_values as constraint_values
 from okl.solvers.oco.runs import dynamic_optima as dynamic_optima

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.expert_weights import ExpertRule, FixedShareState, MixtureCounters, ShareRule, share_rows
 from okl.compiled.experts import AVERAGED, ExpertScores, learn_team
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.mixing import ExpertRule, FixedShareState, MixtureCounters, ShareRule, share_rows
 from okl.compiled.threads import MOST_ROWS, ThreadPool
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
@@ -148,7 +148,8 @@ class TrackingState:
     """The state of the tracking learner: a value that no method writes into.
 
     group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
-    p, mistakes : (E,), weights of the experts and sums of their losses; numbers : (2,); as in okl.compiled.mixing
+    p, mistakes : (E,), weights of the experts and sums of their losses; numbers : (2,); as in
+        okl.compiled.expert_weights
     progress : how the mixture's predictions did
     kept : earlier models, if changes are watched for
     """

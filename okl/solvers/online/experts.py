@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.expert_weights import AdaHedgeState, ExpertRule, Mixture, MixtureCounters, mix_rows, new_memo
 from okl.compiled.experts import AVERAGED, ExpertScores, Team, Teams, age_of, learn_team, learn_teams
 from okl.compiled.jit import aligned_empty
-from okl.compiled.mixing import AdaHedgeState, ExpertRule, Mixture, MixtureCounters, mix_rows, new_memo
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
 from okl.compiled.threads import ThreadPool, borrowed_block, give_up_turns, new_turns
 from okl.data.executor import Rows
@@ -353,7 +353,7 @@ class Experts:
 
     round : number of the round of the schedule; groups : who still takes part
     losses, recent : (E,), what each expert has lost, groups one after the other: maps, step sizes, last and averaged
-    numbers : (3,), as in okl.compiled.mixing; progress : how the mixture's predictions did
+    numbers : (3,), as in okl.compiled.expert_weights; progress : how the mixture's predictions did
     """
 
     round: int

@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Rows
-from okl.data.order import Order, Window, mixing_share
+from okl.data.order import Order, Window, largest_window_share
 from okl.data.reading import sample_rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
@@ -102,7 +102,7 @@ class OnlineSolver:
         state = self._laid_out(OnlineState(learner, learner.start(), optimiser, 0, 0), data)
         if self.mode == "stream":
             first_pass = state.windows[: len(state.windows) // self.passes]
-            chosen = chosen | {"mixing_share": mixing_share(first_pass) if self.order == "shuffle" else 0.0}
+            chosen = chosen | {"mixing_share": largest_window_share(first_pass) if self.order == "shuffle" else 0.0}
         return replace(state, chosen=chosen)
 
     def continued(self, state: OnlineState, data: Dataset) -> OnlineState:

@@ -13,18 +13,6 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import Ray
-from okl.solvers.subgradient.method import (
-    ConjugateDirections,
-    DescentRecord,
-    Direction,
-    ExactSearch,
-    Point,
-    Reason,
-    Sampled,
-    Scs,
-    Watch,
-    solve_sample,
-)
 from okl.solvers.subgradient.sampling import (
     FIRST_SAMPLE,
     LOOK_SHARE,
@@ -36,6 +24,18 @@ from okl.solvers.subgradient.sampling import (
     SamplePlan,
     bound_of_gaps,
     exact_bound,
+)
+from okl.solvers.subgradient.scs import (
+    ConjugateDirections,
+    DescentRecord,
+    Direction,
+    ExactLineSearch,
+    Point,
+    Reason,
+    Sampled,
+    Scs,
+    Watch,
+    solve_sample,
 )
 from okl.solvers.subgradient.spaces import RowSource, Vector, inner_product
 
@@ -218,7 +218,7 @@ class PaperRun:
         self.most = source.n_rows if growth.most_rows is None else min(source.n_rows, n_validation + growth.most_rows)
         self.started_at, self.history, self.iterations = time.perf_counter(), list[DescentRecord](), 0
         self.directions = ConjugateDirections(method.lam, method.directions == "conjugate")
-        self.search = ExactSearch()
+        self.search = ExactLineSearch()
         self.space = source.space(self.n_rows)
         zero = self.space.zero()
         self.point = Point(zero, self.space.scores(zero), 0.0)

@@ -20,7 +20,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, Integers, Precision
-from okl.solvers.subgradient.method import Scs, solve_sample
+from okl.solvers.subgradient.scs import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 
 # Sample designs: seeded, without replacement.

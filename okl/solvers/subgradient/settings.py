@@ -24,8 +24,8 @@ from okl.solvers.options import (
     number_of,
 )
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise, weigh
-from okl.solvers.subgradient.method import Bias, Scs
 from okl.solvers.subgradient.pegasos import PegasosFactory
+from okl.solvers.subgradient.scs import Bias, Scs
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice
 

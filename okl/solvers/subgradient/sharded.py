@@ -19,17 +19,6 @@ from okl.foundation.types import Doubles, FloatArray
 from okl.kernels import KnownKernel
 from okl.losses import PiecewiseLinear
 from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState, added
-from okl.solvers.subgradient.method import (
-    Cut,
-    Descent,
-    Direction,
-    Directions,
-    KernelDescent,
-    Point,
-    Scs,
-    exhausted,
-    solve_sample,
-)
 from okl.solvers.subgradient.sampling import (
     FullBound,
     GapEstimate,
@@ -40,6 +29,17 @@ from okl.solvers.subgradient.sampling import (
     Segment,
     draw_of_shard,
     joined,
+)
+from okl.solvers.subgradient.scs import (
+    Cut,
+    Descent,
+    Direction,
+    Directions,
+    KernelDescent,
+    Point,
+    Scs,
+    exhausted,
+    solve_sample,
 )
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues, Vector
 
@@ -267,7 +267,7 @@ class LineQuadratic:
 
 @stored("line-search")
 @dataclass(frozen=True)
-class StepSearch:
+class ShardedLineSearch:
     """The step of least objective in [0, longest], by the secant of the slopes between two trials where they turn.
 
     Trials are denser towards 0, with the cube of their number. looks : how often the two trials that the least one is
@@ -330,7 +330,9 @@ class RowsOnShards:
     search : where steps are tried; direction : the last one, whose scores the shards hold
     """
 
-    def __init__(self, search: StepSearch, lam: float, n_rows: int, rounds: Rounds, direction: FloatArray) -> None:
+    def __init__(
+        self, search: ShardedLineSearch, lam: float, n_rows: int, rounds: Rounds, direction: FloatArray
+    ) -> None:
         self.search, self.lam, self.n_rows, self.rounds, self.direction = search, lam, n_rows, rounds, direction
 
     def scores(self, vector: Vector) -> FloatArray:
@@ -378,7 +380,7 @@ class ShardedDescent:
     losses: float
     lower_bound: float
     directions: Directions
-    search: StepSearch
+    search: ShardedLineSearch
     direction: FloatArray
     steps: int
     iterations: int
@@ -460,7 +462,7 @@ def begin(
 ) -> ShardedDescent:
     """Return the first cut of a sample, at a point that was placed there."""
     bundled, (work, log) = method.directions == "bundle", placed
-    search = StepSearch(LONGEST if bundled else 1.0 / method.lam, 0 if bundled else MOST_LOOKS)
+    search = ShardedLineSearch(LONGEST if bundled else 1.0 / method.lam, 0 if bundled else MOST_LOOKS)
     nothing, directions = np.zeros_like(weights), method.new_directions()
     at = ShardedDescent(
         method.lam, shares, n_rows, weights, np.inf, -np.inf, directions, search, nothing, 0, iterations, 0, log, work

@@ -20,7 +20,6 @@ from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import PiecewiseLinear
 from okl.solvers.base import Convergence, Outcome, SolverMap
 from okl.solvers.subgradient.losses import describe_loss
-from okl.solvers.subgradient.method import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sampling import (
     FIRST_SAMPLE,
     LOOK_SHARE,
@@ -37,6 +36,7 @@ from okl.solvers.subgradient.sampling import (
     exact_bound,
     replicated_bound,
 )
+from okl.solvers.subgradient.scs import KernelDescent, Scs, Wolfe
 from okl.solvers.subgradient.sharded import (
     KernelReplicateWork,
     KernelSample,

@@ -11,8 +11,8 @@ from okl.data.dataset import Dataset
 from okl.foundation.types import FloatArray
 from okl.runs.compare_grids import kappa_max, make_grid, merged_moments, on_rows, signs_of_classes
 from okl.runs.compare_sample import Sample
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of
 from okl.solvers.accelerated.models.nusvm import nu_min
 from okl.solvers.accelerated.operators import DenseRows

@@ -10,7 +10,7 @@ from scipy.special import lambertw
 
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
-from okl.solvers.accelerated.method import Fapg, FapgState, solve
+from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, EuclideanNorm, Quadratic, SimplexPair
 from tests.solvers.accelerated.model_cases import MAKERS, Doubles, feasible_point, image_of, pulled_of, two_classes

@@ -15,8 +15,8 @@ from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution
 from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias
 from okl.solvers.online.maps import FourierChoice, InputsChoice

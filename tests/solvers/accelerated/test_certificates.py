@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models.nusvm import NuSVM
 from tests.solvers.accelerated.certificate_cases import Case, gap_violation, is_solved, proof_of, random_case
 from tests.solvers.accelerated.model_cases import MAKERS, pulled_of, two_classes

@@ -7,8 +7,8 @@ from scipy.optimize import minimize
 from okl.foundation.errors import ConfigError
 from okl.kernels import Gaussian
 from okl.solvers.accelerated.dual import norm_of, project_norm_ball
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import fit_binary
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l2svm import L2SVM

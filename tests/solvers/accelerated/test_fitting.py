@@ -9,6 +9,7 @@ from okl.compiled.threads import run_tasks
 from okl.foundation.errors import DataError
 from okl.kernels import Gaussian
 from okl.metrics.calibration import fit_sigmoid, normalised
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import (
     cross_validated_scores,
     fit_binary,
@@ -16,7 +17,6 @@ from okl.solvers.accelerated.fitting import (
     signs_by_class,
     stratified_folds,
 )
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.operators import DenseRows, kernel_matrix
 from okl.solvers.accelerated.problem import error_minimising_bias

@@ -8,7 +8,7 @@ from scipy.optimize import brentq, minimize
 
 from okl.solvers.accelerated import choice
 from okl.solvers.accelerated.choice import MethodChoice, solve
-from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.minimax_newton import MinimaxNewton, derivatives, objective
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.operators import DenseRows

@@ -14,8 +14,8 @@ from okl.solvers.accelerated import newton
 from okl.solvers.accelerated.certified_steps import positive_solution
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.l1_newton import L1Newton
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l2svm import L2SVM

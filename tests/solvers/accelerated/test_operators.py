@@ -6,7 +6,7 @@ import pytest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Polynomial
-from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.operators import TILE_ROWS, DenseRows, KernelTiles, TiledKernel
 

@@ -12,7 +12,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from okl.kernels import Gaussian
 from okl.solvers.accelerated.base import Certificate, CompositeProblem, RowOperator
-from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression

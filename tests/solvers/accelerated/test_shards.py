@@ -21,8 +21,8 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers import rounds
 from okl.solvers.accelerated.choice import MethodChoice
+from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.fitting import ModelTask
-from okl.solvers.accelerated.method import Fapg, FapgState, solve
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
 from okl.solvers.accelerated.newton_problem import held_arrays
 from okl.solvers.accelerated.operators import DenseRows

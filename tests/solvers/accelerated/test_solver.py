@@ -17,7 +17,7 @@ from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings
 from okl.runs.loop import run_loop
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Vectors
-from okl.solvers.accelerated.method import Fapg, solve
+from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression

@@ -10,7 +10,7 @@ from okl.foundation.errors import DataError
 from okl.kernels import Gaussian, Polynomial
 from okl.solvers.accelerated import working_sets
 from okl.solvers.accelerated.choice import solve
-from okl.solvers.accelerated.method import Fapg
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.nusvm import NuSVM

@@ -18,7 +18,7 @@ from okl.kernels import Gaussian
 from okl.losses import Hinge, Loss, ThresholdedHalfSquared
 from okl.solvers.online.drift import MOST_KEPT, TrackingLearner, TrackingState
 from okl.solvers.online.linear import LinearLearner
-from tests.naive import mixing as naive_mixing
+from tests.naive import expert_weights as naive_weights
 from tests.solvers.online.experts_cases import LOSSES, N_CLASSES, part
 
 ROWS, N_INPUTS, CHANGE = 1600, 4, 900
@@ -90,7 +90,7 @@ def test_experts_are_linear_learners_and_mixed_as_the_naive_twin_does(loss: Loss
             total += ((row + 1) ** 4 - row**4) * weights.last
         np.testing.assert_allclose(state.group.expert_weights(0, t, 0, few), weights.last, atol=1e-9)
     eta = 2.0 if loss.task == "regression" else 0.5
-    said, p, _ = naive_mixing.shared(words, rows.targets, loss.task, np.ones(2), eta, 0.01)
+    said, p, _ = naive_weights.shared(words, rows.targets, loss.task, np.ones(2), eta, 0.01)
     np.testing.assert_allclose(state.p, p[-1], atol=1e-6)
     if loss.task == "binary":
         assert state.progress.mistakes == np.sum((np.array(said) >= 0) != (rows.targets > 0))

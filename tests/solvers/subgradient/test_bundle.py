@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from okl.losses import EpsilonInsensitive, Hinge
-from okl.solvers.subgradient.method import ExactSearch, Scs, solve_sample
+from okl.solvers.subgradient.scs import ExactLineSearch, Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray, value_at
 
 
 def test_exact_search_is_below_a_dense_grid_on_ten_thousand_rays() -> None:
-    rng, search, inside = np.random.default_rng(0), ExactSearch(), 0
+    rng, search, inside = np.random.default_rng(0), ExactLineSearch(), 0
     for index in range(10_000):
         loss = LOSSES[index % 4]
         ray, longest = random_ray(rng, loss), float(rng.choice([0.1, 1.0, 10.0]))
@@ -27,7 +27,7 @@ def test_exact_search_is_below_a_dense_grid_on_ten_thousand_rays() -> None:
 
 
 def test_exact_search_finds_the_minimum_of_a_quadratic_programme() -> None:
-    rng, search = np.random.default_rng(1), ExactSearch()
+    rng, search = np.random.default_rng(1), ExactLineSearch()
     for index in range(400):
         loss = LOSSES[index % 4]
         ray, longest = random_ray(rng, loss), float(rng.choice([0.1, 1.0, 10.0]))

@@ -13,7 +13,6 @@ from okl.data.executor import Execution
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.sampling import (
     GapEstimate,
     ReplicateWork,
@@ -22,6 +21,7 @@ from okl.solvers.subgradient.sampling import (
     draw_rows,
     replicated_bound,
 )
+from okl.solvers.subgradient.scs import Scs, solve_sample
 from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import Prover
 from okl.solvers.subgradient.spaces import ExplicitRows

@@ -13,7 +13,7 @@ from okl.distributed import open_execution
 from okl.features.predictors import KernelExpansion
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
-from okl.solvers.subgradient.method import KernelDescent, Scs, solve_sample
+from okl.solvers.subgradient.scs import KernelDescent, Scs, solve_sample
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice, KernelRows, KernelValues
 from tests.solvers.subgradient.sharded_cases import bits, in_memory, last_state, sharded, solver, states

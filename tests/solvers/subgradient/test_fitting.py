@@ -12,7 +12,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge
 from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
-from okl.solvers.subgradient.method import SampleDescent, Scs, solve_sample
+from okl.solvers.subgradient.scs import SampleDescent, Scs, solve_sample
 from okl.solvers.subgradient.spaces import ColumnSource, KernelSource, Vector
 
 

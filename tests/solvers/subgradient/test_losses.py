@@ -14,7 +14,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear, Ray
 from okl.solvers.subgradient.losses import ClassWeighted, RowWeighted, weigh
-from okl.solvers.subgradient.method import ExactSearch, Scs, solve_sample
+from okl.solvers.subgradient.scs import ExactLineSearch, Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import random_ray, value_at
 from tests.solvers.subgradient.sharded_cases import in_memory, last_state, sharded, solver
@@ -60,7 +60,7 @@ def test_a_weight_is_so_many_copies_along_a_line(loss: PiecewiseLinear, weights:
         assert weighted.value(ray.scores, ray.targets).sum() == pytest.approx(sums[0])
         heavier = len(rows) / len(ray.targets)  # a mean over copies is of other rows: the parabola is scaled alike
         longer = Ray(scores, along, targets, ray.slope / heavier, ray.curvature / heavier)
-        found, expected = ExactSearch().step(ray, weighted, 2.0), ExactSearch().step(longer, loss, 2.0)
+        found, expected = ExactLineSearch().step(ray, weighted, 2.0), ExactLineSearch().step(longer, loss, 2.0)
         assert value_at(ray, weighted, found)[0] == pytest.approx(value_at(ray, weighted, expected)[0], abs=1e-12)
         searched += 0.0 < found < 2.0
     assert searched > 20

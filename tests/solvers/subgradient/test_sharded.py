@@ -21,8 +21,8 @@ from okl.foundation.types import Task
 from okl.kernels import Gaussian
 from okl.solvers.online.maps import InputsChoice
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise
-from okl.solvers.subgradient.method import Scs, solve_sample
 from okl.solvers.subgradient.sampling import SampleDesign, SampledRows
+from okl.solvers.subgradient.scs import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExactChoice, ExplicitRows
 from tests.solvers.accelerated.sharded_cases import vectors_lost, worker_killed
 from tests.solvers.subgradient.sharded_cases import Seeing, bits, in_memory, last_state, sharded, solver, states

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from okl.metrics.counts import CLASSES, Tally, metric
+from okl.metrics.definitions import CLASSES, Tally, metric
 
 
 @metric("Matthews correlation", *CLASSES, main=True)

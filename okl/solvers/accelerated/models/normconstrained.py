@@ -36,7 +36,7 @@ class NormConstrained:
 
     Examples
     --------
-    >>> from okl.solvers.accelerated.method import Fapg
+    >>> from okl.solvers.accelerated.fapg import Fapg
     >>> from okl.solvers.accelerated.fitting import fit_binary
     >>> from okl.solvers.accelerated.models.logistic import LogisticRegression
     >>> random = np.random.default_rng(0)

@@ -92,7 +92,7 @@ def _equations(rows: DenseRows | SparseRows, fit_intercept: bool) -> sparse.csr_
 
 @stored("nu-svm-risk")
 @dataclass(frozen=True, eq=False)
-class _TailMean(Risk):
+class _ConditionalValueAtRisk(Risk):
     """min over rho of -rho + sum_i steepest_i max(0, rho - z_i), z_i = margin_i - s_i bias.
 
     With a bias rho + s_i bias is a threshold for each class of its own, a quantile of its margins.
@@ -112,8 +112,8 @@ class _TailMean(Risk):
         )
         return 0.5 * (above - below)
 
-    def part(self, take: Take, signs: FloatArray) -> _TailMean:
-        return _TailMean(signs, np.asarray(take(self.steepest)))
+    def part(self, take: Take, signs: FloatArray) -> _ConditionalValueAtRisk:
+        return _ConditionalValueAtRisk(signs, np.asarray(take(self.steepest)))
 
     def totals(self, intercept: bool) -> FloatArray:
         """Thresholds are one for each class, +1 first, or without a bias one for all rows."""
@@ -202,7 +202,7 @@ class NuSVM(Classifier):
         problem, n_rows = self.problem(groups.one_row_each, groups.totals), np.array(groups.rows, dtype=np.float64)
         region, risk = problem.region, problem.risk
         assert isinstance(region, BoxHyperplane | SimplexPair)
-        assert isinstance(risk, _TailMean)
+        assert isinstance(risk, _ConditionalValueAtRisk)
         return replace(
             problem,
             region=replace(region, upper=np.asarray(region.upper) / n_rows),
@@ -259,7 +259,7 @@ class NuSVM(Classifier):
             outer=HalfSquare(),
             separable=LinearTerm(0.0),
             region=region,
-            risk=_TailMean(rows.signs, upper),
+            risk=_ConditionalValueAtRisk(rows.signs, upper),
             first=first,
             intercept=self.fit_intercept,
         )

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
+from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary, fit_task, path
-from okl.solvers.accelerated.method import Fapg
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, model_class, parameter_of
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix

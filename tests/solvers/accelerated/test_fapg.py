@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from okl.solvers.accelerated.base import ActiveRows, CompositeProblem
-from okl.solvers.accelerated.method import Fapg, FapgState, solve
+from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression

@@ -83,7 +83,7 @@ def mixability_gap(p: Doubles, loss: Doubles, eta: float) -> float:
 
 # The mixture of experts, row by row: prediction, counters and losses.
 #
-# Legend as in okl.compiled.mixing, whose weights these are.
+# Legend as in okl.compiled.expert_weights, whose weights these are.
 
 ETA, UNEQUAL = 0, 1
 SQUARES_AT_ONCE = 8  # rows of a regression between two changes of the weights; divides a block

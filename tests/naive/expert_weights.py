@@ -46,7 +46,7 @@ def shared(
     return predictions, np.array(weights), total
 
 
-# Slow, obvious twins of okl/compiled/hedge.py and mixing.py: de Rooij et al., JMLR 15, 2014, by the definitions.
+# Slow, obvious twins of okl/compiled/expert_weights.py: de Rooij et al., JMLR 15, 2014, by the definitions.
 
 
 class AdaHedge:

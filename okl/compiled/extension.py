@@ -25,7 +25,7 @@ Scalar = Callable[[float, float], float]
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def call_own(typing_context: Any, address: Any, which: Any, f: Any, y: Any) -> Any:
+def call_extension(typing_context: Any, address: Any, which: Any, f: Any, y: Any) -> Any:
     """Return the value or derivative of the function at an address of this process."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -37,7 +37,7 @@ def call_own(typing_context: Any, address: Any, which: Any, f: Any, y: Any) -> A
 
 
 @dataclass(frozen=True, eq=False)
-class OwnCode:
+class ExtensionCode:
     """Machine code of a function, for this process. address : of it; code : what keeps it there"""
 
     address: int
@@ -45,7 +45,7 @@ class OwnCode:
 
 
 @cache
-def compiled_functions(value: Scalar, derivative: Scalar) -> OwnCode:
+def compiled_functions(value: Scalar, derivative: Scalar) -> ExtensionCode:
     """Return two functions of (score, target), floats, that return a float, as machine code of this process.
 
     Raises
@@ -59,30 +59,30 @@ def compiled_functions(value: Scalar, derivative: Scalar) -> OwnCode:
         def either(which: int, f: float, y: float) -> Any:
             return of_value(f, y) if which == VALUE else of_slope(f, y)
 
-        return _own_code(either)
+        return _extension_code(either)
     except Exception as error:  # numba has many for what it cannot do
         raise TypeError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
 
 
 @cache
-def compiled_profile(profile: Callable[[float], float]) -> OwnCode:
+def compiled_profile(profile: Callable[[float], float]) -> ExtensionCode:
     """Return a function of one float that returns a float as machine code of this process."""
     of_distance = numba.njit(types.float64(types.float64), error_model="numpy")(profile)
 
     def value(which: int, s: float, unused: float) -> Any:
         return of_distance(s)
 
-    return _own_code(value)
+    return _extension_code(value)
 
 
-def _own_code(function: Callable[[int, float, float], Any]) -> OwnCode:
+def _extension_code(function: Callable[[int, float, float], Any]) -> ExtensionCode:
     signature = types.float64(types.int64, types.float64, types.float64)
     code = numba.cfunc(signature, error_model="numpy")(function)
-    return OwnCode(int(code.address), code)
+    return ExtensionCode(int(code.address), code)
 
 
 @compiled
-def evaluate_own(out: FloatArray, address: int, which: int, scores: FloatArray, targets: FloatArray) -> None:
+def evaluate_extension(out: FloatArray, address: int, which: int, scores: FloatArray, targets: FloatArray) -> None:
     """Overwrite out (rows,) by values or derivatives at scores and targets (rows,)."""
     for row in range(out.shape[0]):
-        out[row] = call_own(address, which, scores[row], targets[row])
+        out[row] = call_extension(address, which, scores[row], targets[row])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import ColumnStatistics, Encoding, Schema
-from okl.features.metric import BLOCK, LEAST_WEIGHT, gradient_sums, input_groups, learnt_metric, metric_shares
+from okl.features.metric_learning import BLOCK, LEAST_WEIGHT, gradient_sums, input_groups, learnt_metric, metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, KnownKernel, Laplacian, Matern32, Matern52, Polynomial

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.mixing import (
+from okl.compiled.expert_weights import (
     GAP,
     HIGHEST,
     LOWEST,
@@ -24,7 +24,7 @@ from okl.compiled.mixing import (
 )
 from okl.compiled.sgd import BASELINE_MISTAKES, MISTAKES, ROWS, SQUARED_ERROR, SURROGATE, UPDATES
 from okl.foundation.types import Task
-from tests.naive import mixing as naive_mixing
+from tests.naive import expert_weights as naive_weights
 
 Doubles = NDArray[np.float64]
 CODES: dict[Task, int] = {"binary": 0, "multiclass": 2, "regression": 3}
@@ -71,7 +71,7 @@ def test_mixture_matches_naive(task: Task) -> None:
     words, targets = make_words(task)
     weights = class_weights_of(task)
     counted, hedge = mix(words, targets, task, weights)
-    predictions, expected = naive_mixing.mixed(words, targets, task, weights)
+    predictions, expected = naive_weights.mixed(words, targets, task, weights)
     np.testing.assert_allclose(hedge.losses, expected.losses, atol=1e-9)
     np.testing.assert_array_equal(hedge.recent, hedge.losses)
     assert hedge.numbers[GAP] == pytest.approx(expected.gap)
@@ -161,7 +161,7 @@ def share(words: Doubles, targets: Doubles, task: Task) -> tuple[MixtureCounters
 def test_fixed_share_matches_naive(task: Task) -> None:
     words, targets = make_words(task)
     counted, shares = share(words, targets, task)
-    predictions, weights, total = naive_mixing.shared(words, targets, task, class_weights_of(task), ETA, ALPHA)
+    predictions, weights, total = naive_weights.shared(words, targets, task, class_weights_of(task), ETA, ALPHA)
     np.testing.assert_allclose(shares.p, weights[-1], rtol=1e-9)
     np.testing.assert_allclose(shares.mistakes, total, rtol=1e-12)
     assert shares.p.sum() == pytest.approx(1.0)
@@ -183,7 +183,7 @@ def test_no_weight_falls_below_what_is_shared_and_a_change_of_the_best_expert_is
     targets = np.where(rng.random(2000) < 0.5, 1.0, -1.0)
     right = rng.random((2000, 2)) < np.where(np.arange(2000) < 1000, [[0.9], [0.3]], [[0.3], [0.9]]).T
     words = np.where(right, targets[:, None], -targets[:, None])
-    _, weights, _ = naive_mixing.shared(words, targets, "binary", np.ones(2), ETA, ALPHA)
+    _, weights, _ = naive_weights.shared(words, targets, "binary", np.ones(2), ETA, ALPHA)
     assert weights.min() >= ALPHA * (1 - weights.max())
     assert weights[990, 0] > 0.9
     assert weights[1050:, 1].mean() > 0.9

@@ -15,7 +15,7 @@ from sklearn import metrics as reference
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import Task
-from okl.metrics.counts import Tally, measure, measure_residuals, merge, predicted_classes
+from okl.metrics.definitions import Tally, measure, measure_residuals, merge, predicted_classes
 from okl.runs.baselines import constant_scores
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")

@@ -15,7 +15,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian, Laplacian
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
 from okl.solvers.subgradient.coordinate import DualDescent
-from okl.solvers.subgradient.method import Bundle, Sampled, Scs, Wolfe, solve_sample
+from okl.solvers.subgradient.scs import Bundle, Sampled, Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 
 # Samples solved by cuts and conjugate subgradients: against closed forms, exact solvers and each other.

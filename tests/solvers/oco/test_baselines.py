@@ -9,9 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.foundation.errors import ConfigError
-from okl.solvers.oco.methods import Method
-from okl.solvers.oco.problem import ConvexConstraints, LinearConstraints, Problem, QuadraticLosses
-from okl.solvers.oco.rivals import (
+from okl.solvers.oco.baselines import (
     ImprovedAder,
     Jenatton,
     Mahdavi,
@@ -21,6 +19,8 @@ from okl.solvers.oco.rivals import (
     YuNeely,
     default_method,
 )
+from okl.solvers.oco.methods import Method
+from okl.solvers.oco.problem import ConvexConstraints, LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.runs import play_rounds
 from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex
 from tests.naive import oco as naive_oco

@@ -294,7 +294,7 @@ class ConjugateDirections:
 
 
 @dataclass(eq=False)
-class ExactSearch:
+class ExactLineSearch:
     """The minimum itself, by selection over the kinks in time proportional to the rows.
 
     Source: it is what Zhang & Sen's Algorithm 2 looks for by halving; the objective is piecewise quadratic.
@@ -321,7 +321,7 @@ class FreeBias:
 
     def __init__(self, loss: PiecewiseLinear, targets: FloatArray) -> None:
         self._loss, self._targets = loss, targets
-        self._search, self._ones = ExactSearch(), np.ones(len(targets))
+        self._search, self._ones = ExactLineSearch(), np.ones(len(targets))
         self._left = np.empty(len(targets))
 
     def best(self, scores: FloatArray) -> float:
@@ -442,7 +442,7 @@ class RowsInMemory:
     """The rows of a space with their targets (n_rows,)."""
 
     def __init__(self, space: SampleSpace, targets: FloatArray, method: Scs) -> None:
-        self.space, self.targets, self._method, self._search = space, targets, method, ExactSearch()
+        self.space, self.targets, self._method, self._search = space, targets, method, ExactLineSearch()
         self._free = FreeBias(method.loss, targets) if method.bias == "free" else None
         shape = (space.n_rows,) if space.n_outputs == 1 else (space.n_rows, space.n_outputs)
         self._slopes, self._last_slopes = np.empty(shape), np.zeros(shape)
