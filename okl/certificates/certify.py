@@ -368,7 +368,7 @@ class RegretComparison:
         }
 
 
-def chosen_borders(
+def window_boundaries(
     standings: Sequence[SolverProgress], labels: NDArray[np.float64], pieces: int = PIECES
 ) -> list[SolverProgress]:
     """Return the standings next to the ends of so many windows of alike lengths, the last one at the end.
@@ -630,7 +630,7 @@ def tracking_proof(
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=factory.radius)
     if (rows_in_memory := hold_rows(alone, state, data, execution, reporting)) is None:
         return Certification("tracking regret", reason=_unheld(data.rows("train")))
-    if not (borders := chosen_borders(standings, rows_in_memory.labels)):
+    if not (borders := window_boundaries(standings, rows_in_memory.labels)):
         return Certification(
             "tracking regret", reason="All rows belong to one class, so there is no model to compare with."
         )

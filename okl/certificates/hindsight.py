@@ -72,7 +72,7 @@ def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProbl
     """
     check_positive("radius", radius)
     image = np.empty(problem.n_image)
-    problem.image(image, first)
+    problem.apply(image, first)
     longest = float(np.sqrt(problem.rows.squared_lengths().max())) * float(first.max())
     length = math.sqrt(problem.rows.squared_norm(first, image))
     # never below what one row adds: where the sum happens to vanish, the norm would have no slope
@@ -141,7 +141,7 @@ def _solve(
 def _margins(rows: RowOperator, near: Hindsight | None) -> FloatArray:
     margins = np.zeros(rows.n_points)
     if near is not None:
-        rows.pull(margins, near.weights)
+        rows.adjoint(margins, near.weights)
     return margins
 
 
@@ -189,14 +189,14 @@ class RowsAndSides:
         """Return the number of columns."""
         return self.data.n_image
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
         """Overwrite out (n_columns,) by A a - S'p."""
-        self.data.image(out, point[: self.data.n_points])
+        self.data.apply(out, point[: self.data.n_points])
         out -= point[self.data.n_points :] @ self.sides
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         """Overwrite out (m + k,) by A'v, -S v."""
-        self.data.pull(out[: self.data.n_points], image)
+        self.data.adjoint(out[: self.data.n_points], image)
         out[self.data.n_points :] = -(self.sides @ image)
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
@@ -251,7 +251,7 @@ class LimitedProblem(DualProblem):
         rows = self.rows
         assert isinstance(rows, RowsAndSides)
         margins = np.empty(rows.data.n_points)
-        rows.data.pull(margins, self.weights(point, image))
+        rows.data.adjoint(margins, self.weights(point, image))
         return replace(of_dual, primal=self.risk.value(margins, 0.0))
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:

@@ -269,7 +269,7 @@ def entropy_prox(
 
 
 @compiled_row
-def roots_prox(
+def square_root_prox(
     out: FloatArray,
     points: FloatArray,
     signs: FloatArray,
@@ -320,7 +320,7 @@ def entropy_sum(points: FloatArray, upper: FloatArray) -> float:
 
 
 @compiled
-def roots_sum(points: FloatArray, scales: FloatArray) -> float:
+def square_root_sum(points: FloatArray, scales: FloatArray) -> float:
     """Return the sum of -2 sqrt(s x) of points >= 0."""
     total = 0.0
     for i in range(points.shape[0]):

@@ -131,7 +131,7 @@ def _list_class(
 
 
 @compiled
-def sweep_guessed_segments(
+def sweep_warm_started_segments(
     parts: FloatArray,
     targets: FloatArray,
     gradient: FloatArray,
@@ -177,7 +177,7 @@ def sweep_guessed_segments(
 
 
 @compiled
-def settle_points(
+def project_at_multipliers(
     out: FloatArray,
     listed: Integers,
     changes: FloatArray,

@@ -57,7 +57,7 @@ def entropy_duals(
 
 
 @compiled
-def roots_duals(
+def square_root_duals(
     duals: FloatArray,
     slopes: FloatArray,
     margins: FloatArray,

@@ -401,7 +401,7 @@ class BatchTimes:
             logger.debug("%s: %s on %s, %.4f s there, %.4f s in all", call.label, named, worker, seconds, taken)
 
 
-class RetriedDelivery:
+class BatchDelivery:
     """Delivery of one batch; used once, in the client's event loop.
 
     Parameters
@@ -451,7 +451,7 @@ class RetriedDelivery:
         return [
             answer
             for single in single_batches(self.batch)
-            for answer in await RetriedDelivery(self._transport, self.call, single, deaths).run()
+            for answer in await BatchDelivery(self._transport, self.call, single, deaths).run()
         ]
 
     def attempt(self, address: str, sending: Coroutine[Any, Any, BatchReply]) -> None:
@@ -618,17 +618,17 @@ class Transport:
                 task.cancel()
         return [*answers, *(answer for some in more for answer in some)]
 
-    async def _exchange(self, call: BatchCall, batches: Sequence[Batch]) -> tuple[list[Answer], list[RetriedDelivery]]:
+    async def _exchange(self, call: BatchCall, batches: Sequence[Batch]) -> tuple[list[Answer], list[BatchDelivery]]:
         """Send the batches of a round whose work is short to connected workers, and wait for all replies for a while.
 
         Return the answers, and deliveries of the other batches.
         """
         times = self.times_of(call.packed.digest)
-        sent: dict[asyncio.Future[BatchReply], RetriedDelivery] = {}
-        unanswered, answers = list[RetriedDelivery](), list[Answer]()
+        sent: dict[asyncio.Future[BatchReply], BatchDelivery] = {}
+        unanswered, answers = list[BatchDelivery](), list[Answer]()
         quick = call.value is not None and self._is_short(call)
         for batch in batches:
-            delivery, address = RetriedDelivery(self, call, batch), str(batch.address)
+            delivery, address = BatchDelivery(self, call, batch), str(batch.address)
             connection = self._open_connection(address) if quick else None
             if connection is None or not self.membership.is_present(address):
                 unanswered.append(delivery)

@@ -157,7 +157,7 @@ def _least_cost(model: str, rows: DenseRows) -> float:
     """
     problem = make_model(model, C=1.0).problem(rows)
     steepness = np.empty(rows.n_image)
-    problem.pull(steepness, np.zeros(rows.n_points))
+    problem.adjoint(steepness, np.zeros(rows.n_points))
     return 1.0 / max(float(np.abs(steepness).max()), float(np.finfo(np.float32).tiny))
 
 

@@ -137,7 +137,7 @@ def _iterations(n_points: int) -> None:
         "c-svm: two reads": (CSVM(1.0).problem(rows), 2),
         "nu-svm: two reads": (NuSVM(0.5).problem(rows), 2),
     }
-    method = Fapg(tolerance=1e-15, max_iterations=10**9, check_every=40, resting=False)
+    method = Fapg(tolerance=1e-15, max_iterations=10**9, check_every=40, shrinking=False)
     times: dict[str, list[float]] = {name: [] for name in cases}
     made: dict[str, list[float]] = {name: [] for name in cases}
     states = {name: method.advance(method.start(problem), problem) for name, (problem, _) in cases.items()}
@@ -145,7 +145,7 @@ def _iterations(n_points: int) -> None:
     for _ in range(7):
         began = perf_counter()
         for _ in range(40):
-            rows.pull(products, image)
+            rows.adjoint(products, image)
         reads.append((perf_counter() - began) / 40)
         for name, (problem, _) in cases.items():
             before, began = states[name], perf_counter()
@@ -259,7 +259,7 @@ def l1() -> None:
 
             def value(weights: Doubles, problem: Any = problem) -> float:
                 margins = np.empty(problem.n_image)
-                problem.image(margins, weights)
+                problem.apply(margins, weights)
                 return float(problem.smooth(weights, margins) + problem.penalty(weights))
 
             race(f"{model.NAME} {title} C = {C:g}", model, partial(rows, inputs, of), fit, value)

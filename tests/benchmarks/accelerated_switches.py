@@ -68,12 +68,12 @@ def compare(title: str, problem: CompositeProblem) -> None:
         show(
             names,
             problem,
-            Fapg(switches=switches_of(names), tolerance=GAPS[-1], max_iterations=MOST, check_every=20, resting=False),
+            Fapg(switches=switches_of(names), tolerance=GAPS[-1], max_iterations=MOST, check_every=20, shrinking=False),
         )
     show(
         "proven, all",
         problem,
-        Fapg(method="proven", tolerance=GAPS[-1], max_iterations=MOST, check_every=20, resting=False),
+        Fapg(method="proven", tolerance=GAPS[-1], max_iterations=MOST, check_every=20, shrinking=False),
     )
 
 

@@ -104,8 +104,8 @@ def test_inputs_mapped_in_every_read_give_the_bits_of_held_features() -> None:
     images, pulled = np.empty((2, held.n_image)), np.empty((2, len(labels)))
     both: tuple[RowOperator, RowOperator] = held, mapped
     for k, rows in enumerate(both):
-        rows.image(images[k], point)
-        rows.pull(pulled[k], images[k])
+        rows.apply(images[k], point)
+        rows.adjoint(pulled[k], images[k])
     np.testing.assert_array_equal(images[0], images[1])
     np.testing.assert_array_equal(pulled[0], pulled[1])
     np.testing.assert_array_equal(held.squared_lengths(), mapped.squared_lengths())

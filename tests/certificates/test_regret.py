@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.certificates.certify import WindowRuns, chosen_borders, compare_regret, solve_runs
+from okl.certificates.certify import WindowRuns, compare_regret, solve_runs, window_boundaries
 from okl.certificates.hindsight import MemoryRows
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
@@ -65,10 +65,10 @@ def test_windows_of_one_class_are_joined_with_others() -> None:
     labels = np.where(np.arange(600) < 200, 1.0, -1.0)
     labels[[450, 599]] = 1.0
     standings = [SolverProgress(done, 600, 0.3, 0.5) for done in range(100, 601, 100)]
-    assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 500, 600]
+    assert [one.done_rows for one in window_boundaries(standings, labels, 6)] == [300, 500, 600]
     labels[599] = -1.0
-    assert [one.done_rows for one in chosen_borders(standings, labels, 6)] == [300, 600]
-    assert chosen_borders(standings, np.ones(600), 6) == []
+    assert [one.done_rows for one in window_boundaries(standings, labels, 6)] == [300, 600]
+    assert window_boundaries(standings, np.ones(600), 6) == []
 
 
 def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
@@ -79,7 +79,7 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     learner = LinearLearner(feature_map, Hinge(), 0.5, radius=RADIUS)
     held = MemoryRows(transform_rows(feature_map, inputs), labels, learner, True, 1)
     standings = [SolverProgress(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
-    borders = chosen_borders(standings, labels, 5)
+    borders = window_boundaries(standings, labels, 5)
     assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
     runs = solve_runs(held, borders, RADIUS)
     still, once, *_ = compare_regret(runs)

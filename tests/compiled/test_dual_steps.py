@@ -87,13 +87,13 @@ def test_entropy_prox_matches_naive(lipschitz: float, multiplier: float) -> None
 @pytest.mark.parametrize("lipschitz", [1e-6, 0.3, 40.0, 1e7])
 def test_roots_prox_matches_naive(lipschitz: float, multiplier: float) -> None:
     out, expected, scales = np.empty(N_PROXIMAL), np.empty(N_PROXIMAL), PROXIMAL_UPPER[::-1].copy()
-    balance = naive.roots_prox(expected, POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier)
-    found, fall, mass = dual_steps.roots_prox(out, POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier)
+    balance = naive.square_root_prox(expected, POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier)
+    found, fall, mass = dual_steps.square_root_prox(out, POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier)
     np.testing.assert_allclose(out, expected, rtol=1e-8, atol=1e-300)
     assert found == pytest.approx(balance, rel=1e-8, abs=1e-12)
     assert mass == pytest.approx(out.sum())
     step = 1e-6 / lipschitz**0.5
-    further, _, _ = dual_steps.roots_prox(
+    further, _, _ = dual_steps.square_root_prox(
         np.empty(N_PROXIMAL), POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier + step
     )
     assert (found - further) / step == pytest.approx(fall, rel=1e-2, abs=1e-5)
@@ -103,7 +103,9 @@ def test_sums_match_naive() -> None:
     points = PROXIMAL_UPPER * PROXIMAL_RNG.random(N_PROXIMAL)
     points[1], points[2] = 0.0, PROXIMAL_UPPER[2]
     assert dual_steps.entropy_sum(points, PROXIMAL_UPPER) == pytest.approx(naive.entropy_sum(points, PROXIMAL_UPPER))
-    assert dual_steps.roots_sum(points, PROXIMAL_UPPER) == pytest.approx(naive.roots_sum(points, PROXIMAL_UPPER))
+    assert dual_steps.square_root_sum(points, PROXIMAL_UPPER) == pytest.approx(
+        naive.square_root_sum(points, PROXIMAL_UPPER)
+    )
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

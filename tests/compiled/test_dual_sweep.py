@@ -36,7 +36,7 @@ def test_sweep_by_a_guess_matches_naive(shape: tuple[int, int], precision: str) 
     expected = [one.copy() for one in found]
     naive_dual_sweep.sweep_guessed(*expected, *given)
     segments: list[Any] = [found[0][None], *found[1:], new_claims(), *given, shape[0]]
-    dual_sweep.sweep_guessed_segments(*segments)
+    dual_sweep.sweep_warm_started_segments(*segments)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
 
@@ -46,12 +46,12 @@ def test_image_at_a_guess_is_corrected_to_that_of_the_multipliers_found() -> Non
     rows, signs, normals, bounds = given[0], given[1], given[5], (given[6], given[7])
     parts, targets, gradient = np.empty((4, 3, 700)), np.empty(203), np.empty(203)
     all_given: list[Any] = [parts, targets, gradient, new_claims(), *given, *GUESSES, -1.0, 3.0, 60]
-    dual_sweep.sweep_guessed_segments(*all_given)
+    dual_sweep.sweep_warm_started_segments(*all_given)
     sums = parts.sum(axis=0)
     out, listed, changes = np.empty(203), np.empty(203, dtype=np.int64), np.empty(203)
     expected = (np.empty(203), np.empty(203, dtype=np.int64), np.empty(203))
-    count = dual_sweep.settle_points(out, listed, changes, targets, signs, normals, *bounds, GUESSES, FOUND)
-    wanted = naive_dual_sweep.settle_points(*expected, targets, signs, normals, *bounds, GUESSES, FOUND)
+    count = dual_sweep.project_at_multipliers(out, listed, changes, targets, signs, normals, *bounds, GUESSES, FOUND)
+    wanted = naive_dual_sweep.project_at_multipliers(*expected, targets, signs, normals, *bounds, GUESSES, FOUND)
     assert count == wanted > 5
     np.testing.assert_array_equal(out, expected[0])
     np.testing.assert_array_equal(listed[:count], expected[1][:count])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tests.naive.newton as naive
-from okl.compiled.newton import box_duals, entropy_duals, roots_duals
+from okl.compiled.newton import box_duals, entropy_duals, square_root_duals
 from okl.foundation.types import FloatArray
 
 N, STEP = 200, 1e-6
@@ -21,7 +21,7 @@ Case = tuple[Callable[..., None], tuple[FloatArray, ...], Callable[..., float]]
 CASES: dict[str, Case] = {
     "box": (box_duals, (ANCHORS, STEPS, TARGETS, LOWER, UPPER), naive.box_dual),
     "entropy": (entropy_duals, (UPPER,), naive.entropy_dual),
-    "roots": (roots_duals, (SCALES, UPPER), naive.root_dual),
+    "roots": (square_root_duals, (SCALES, UPPER), naive.square_root_dual),
 }
 
 

@@ -134,10 +134,10 @@ def test_the_stoptron_is_a_perceptron_until_its_budget_is_full() -> None:
     np.testing.assert_array_equal(state.scaled_coefficients[0], targets[supports])
     assert (state.progress.mistakes, state.progress.updates) == (mistakes, budget)
     parts = [
-        learner.learn(learner.fork(learner.start()), Rows(inputs[part], targets[part]))
+        learner.learn(learner.shard_start(learner.start()), Rows(inputs[part], targets[part]))
         for part in (slice(200), slice(200, 400))
     ]
-    assert learner.join(learner.start(), parts).n_supports == budget
+    assert learner.average_shards(learner.start(), parts).n_supports == budget
 
 
 def test_the_section_is_left_out_without_scores() -> None:

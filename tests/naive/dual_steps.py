@@ -98,7 +98,7 @@ def entropy_prox(
     return float(np.sum(signs * out))
 
 
-def roots_prox(
+def square_root_prox(
     out: FloatArray,
     points: FloatArray,
     signs: FloatArray,
@@ -118,7 +118,7 @@ def entropy_sum(points: FloatArray, upper: FloatArray) -> float:
     return float(sum(x * math.log(x / u) + (u - x) * math.log((u - x) / u) for x, u in parts))
 
 
-def roots_sum(points: FloatArray, scales: FloatArray) -> float:
+def square_root_sum(points: FloatArray, scales: FloatArray) -> float:
     return sum(-2.0 * math.sqrt(s * x) for x, s in zip(points, scales, strict=True))
 
 

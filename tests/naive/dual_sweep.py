@@ -63,7 +63,7 @@ def sweep_guessed(
     add_rows(sums[2], rows, signs, (free & (normals < 0)).astype(float))
 
 
-def settle_points(
+def project_at_multipliers(
     out: FloatArray,
     listed: NDArray[np.int64],
     changes: FloatArray,

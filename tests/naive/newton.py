@@ -15,6 +15,6 @@ def entropy_dual(z: float, upper: float) -> float:
     return upper / (1.0 + math.exp(z))
 
 
-def root_dual(z: float, scale: float, upper: float) -> float:
+def square_root_dual(z: float, scale: float, upper: float) -> float:
     """Return minus the slope of scale / z, or of its tangent of slope -upper further left."""
     return scale / z**2 if z > math.sqrt(scale / upper) else upper

@@ -224,10 +224,10 @@ def compile_parts(problem: CompositeProblem) -> None:
     METHOD.advance(METHOD.start(problem), problem)
 
 
-# method of a problem: its part, and whether it counts as an evaluation; as in the paper's breakdown, an image is part
-# of a function value and a pull part of a gradient
+# method of a problem: its part, and whether it counts as an evaluation; as in the paper's breakdown, A a is part of
+# a function value and its adjoint part of a gradient
 MEASURED_PARTS = {
-    "pull": ("gradient", 0), "gradient": ("gradient", 1), "image": ("function", 0), "smooth": ("function", 1),
+    "adjoint": ("gradient", 0), "gradient": ("gradient", 1), "apply": ("function", 0), "smooth": ("function", 1),
     "prox": ("projection", 1),
 }  # fmt: skip
 
@@ -271,7 +271,7 @@ class Stopwatch:
         return MemoryIterates(cast(CompositeProblem, self), current, previous)
 
     def active_rows(self, *_: object) -> None:
-        """Return None: rows do not rest."""
+        """Return None: rows are not shrunk."""
 
 
 def fit_liblinear(model: str, rows: Rows, C: float) -> tuple[NDArray[np.float64], float]:
@@ -366,7 +366,7 @@ def solve_penalised(model: str, solver: str, n_rows: int, n_columns: int, C: flo
         return run(problem, check, Fapg(tolerance=RESIDUAL, check_every=10, backtrack_every=10)).outcome()
     weights, seconds = fit_liblinear(model, rows, C)
     margins = np.empty(problem.n_image)
-    problem.image(margins, weights)
+    problem.apply(margins, weights)
     return {"seconds": seconds, "objective": problem.smooth(weights, margins) + problem.penalty(weights)}
 
 

@@ -44,11 +44,11 @@ class RowOperator(Protocol):
 
     def squared_lengths(self) -> Doubles: ...
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
         """Image of a point: one read of the data."""
         ...
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         """Return A'A a from the image of a: at most one read of the data."""
         ...
 
@@ -160,8 +160,8 @@ class Checked(NamedTuple):
     movement: float
 
 
-_CHANGES = 2.0  # of a row's own gradient, and of a typical row's: less slack than both together and it stays awake
-_MOST_AWAKE = 0.75  # of the rows: gathering them pays below
+_CHANGES = 2.0  # of a row's own gradient, and of a typical row's: less slack than both together and it stays active
+_MOST_ACTIVE = 0.75  # of the rows: gathering them pays below
 
 
 @stored("active-set-margins")
@@ -175,14 +175,14 @@ class ActiveRows(NamedTuple):
     slopes: FloatArray
     firm: FloatArray
 
-    def awake_since(self, before: ActiveRows | None) -> IntArray | None:
+    def active_since(self, before: ActiveRows | None) -> IntArray | None:
         """Return the rows to update until the next check, or None for all; before : at the check before, if known."""
         if before is None:
             return None
         change = np.abs(self.slopes - before.slopes)
         typical = float(np.sqrt(np.mean(np.square(change))))
-        awake = np.flatnonzero(self.firm <= _CHANGES * (change + typical))
-        return awake if 2 <= len(awake) <= _MOST_AWAKE * len(change) else None
+        active = np.flatnonzero(self.firm <= _CHANGES * (change + typical))
+        return active if 2 <= len(active) <= _MOST_ACTIVE * len(change) else None
 
 
 class Iterates(Protocol):
@@ -294,9 +294,9 @@ class Problem(Protocol):
         ...
 
     def iterates(
-        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
-        """Return the owner of the vectors from two points on; awake : rows to update, None for all."""
+        """Return the owner of the vectors from two points on; active : rows to update, None for all."""
         ...
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
@@ -320,8 +320,9 @@ def check_start(point: FloatArray, n_points: int) -> None:
 class CompositeProblem(ABC):
     """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
 
-    A point x (n_points,) comes with its image (n_image,), affine in x, from which `pull` (n_points,) derives what the
-    gradient needs of the data: image and pull each read the data once, everything else is vector work. All float64.
+    A point x (n_points,) comes with its image (n_image,), affine in x and found by `apply`, from which `adjoint`
+    derives (n_points,) what the gradient needs of the data: each reads the data once, all else is vector work. All
+    float64.
     """
 
     @property
@@ -341,10 +342,10 @@ class CompositeProblem(ABC):
         """Return a point of finite F, a new array (n_points,)."""
 
     @abstractmethod
-    def image(self, out: FloatArray, point: FloatArray) -> None: ...
+    def apply(self, out: FloatArray, point: FloatArray) -> None: ...
 
     @abstractmethod
-    def pull(self, out: FloatArray, image: FloatArray) -> None: ...
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None: ...
 
     @abstractmethod
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
@@ -392,11 +393,11 @@ class CompositeProblem(ABC):
         if point is not None:
             self.prox(first, first.copy(), _FIRM * lipschitz)  # only brought into the set: a prox would move it on
         image = np.empty(self.n_image)
-        self.image(image, first)
+        self.apply(image, first)
         return Iterate(first, image)
 
     def iterates(
-        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
         return MemoryIterates(self, current, previous, multipliers)
 
@@ -456,12 +457,12 @@ class MemoryIterates(Vectors):
         """Take the step, after computing the gradient if there is none: a read each."""
         extrapolated, new, problem = self.extrapolated, self.new, self._problem
         if not self._has_gradient:
-            problem.pull(self.gradient, extrapolated.image)
+            problem.adjoint(self.gradient, extrapolated.image)
             problem.gradient(self.gradient, extrapolated.point, extrapolated.image, self.gradient)
             self._reads += 1
         descend(self.target, extrapolated.point, self.gradient, 1.0 / lipschitz)
         problem.prox(new.point, self.target, lipschitz)
-        problem.image(new.image, new.point)
+        problem.apply(new.image, new.point)
         self._reads += 1
 
     def accept(self) -> None:
@@ -471,7 +472,7 @@ class MemoryIterates(Vectors):
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
         current, problem, pulled, stepped = self.current, self._problem, self.gradient, self.new.point
-        problem.pull(pulled, current.image)
+        problem.adjoint(pulled, current.image)
         self._reads += 1
         certificate = problem.certificate(current.point, current.image, pulled)
         problem.gradient(pulled, current.point, current.image, pulled)

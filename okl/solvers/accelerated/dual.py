@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import inner, squared_distance
-from okl.compiled.dual_sweep import settle_points, sweep_guessed_segments, sweep_segments
+from okl.compiled.dual_sweep import project_at_multipliers, sweep_segments, sweep_warm_started_segments
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
@@ -100,7 +100,7 @@ class BoxSweep(Sweep):
 
 @stored("warm-started-sweep")
 @dataclass(frozen=True, eq=False)
-class GuessedSweep(Sweep):
+class WarmStartedSweep(Sweep):
     """Over a box and hyperplanes, by a guess at their multipliers; see `okl.compiled.dual_sweep`.
 
     curvatures, lower : (m,); normals : (m,) int8, the class of a row by its sign
@@ -118,16 +118,16 @@ class GuessedSweep(Sweep):
         bounds = (self.normals, self.lower, self.upper)
         inputs = (rows.rows, rows.signs, image, at.extrapolated.point, self.curvatures, *bounds, *guesses, self.offset)
         rows.in_threads(
-            lambda claims: sweep_guessed_segments(
+            lambda claims: sweep_warm_started_segments(
                 parts, targets, gradient, claims, *inputs, lipschitz, rows.segment_rows
             )
         )
         projected = self.region.prepared.multipliers(targets, guesses, rows.n_threads)
         thetas = (projected.plus_theta, projected.minus_theta)
-        again = settle_points(at.new.point, listed, changes, targets, rows.signs, *bounds, guesses, thetas)
+        again = project_at_multipliers(at.new.point, listed, changes, targets, rows.signs, *bounds, guesses, thetas)
         found = (lipschitz * thetas[0], lipschitz * thetas[1])
         if again > _MOST_AGAIN * rows.n_points:
-            rows.image(at.new.image, at.new.point)
+            rows.apply(at.new.image, at.new.point)
             return SweepResult(found, 2.0)
         parts[:, 0] -= (thetas[0] - guesses[0]) * parts[:, 1]
         parts[:, 0] -= (thetas[1] - guesses[1]) * parts[:, 2]
@@ -158,7 +158,7 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     if isinstance(region, BoxRegion):
         return None if np.any(lower) else BoxSweep(rows, upper, offset, curvatures)
     assert isinstance(region, BoxHyperplane | SimplexPair)
-    return GuessedSweep(rows, upper, offset, region, curvatures, region.signs.astype(np.int8), lower)
+    return WarmStartedSweep(rows, upper, offset, region, curvatures, region.signs.astype(np.int8), lower)
 
 
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -211,11 +211,11 @@ class DualProblem(CompositeProblem):
     def start(self) -> FloatArray:
         return self.first.copy()
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        self.rows.image(out, point)
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
+        self.rows.apply(out, point)
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        self.rows.pull(out, image)
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
+        self.rows.adjoint(out, image)
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
         return self.outer.value(self.rows.squared_norm(point, image)) + self.separable.value(point)
@@ -305,11 +305,11 @@ class DualProblem(CompositeProblem):
         return self if outer is self.outer else replace(self, outer=outer)
 
     def iterates(
-        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> MemoryIterates:
-        if awake is None:
+        if active is None:
             return MemoryIterates(self, current, previous, multipliers)
-        return AwakeIterates(self, current, previous, awake, multipliers)
+        return ShrunkIterates(self, current, previous, active, multipliers)
 
     def active_rows(self, at: Vectors, lipschitz: float) -> ActiveRows | None:
         """Return how firmly dense rows of a set are at their bounds at the current point, from the step of a check."""
@@ -371,7 +371,7 @@ class PartRows(DenseRows):
 def restricted(problem: DualProblem, chosen: IntArray, point: FloatArray, image: FloatArray) -> DualProblem:
     """Return the problem of some dense rows (b,), given their point (b,) and the image (n,) of all rows."""
     whole = problem.rows
-    assert isinstance(whole, DenseRows), "rows of no other operator rest"
+    assert isinstance(whole, DenseRows), "rows of no other operator are shrunk"
     rows, signs, offset = np.ascontiguousarray(whole.rows[chosen]), whole.signs[chosen], image.copy()
     add_rows(offset, rows, -signs, point)
 
@@ -387,24 +387,24 @@ def restricted(problem: DualProblem, chosen: IntArray, point: FloatArray, image:
     )
 
 
-class AwakeIterates(MemoryIterates):
-    """The vectors of the rows that are awake, and those of all rows for a check."""
+class ShrunkIterates(MemoryIterates):
+    """The vectors of the active rows, and those of all rows for a check."""
 
     def __init__(
         self,
         problem: DualProblem,
         current: Iterate,
         previous: Iterate,
-        awake: IntArray,
+        active: IntArray,
         multipliers: tuple[float, float],
     ) -> None:
-        active = Iterate(current.point[awake], current.image)
-        part = restricted(problem, awake, active.point, current.image)
-        last = Iterate(previous.point[awake], np.empty(problem.n_image))
-        part.image(last.image, last.point)  # resting rows have their current values in both
-        super().__init__(part, active, last, multipliers)
-        self._whole, self._awake, self._start = problem, awake, current
-        self._rest = problem.smooth(current.point, current.image) - part.smooth(active.point, active.image)
+        gathered = Iterate(current.point[active], current.image)
+        part = restricted(problem, active, gathered.point, current.image)
+        last = Iterate(previous.point[active], np.empty(problem.n_image))
+        part.apply(last.image, last.point)  # shrunk rows have their current values in both
+        super().__init__(part, gathered, last, multipliers)
+        self._whole, self._active, self._start = problem, active, current
+        self._rest = problem.smooth(current.point, current.image) - part.smooth(gathered.point, gathered.image)
         self._all: MemoryIterates | None = None
 
     @property
@@ -417,9 +417,9 @@ class AwakeIterates(MemoryIterates):
         return outcome._replace(objective=outcome.objective + self._rest)
 
     def check(self, lipschitz: float) -> Checked:
-        current, previous = (self._with_resting(iterate) for iterate in (self.current, self.previous))
+        current, previous = (self._with_shrunk(iterate) for iterate in (self.current, self.previous))
         # afresh: what rounding adds to an offset, check after check, would get into the certificate
-        self._whole.image(current.image, current.point)
+        self._whole.apply(current.image, current.point)
         self._all = MemoryIterates(self._whole, current, previous)
         return self._all.check(lipschitz)
 
@@ -431,9 +431,9 @@ class AwakeIterates(MemoryIterates):
         assert self._all is not None, "a check was made"
         return self._all.recent()
 
-    def _with_resting(self, iterate: Iterate) -> Iterate:
+    def _with_shrunk(self, iterate: Iterate) -> Iterate:
         point = self._start.point.copy()
-        point[self._awake] = iterate.point
+        point[self._active] = iterate.point
         return Iterate(point, iterate.image)
 
 
@@ -489,11 +489,11 @@ class MinimaxProblem(CompositeProblem):
     def start(self) -> FloatArray:
         return np.zeros(self.n_points)
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
         multiply_rows(out, self.roots, np.ones(self.n_image), point)
         out += self.difference
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         out[:] = 0.0
         add_rows(out, self.roots, np.ones(self.n_image), image)
 
@@ -568,8 +568,8 @@ class NormBallProblem(DualProblem):
         """Return the longest row's squared length over the width: usually too large, and reduced later."""
         return max(longest / self.width * 1e-3, float(np.finfo(np.float32).tiny))
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        self.rows.pull(out, self.weights_of(image))
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
+        self.rows.adjoint(out, self.weights_of(image))
 
     def weights_of(self, image: FloatArray) -> Doubles:
         """Return the maximiser w of the smoothed norm, its gradient at A a."""
@@ -736,11 +736,11 @@ class SparseProblem(CompositeProblem):
     def start(self) -> FloatArray:
         return np.zeros(self.n_points)
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
-        self.rows.pull(out, point)
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
+        self.rows.adjoint(out, point)
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
-        self.rows.image(out, self.weights * self.loss.derivative(image))
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
+        self.rows.apply(out, self.weights * self.loss.derivative(image))
 
     def smooth(self, point: FloatArray, image: FloatArray) -> float:
         return float(inner(self.weights, self.loss.value(image)))

@@ -24,7 +24,7 @@ class FapgRecord:
     iteration : iterations done; objective : F there; certificate : its gap
     residual : lipschitz * ||T(x) - x||, the violation of the optimality condition
     lipschitz : the estimate in use; restarts : so far
-    reads : of the data so far, by images and pulls; level : of smoothing
+    reads : of the data so far, by `apply` and `adjoint`; level : of smoothing
     """
 
     iteration: int
@@ -146,15 +146,15 @@ def _next_acceleration(acceleration: float, ratio: float) -> float:
 # State of a run of the accelerated method, its changes at a check, and its end.
 
 
-@stored("fapg-state", renamed={"improved_at": None, "improved_gap": None})
+@stored("fapg-state", renamed={"improved_at": None, "improved_gap": None, "awake": "active"})
 @dataclass(frozen=True, eq=False)
 class FapgState:
     """State of a run; a value.
 
     pace : scalars before the next iteration; current, previous : the last two points
     best : the point of least primal objective at a check, whose gap is that to the best dual one
-    reads : of the data so far, or of the part that was awake; history : a record a check, the last one of `current`
-    standing : how firmly rows stood at the last check; awake : the rows that move until the next one, None for all
+    reads : of the data so far, or of the part that was active; history : a record a check, the last one of `current`
+    standing : how firmly rows stood at the last check; active : the rows that move until the next one, None for all
     multipliers : of the last step's hyperplanes, a guess at the next one's
     """
 
@@ -166,7 +166,7 @@ class FapgState:
     reads: int
     history: tuple[FapgRecord, ...]
     standing: ActiveRows | None = None
-    awake: IntArray | None = None
+    active: IntArray | None = None
     multipliers: tuple[float, float] = (0.0, 0.0)
 
 
@@ -240,7 +240,7 @@ class Fapg:
     check_every : iterations between checks; None: a tenth of those done, from 10 to 100
     backtrack_every : iterations between those in which a practical method backtracks; 10 in the paper. Images are
         affine and carried, so that it costs no read unless the step is refused
-    resting : whether rows that stay at a bound are skipped between two checks, an addition to the paper;
+    shrinking : whether rows that stay at a bound are skipped between two checks, an addition to the paper;
         only a practical method of explicit rows does
 
     Raises
@@ -262,7 +262,7 @@ class Fapg:
     first_lipschitz: float | None = None
     check_every: int | None = None
     backtrack_every: int = 1
-    resting: bool = True
+    shrinking: bool = True
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, ("proven", "practical"))
@@ -304,13 +304,13 @@ class Fapg:
 
     def advance(self, state: FapgState, problem: Problem) -> FapgState:
         state, level = self._levelled(state)
-        iterates = problem.at_level(level).iterates(state.current, state.previous, state.awake, state.multipliers)
+        iterates = problem.at_level(level).iterates(state.current, state.previous, state.active, state.multipliers)
         following = replace(self._run(state, iterates, level), multipliers=iterates.multipliers)
-        if not (self.resting and self.method == "practical" and level == 0):
+        if not (self.shrinking and self.method == "practical" and level == 0):
             return following
-        active = iterates.active_rows(following.pace.lipschitz)
-        awake = None if active is None else active.awake_since(state.standing)
-        return replace(following, standing=active, awake=awake)
+        standing = iterates.active_rows(following.pace.lipschitz)
+        active = None if standing is None else standing.active_since(state.standing)
+        return replace(following, standing=standing, active=active)
 
     def _levelled(self, state: FapgState) -> tuple[FapgState, int]:
         """State to continue from, without momentum if the objective gets less smoothing, and the next smoothing level.

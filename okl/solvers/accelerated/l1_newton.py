@@ -53,7 +53,7 @@ class L1Part:
 
     def slopes(self, at: Point) -> Slopes:
         margins, slopes = self._margins(at), np.empty(self._problem.n_points)
-        self._problem.pull(slopes, margins)
+        self._problem.adjoint(slopes, margins)
         return Slopes(slopes, float(self._problem.weights @ self._problem.loss.value(margins)))
 
     def curvature(self, at: Point, columns: IntArray) -> FloatArray:
@@ -75,7 +75,7 @@ class L1Part:
     def _margins(self, at: Point) -> FloatArray:
         def multiplied() -> FloatArray:
             margins = np.empty(self._problem.n_image)
-            self._problem.image(margins, at.weights)
+            self._problem.apply(margins, at.weights)
             return margins
 
         return self._cache(("margins", at.serial), multiplied)

@@ -65,7 +65,7 @@ class MinimaxNewton(CertifiedSteps):
     def start(self, problem: MinimaxProblem, point: FloatArray | None = None) -> MinimaxState:
         weights = problem.difference.copy()
         if point is not None:
-            problem.image(weights, point)
+            problem.apply(weights, point)
         smoothing = float(_spreads(problem, weights).max())
         smoothing *= 1.0 if point is None else _WARM
         return _checked(problem, weights, smoothing or 1.0, None)
@@ -94,7 +94,7 @@ class MinimaxNewton(CertifiedSteps):
 def _spreads(problem: MinimaxProblem, weights: FloatArray) -> FloatArray:
     """Return the lengths of S_k'w, (k,)."""
     pulled = np.empty(problem.n_points)
-    problem.pull(pulled, weights)
+    problem.adjoint(pulled, weights)
     return np.array([np.linalg.norm(pulled[ball]) for ball in problem.balls])
 
 
@@ -120,10 +120,10 @@ def _checked(
 ) -> MinimaxState:
     """Return the state at weights, whose dual point is the gradient of the smoothed spreads."""
     pulled, image = np.empty(problem.n_points), np.empty(problem.n_image)
-    problem.pull(pulled, weights)
+    problem.adjoint(pulled, weights)
     sizes = np.hypot(np.linalg.norm(pulled.reshape(problem.n_balls, -1), axis=1), smoothing)
     point = pulled * np.repeat(-problem.kappa / sizes, problem.n_image)
-    problem.image(image, point)
+    problem.apply(image, point)
     certificate = problem.certificate(point, weights, pulled)
     certificate = replace(certificate, dual=min(-problem.smooth(point, image), certificate.primal))
     record = NewtonRecord(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import xlog1py, xlogy
 
-from okl.compiled.newton import box_duals, entropy_duals, roots_duals
+from okl.compiled.newton import box_duals, entropy_duals, square_root_duals
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.certified_steps import positive_solution
@@ -30,8 +30,8 @@ from okl.solvers.accelerated.problem import (
     LinearTerm,
     Quadratic,
     Region,
-    RootsBarrier,
     Separable,
+    SquareRootBarrier,
     filled,
 )
 
@@ -177,14 +177,14 @@ class _RootsResponse(_Response):
     scales: FloatArray
 
     def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
-        roots_duals(out, slopes, at.margins, self.signs, self.scales, self.upper, at.plus, at.minus)
+        square_root_duals(out, slopes, at.margins, self.signs, self.scales, self.upper, at.plus, at.minus)
 
 
 def response_of(separable: Separable, region: Region, signs: FloatArray) -> _Response | None:
     """Return how dual entries follow from margins; None where this method does not know."""
     if isinstance(region, EntropyBarrier) and separable == LinearTerm(0.0):
         return _EntropyResponse(signs, region.upper)
-    if isinstance(region, RootsBarrier) and separable == LinearTerm(0.0):
+    if isinstance(region, SquareRootBarrier) and separable == LinearTerm(0.0):
         return _RootsResponse(signs, region.upper, region.scales)
     if not isinstance(region, BoxSet):
         return None
@@ -230,7 +230,7 @@ class NewtonPart:
         problem, margins = self._problem, self._margins(at.point.serial, at.point.weights)
         duals, slopes = self._respond(at, margins, at.point.thresholds)
         image = np.empty(problem.rows.n_image)
-        problem.rows.image(image, duals)
+        problem.rows.apply(image, duals)
         size = float(np.abs(duals).sum())
         balance = self._normals @ duals
         return Gradient(
@@ -257,10 +257,10 @@ class NewtonPart:
         rows, n = self._problem.rows, self._problem.rows.n_image
         slopes = self._at(at)[1]
         moved, image = np.empty(rows.n_points), np.empty(n)
-        rows.pull(moved, vector[:n])
+        rows.adjoint(moved, vector[:n])
         moved -= vector[n:] @ self._normals
         moved *= slopes
-        rows.image(image, moved)
+        rows.apply(image, moved)
         return np.concatenate([image, -(self._normals @ moved)])
 
     def diagonal(self, at: Place) -> FloatArray:
@@ -284,7 +284,7 @@ class NewtonPart:
         matrix = self._products(free)
         np.einsum("ii->i", matrix)[:] += 1.0 / slopes[free]
         moved = np.empty(rows.n_points)
-        rows.pull(moved, gradient[:n])
+        rows.adjoint(moved, gradient[:n])
         normals = self._normals[:, free]
         solved = positive_solution(matrix, np.column_stack([-moved[free], normals.T]))
         inner = normals @ solved
@@ -298,7 +298,7 @@ class NewtonPart:
         duals = np.zeros(rows.n_points)
         duals[free] = solved[:, 0] - solved[:, 1:] @ thresholds
         image = np.empty(n)
-        rows.image(image, duals)
+        rows.apply(image, duals)
         return np.concatenate([-gradient[:n] - image, thresholds])
 
     def _products(self, free: NDArray[np.intp]) -> FloatArray:
@@ -356,7 +356,7 @@ class NewtonPart:
     def _margins(self, serial: int, weights: FloatArray) -> FloatArray:
         def multiplied() -> FloatArray:
             margins = np.empty(self._problem.rows.n_points)
-            self._problem.rows.pull(margins, weights)
+            self._problem.rows.adjoint(margins, weights)
             return margins
 
         return self._cache(("margins", serial), multiplied)

@@ -176,7 +176,7 @@ held_arrays = HeldRuns()
 def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:
     """Return the dual entries (m,) that the margins of a solution for other rows imply."""
     margins = np.empty(problem.rows.n_points)
-    problem.rows.pull(margins, warm.weights)
+    problem.rows.adjoint(margins, warm.weights)
     risk: Any = problem.risk
     duals: FloatArray = risk.duals_at(margins - warm.bias * problem.rows.signs)
     return duals

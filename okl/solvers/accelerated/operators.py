@@ -67,7 +67,7 @@ class ExplicitRows(SignedRows, RowOperator):
 
     def scores(self, weights: FloatArray) -> Doubles:
         scores = np.empty(self.n_points)
-        self.pull(scores, weights)
+        self.adjoint(scores, weights)
         scores *= self.signs
         return scores
 
@@ -142,7 +142,7 @@ class SegmentedRows(ExplicitRows):
         """Return work(place, features) of each segment, in their order."""
         raise NotImplementedError
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
         if self.is_sparse:
             out[:] = 0.0
             self.over_segments(lambda cut, rows: add_sparse_rows(out, *_arrays(rows), self.signs[cut], point[cut]))
@@ -158,7 +158,7 @@ class SegmentedRows(ExplicitRows):
         for part in parts:
             out += part
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         if self.is_sparse:
             self.over_segments(lambda cut, rows: multiply_sparse_rows(out[cut], *_arrays(rows), self.signs[cut], image))
             return
@@ -216,12 +216,12 @@ class DenseRows(MatrixRows):
         self.check("matrix", self.rows.ndim == 2, self.rows)
         object.__setattr__(self, "rows", _floats(self.rows))
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
         parts, size = self._parts, self.segment_rows
         self.in_threads(lambda claims: add_segments(parts, claims, self.rows, self.signs, point, size))
         self.add_parts(out, parts)
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         size = self.segment_rows
         self.in_threads(lambda claims: multiply_segments(out, claims, self.rows, self.signs, image, size))
 
@@ -360,11 +360,11 @@ class SparseRows(MatrixRows):
         matrix.data = _floats(matrix.data)
         object.__setattr__(self, "rows", matrix)
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
         out[:] = 0.0
         add_sparse_rows(out, *_arrays(self.rows), self.signs, point)
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         multiply_sparse_rows(out, *_arrays(self.rows), self.signs, image)
 
 
@@ -621,11 +621,11 @@ class TiledKernel(SignedRows):
         """Return the number of rows: the image is as long as the point."""
         return self.tiles.n_rows
 
-    def image(self, out: FloatArray, point: FloatArray) -> None:
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
         self.tiles.multiply(out, self.signs * point)
         out *= self.signs
 
-    def pull(self, out: FloatArray, image: FloatArray) -> None:
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         """Copy the image: it is what is asked for."""
         out[:] = image
 

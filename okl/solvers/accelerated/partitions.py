@@ -174,7 +174,7 @@ class DualPartition(Partition):
         if isinstance(aim, WarmStart):
             rows, risk = self.problem.rows, self.problem.risk
             assert isinstance(risk, SumOfLosses), "other risks start at their own points"
-            rows.pull(self.target, aim.weights)
+            rows.adjoint(self.target, aim.weights)
             self.target[:] = risk.duals_at(self.target - aim.bias * rows.signs)
         else:
             self.target[:] = spread(aim, self.groups)
@@ -184,7 +184,7 @@ class DualPartition(Partition):
         if extrapolation is not None:
             momentum, image, slope = extrapolation
             self.extrapolate(momentum)
-            self.problem.rows.pull(self.gradient, image)
+            self.problem.rows.adjoint(self.gradient, image)
             np.multiply(self.gradient, slope, out=self.gradient)
             self.problem.separable.add_slopes(self.gradient, self.extrapolated.point)
         descend(self.target, self.extrapolated.point, self.gradient, 1.0 / lipschitz)
@@ -196,7 +196,7 @@ class DualPartition(Partition):
     def look(self, image: FloatArray, slope: float, lipschitz: float) -> None:
         """Compute the margins of the current point, and the end of a step from there."""
         problem, margins, gradient = self.problem, self.margins, self.gradient
-        problem.rows.pull(margins, image)
+        problem.rows.adjoint(margins, image)
         np.multiply(margins, slope, out=margins)
         gradient[:] = margins
         problem.separable.add_slopes(gradient, self.current.point)
@@ -215,7 +215,7 @@ class DualPartition(Partition):
         problem, new, extrapolated = self.problem, self.new.point, self.extrapolated.point
         squared, turn = step_sums(new, extrapolated, self.gradient, self.current.point)
         image = np.empty(problem.rows.n_image)
-        problem.rows.image(image, new)
+        problem.rows.apply(image, new)
         excess = problem.separable.excess(new, extrapolated) if with_excess else np.nan
         penalty = problem.region.value(new)
         return StepPart(image, float(squared), float(turn), problem.separable.value(new), penalty, excess)
@@ -247,7 +247,7 @@ class PrimalPartition(Partition):
 
     def try_weights(self, weights: FloatArray) -> None:
         """Compute the margins of other weights."""
-        self.problem.rows.pull(self.new.image, weights)
+        self.problem.rows.adjoint(self.new.image, weights)
 
     def lengths(self) -> float:
         """Return an upper bound of the largest weight times squared length of a row."""
@@ -273,7 +273,7 @@ class PrimalPartition(Partition):
 
     def _slopes_at(self, margins: FloatArray) -> FloatArray:
         gradient = np.empty(self.problem.n_points)
-        self.problem.pull(gradient, margins)
+        self.problem.adjoint(gradient, margins)
         return gradient
 
 
@@ -325,8 +325,8 @@ class PlacedMargins:
     previous: FloatArray
 
     def redo(self, part: PrimalPartition) -> None:
-        part.problem.rows.pull(part.current.image, self.current)
-        part.problem.rows.pull(part.previous.image, self.previous)
+        part.problem.rows.adjoint(part.current.image, self.current)
+        part.problem.rows.adjoint(part.previous.image, self.previous)
 
 
 # A problem over partitions, and what this process holds of its vectors.
@@ -357,7 +357,7 @@ class PartitionedProblem(ABC):
 
     @abstractmethod
     def iterates(
-        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
         """Return what this process holds of the vectors."""
 
@@ -396,7 +396,7 @@ class RoundIterates:
         self.previous = self.current
 
     def active_rows(self, lipschitz: float) -> None:
-        """Return None: rows of partitions do not rest."""
+        """Return None: rows of partitions are not shrunk."""
 
     def recent(self) -> tuple[Iterate, Iterate]:
         """Return current and previous; what partitions hold stays there."""
@@ -483,7 +483,7 @@ class PartitionedDual(PartitionedProblem):
         return replace(self, first=Iterate(_NOTHING, image), first_lipschitz=lipschitz)
 
     def iterates(
-        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
         return DualRounds(self, current, previous)
 
@@ -690,7 +690,7 @@ class PartitionedPrimal(PartitionedProblem):
         return replace(self, first=Iterate(first, _NOTHING), first_lipschitz=lipschitz)
 
     def iterates(
-        self, current: Iterate, previous: Iterate, awake: IntArray | None, multipliers: tuple[float, float]
+        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
         return PrimalRounds(self, current, previous)
 

@@ -21,8 +21,8 @@ from okl.compiled.dual_steps import (
     entropy_value,
     quadratic_excess,
     quadratic_value,
-    roots_prox,
-    roots_sum,
+    square_root_prox,
+    square_root_sum,
 )
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.projections import clip_by_sign, clipped_sums
@@ -347,7 +347,7 @@ class _Barrier(Region):
         return np.zeros(int(self.hyperplane))
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> Self:
-        assert point is None, "rows of a barrier do not rest"
+        assert point is None, "rows of a barrier are not shrunk"
         return replace(self, signs=signs, upper=take(self.upper))
 
     def sums(self, point: FloatArray, lipschitz: float, candidates: FloatArray) -> Sums:
@@ -394,7 +394,7 @@ class EntropyBarrier(_Barrier):
 @stored("square-root-barrier-region", renamed={"total": None})
 @stored("square-root-barrier-shard-region")  # its tag where it held the rows of a shard
 @dataclass(frozen=True, eq=False)
-class RootsBarrier(_Barrier):
+class SquareRootBarrier(_Barrier):
     """sum_i -2 sqrt(c_i a_i) over 0 <= a_i <= u_i, with sum_i s_i a_i = 0.
 
     signs, upper, hyperplane : as of EntropyBarrier; scales : c (m,) >= 0
@@ -408,15 +408,15 @@ class RootsBarrier(_Barrier):
         return np.asarray(self.upper)
 
     def value(self, point: FloatArray) -> float:
-        return float(roots_sum(point, self.scales))
+        return float(square_root_sum(point, self.scales))
 
-    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> RootsBarrier:
+    def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> SquareRootBarrier:
         return replace(super().part(take, signs, point), scales=take(self.scales))
 
     def _at(
         self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float, first: bool
     ) -> tuple[float, float, float]:
-        return roots_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
+        return square_root_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
 
 
 _SumsOf = Callable[[float, bool], tuple[float, float, float]]

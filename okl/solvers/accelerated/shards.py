@@ -310,7 +310,7 @@ class CountScores:
         for cut, block in self.rows.blocks(shard):
             groups = groups_of_class(block.targets, self.positive, len(self.counted))
             counts[cut] = signs_of_class(block.targets, self.positive) * spread(np.array(self.counted), groups)
-        ShardRows(self.rows, shard, np.ones(shard.rows)).pull(scores, self.weights)
+        ShardRows(self.rows, shard, np.ones(shard.rows)).adjoint(scores, self.weights)
         if edges is None:
             return np.array([scores.min(), scores.max()])
         places = np.searchsorted(edges, scores)

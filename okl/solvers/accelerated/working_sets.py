@@ -119,7 +119,7 @@ class KernelProblem:
     def signs(self) -> FloatArray:
         return self.problem.rows.signs
 
-    def image(self, point: FloatArray) -> Doubles:
+    def apply(self, point: FloatArray) -> Doubles:
         image = np.zeros(len(point))
         support = np.flatnonzero(point)
         self.rows.add(image, support, self.signs[support] * point[support])
@@ -169,7 +169,7 @@ class WorkingSets(CertifiedSteps):
         return KernelProblem(problem, entries, rows.tiles.row_cache, first)
 
     def start(self, problem: KernelProblem, point: FloatArray | None = None) -> WorkingSetState:
-        first = Iterate(problem.start, problem.image(problem.start))
+        first = Iterate(problem.start, problem.apply(problem.start))
         return _checked(problem, first, np.empty(0, dtype=np.int64), None, 0, int(np.count_nonzero(problem.start)))
 
     def advance(self, state: WorkingSetState, problem: KernelProblem) -> WorkingSetState:
@@ -234,7 +234,7 @@ def _checked(
     entries = problem.entries
     certificate = problem.problem.certificate(at.point, at.image, at.image)
     if certificate.relative_gap <= tolerance:
-        at = replace(at, image=problem.image(at.point))
+        at = replace(at, image=problem.apply(at.point))
         n_rows += int(np.count_nonzero(at.point))
         certificate = problem.problem.certificate(at.point, at.image, at.image)
     slopes = at.image + entries.curvatures * at.point + entries.linear

@@ -271,7 +271,7 @@ def _copy(array: FloatArray) -> FloatArray:
     return copy
 
 
-def join_states(
+def average_shard_states(
     strategy: BudgetStrategy,
     rule: BudgetRule,
     base: BudgetState,
@@ -376,7 +376,7 @@ class SupportLearner:
     def chosen(self, state: Any) -> dict[str, Any]:
         return {"support_vectors": state.n_supports}
 
-    def fork(self, state: Any) -> Any:
+    def shard_start(self, state: Any) -> Any:
         return state
 
 
@@ -439,9 +439,9 @@ class BudgetLearner(SupportLearner):
     def predictor(self, state: BudgetState) -> KernelExpansion:
         return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
 
-    def join(self, base: BudgetState, parts: list[BudgetState]) -> BudgetState:
-        """Return the union of the shards' supports, brought down to the budget by the strategy; see `join_states`."""
-        return join_states(self.strategy, self.rule, base, parts, self._empty)
+    def average_shards(self, base: BudgetState, parts: list[BudgetState]) -> BudgetState:
+        """Return the mean of the shards' functions, reduced to the budget; see `average_shard_states`."""
+        return average_shard_states(self.strategy, self.rule, base, parts, self._empty)
 
     @property
     def rule(self) -> BudgetRule:
@@ -591,7 +591,7 @@ class GrowingLearner(SupportLearner):
     def predictor(self, state: GrowingState) -> KernelExpansion:
         return KernelExpansion(self.kernel, state.supports, state.coefficients)
 
-    def join(self, base: GrowingState, parts: list[GrowingState]) -> GrowingState:
+    def average_shards(self, base: GrowingState, parts: list[GrowingState]) -> GrowingState:
         """Return the mean of the shards' functions, weighted by rows: base's supports, then new ones in shard order.
 
         Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (parameter mixing).

@@ -33,7 +33,7 @@ from okl.solvers.online.constraints import (
 from okl.solvers.online.linear import (
     LinearLearner,
     Weights,
-    average_weights,
+    average_shard_weights,
     learner_arrays,
     race_step_sizes,
     step_in_ball,
@@ -65,12 +65,12 @@ class ConstrainedWeights(Weights):
         return cls(**values, queues=queues, exceeded=exceeded)
 
 
-def average_constrained(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
+def average_constrained_shards(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
     """Return the average by rows what shards learned from the same weights, queues among it; what was exceeded adds up.
 
     Weights within convex limits average to weights within them.
     """
-    average = average_weights(base, list(parts))
+    average = average_shard_weights(base, list(parts))
     grown = [part.progress.rows - base.progress.rows for part in parts]
     if not sum(grown):
         return base
@@ -179,9 +179,9 @@ class ConstrainedLearner(LinearLearner):
             "moved_within_limits": float(np.linalg.norm(self.kept.nearest(raw) - raw)),
         }
 
-    def join(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
+    def average_shards(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
         assert isinstance(base, ConstrainedWeights)
-        return average_constrained(base, parts)
+        return average_constrained_shards(base, parts)
 
     def refreshed(self, limits: LinearLimits) -> ConstrainedLearner:
         """Return the same settings with rows estimated from more data: from here on no theorem is claimed."""

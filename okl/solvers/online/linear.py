@@ -143,7 +143,7 @@ def weights_from(arrays: LearnerArrays, task: Task) -> Weights:
     return Weights(arrays.weights, arrays.total, int(arrays.counts[SAMPLED]), progress)
 
 
-def average_weights(base: Weights, parts: list[Weights]) -> Weights:
+def average_shard_weights(base: Weights, parts: list[Weights]) -> Weights:
     """Return the average by rows what shards learned from the same weights, in the order given.
 
     The average of the weights takes in what every shard sampled on its way.
@@ -265,12 +265,12 @@ class LinearLearner(LossLearner):
         """Return nothing: nothing is pending."""
         return {}
 
-    def fork(self, weights: Weights) -> Weights:
+    def shard_start(self, weights: Weights) -> Weights:
         """Return the start of a shard: the same weights, with a new average."""
         return weights.without_average()
 
-    def join(self, base: Weights, parts: list[Weights]) -> Weights:
-        return average_weights(base, parts)
+    def average_shards(self, base: Weights, parts: list[Weights]) -> Weights:
+        return average_shard_weights(base, parts)
 
     def gradient(self, weights: FloatArray, rows: Rows, n_threads: int = 1) -> PlainGradient:
         """Return the sum of the subgradients of all rows at weights (n_outputs, n_columns).

@@ -273,7 +273,7 @@ class NOGDLearner:
         rank_text = f"all {rank} positive eigenvalues of the kernel matrix of {n_supports} support vectors"
         return {"landmarks": n_supports, "rank": rank, "rank_reason": "as given" if rank == self.rank else rank_text}
 
-    def fork(self, state: NOGDState) -> NOGDState:
+    def shard_start(self, state: NOGDState) -> NOGDState:
         """Return the start of a shard: the same map and weights, with a new average.
 
         Raises
@@ -284,8 +284,8 @@ class NOGDLearner:
         assert state.weights is not None
         return replace(state, weights=state.weights.without_average())
 
-    def join(self, base: NOGDState, parts: list[NOGDState]) -> NOGDState:
-        """Return the average, by rows, of what shards learned from fork(base) in its map.
+    def average_shards(self, base: NOGDState, parts: list[NOGDState]) -> NOGDState:
+        """Return the average, by rows, of what shards learned from shard_start(base) in its map.
 
         Raises
         ------
@@ -295,7 +295,7 @@ class NOGDLearner:
         before = base.weights
         weights = [part.weights for part in parts if part.weights is not None]
         assert before is not None
-        return replace(base, weights=self.linear(feature_map).join(before, weights))
+        return replace(base, weights=self.linear(feature_map).average_shards(before, weights))
 
     def linear(self, feature_map: NystromFeatures) -> LinearLearner:
         """Return the learner of the second phase; with a map drawn beforehand, all there is to NOGD."""

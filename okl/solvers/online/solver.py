@@ -191,12 +191,12 @@ class OnlineSolver:
     def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Any, AdaGrad | None]:
         learner, learned = state.learner, state.learned
         part = (state.step, self.rounds)
-        task = RoundTask(learner.fork(learned), (self.seed, state.pass_index), part)
+        task = RoundTask(learner.shard_start(learned), (self.seed, state.pass_index), part)
         shards = data.split("train")
         number = state.rounds_before + state.pass_index * self.rounds + state.step + 1
         if self.mode == "mix":
             learn = LearnWork(data, learner, self.order)
-            return execution.mix(learn, shards, task, lambda parts: learner.join(learned, parts)), None
+            return execution.mix(learn, shards, task, lambda parts: learner.average_shards(learned, parts)), None
         work = GradientWork(data, learner, self.order)
         return execution.sum(work, shards, task, add_gradients).step(learner, learned, state.optimiser, number)
 

@@ -254,13 +254,13 @@ class PegasosLearner(LossLearner):
         """Return no choices: all parameters were given."""
         return {}
 
-    def fork(self, state: PegasosState) -> PegasosState:
+    def shard_start(self, state: PegasosState) -> PegasosState:
         numbers = state.numbers.copy()
         numbers[[FACTORS, TOTAL]] = 0.0
         return PegasosState(state.points, np.zeros_like(state.behind), numbers, state.progress)
 
-    def join(self, base: PegasosState, parts: list[PegasosState]) -> PegasosState:
-        """Return the row-weighted average of the shards' states from fork(base); step counts are added."""
+    def average_shards(self, base: PegasosState, parts: list[PegasosState]) -> PegasosState:
+        """Return the row-weighted average of the shards' states from shard_start(base); step counts are added."""
         grown = [part.progress.since(base.progress) for part in parts]
         rows = sum(growth.rows for growth in grown)
         if rows == 0:

@@ -72,13 +72,13 @@ def feasible_point(problem: CompositeProblem, rng: np.random.Generator) -> Doubl
 
 def image_of(problem: CompositeProblem, point: Doubles) -> Doubles:
     image = np.empty(problem.n_image)
-    problem.image(image, point)
+    problem.apply(image, point)
     return image
 
 
 def pulled_of(problem: CompositeProblem, image: Doubles) -> Doubles:
     pulled = np.empty(problem.n_points)
-    problem.pull(pulled, image)
+    problem.adjoint(pulled, image)
     return pulled
 
 

@@ -1,4 +1,4 @@
-"""Laws of rows that rest: nothing about the optimum, its proof or its bits depends on them."""
+"""Laws of shrunk rows: nothing about the optimum, its proof or its bits depends on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.operators import DenseRows
 from tests.solvers.accelerated.model_cases import two_classes
 
-# Laws of rows that rest: nothing about the optimum, its proof or its bits depends on them.
+# Laws of shrunk rows: nothing about the optimum, its proof or its bits depends on them.
 
 MODELS = {
     "c-svm": CSVM(0.7),
@@ -36,21 +36,21 @@ def states_of(problem: CompositeProblem, method: Fapg) -> list[FapgState]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_resting_rows_change_neither_optimum_nor_proof(name: str) -> None:
+def test_shrunk_rows_change_neither_optimum_nor_proof(name: str) -> None:
     problem, method = MODELS[name].problem(ROWS), Fapg(tolerance=1e-9)
-    states, (whole, _) = states_of(problem, method), solve(problem, replace(method, resting=False))
-    parts = [len(state.awake) for state in states if state.awake is not None]
+    states, (whole, _) = states_of(problem, method), solve(problem, replace(method, shrinking=False))
+    parts = [len(state.active) for state in states if state.active is not None]
     assert len(parts) > 1
     assert min(parts) < 0.5 * ROWS.n_points
     found, wanted = states[-1].best_record.certificate, whole.best_record.certificate
     assert found.relative_gap <= 1e-9
-    # without rest it may take too long: its gap holds the optimum all the same
+    # without shrinking it may take too long: its gap holds the optimum all the same
     allowed = 1e-9 * abs(found.primal)
     assert wanted.dual - allowed <= found.primal <= wanted.primal + allowed
     for state in states:
         image, pulled = np.empty(problem.n_image), np.empty(problem.n_points)
-        problem.image(image, state.current.point)
-        problem.pull(pulled, image)
+        problem.apply(image, state.current.point)
+        problem.adjoint(pulled, image)
         np.testing.assert_allclose(state.current.image, image, rtol=1e-11, atol=1e-13)
         exact, record = problem.certificate(state.current.point, image, pulled), state.history[-1]
         assert exact.primal == pytest.approx(record.certificate.primal, rel=1e-11)
@@ -64,7 +64,7 @@ def test_bits_do_not_depend_on_threads_where_rows_rest() -> None:
         states_of(NuSVM(0.6).problem(DenseRows(rows.rows, rows.labels, n_threads)), Fapg(tolerance=1e-7))
         for n_threads in (1, 2, 3)
     ]
-    assert any(state.awake is not None for state in states[0])
+    assert any(state.active is not None for state in states[0])
     for other in states[1:]:
         np.testing.assert_array_equal(other[-1].current.point, states[0][-1].current.point)
         np.testing.assert_array_equal(other[-1].current.image, states[0][-1].current.image)
@@ -77,7 +77,7 @@ def test_slopes_are_gradients_less_a_multiplier_of_each_class(name: str) -> None
     standing, point = state.standing, state.current.point
     assert standing is not None
     pulled = np.empty(problem.n_points)
-    problem.pull(pulled, state.current.image)
+    problem.adjoint(pulled, state.current.image)
     problem.gradient(pulled, point, state.current.image, pulled)
     for sign in (-1.0, 1.0):
         multipliers = (pulled - standing.slopes)[ROWS.signs == sign]
@@ -88,19 +88,19 @@ def test_slopes_are_gradients_less_a_multiplier_of_each_class(name: str) -> None
     assert np.isin(point[firm], [0.0, point.max()]).all()
 
 
-def test_rows_awake_are_those_whose_slack_is_small_beside_its_change() -> None:
+def test_active_rows_are_those_whose_slack_is_small_beside_its_change() -> None:
     slopes, firm = np.zeros(100), np.full(100, 10.0)
     firm[:20] = 0.0
     slopes[50] = 6.0
     before = ActiveRows(slopes, firm)
-    assert before.awake_since(None) is None
-    awake = ActiveRows(np.zeros(100), firm).awake_since(before)
-    assert awake is not None
-    np.testing.assert_array_equal(awake, [*range(20), 50])
-    assert ActiveRows(np.zeros(100), np.zeros(100)).awake_since(before) is None
+    assert before.active_since(None) is None
+    active = ActiveRows(np.zeros(100), firm).active_since(before)
+    assert active is not None
+    np.testing.assert_array_equal(active, [*range(20), 50])
+    assert ActiveRows(np.zeros(100), np.zeros(100)).active_since(before) is None
 
 
 def test_neither_the_proven_method_nor_barriers_let_rows_rest() -> None:
     proven = states_of(CSVM(0.7).problem(ROWS), Fapg(method="proven", tolerance=1e-4))
     barrier = states_of(LogisticRegression(0.7).problem(ROWS), Fapg(tolerance=1e-4))
-    assert all(state.awake is None and state.standing is None for state in proven + barrier)
+    assert all(state.active is None and state.standing is None for state in proven + barrier)

@@ -128,7 +128,7 @@ def steps_of(problem: Any, n_steps: int) -> list[Any]:
 
 def problem_image(problem: Any, point: Doubles) -> Doubles:
     image = np.empty(problem.n_image)
-    problem.image(image, point)
+    problem.apply(image, point)
     return image
 
 

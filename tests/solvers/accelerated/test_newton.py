@@ -36,10 +36,10 @@ MODELS = [CSVM(0.7), CSVM(1e4), L2SVM(0.4), LogisticRegression(2.0), NuSVM(0.4),
 def violation(problem: DualProblem, found: Any) -> float:
     """Largest violation of the optimality conditions: in the size of the dual entries, and 1e4 times in that of P."""
     point, image = found.best.point, np.empty(problem.n_image)
-    problem.image(image, point)
+    problem.apply(image, point)
     margins = np.empty(problem.n_points)
     weights = found.best_point.weights
-    problem.rows.pull(margins, weights)
+    problem.rows.adjoint(margins, weights)
     region: Any = problem.region
     balance = region.normals[:, 0] * point[region.signs > 0].sum() if len(region.totals) else np.zeros(0)
     balance = balance + region.normals[:, 1] * point[region.signs < 0].sum() if len(region.totals) else balance
@@ -68,7 +68,7 @@ def test_newton_and_fapg_reach_the_same_optimum(name: str) -> None:
         assert found.dual <= expected.primal + 1e-12 * size
         # the primal objective is that of the weights and the bias
         solution, margins = method.solution(state, one), np.empty(one.n_points)
-        one.rows.pull(margins, solution.weights)  # type: ignore[attr-defined]
+        one.rows.adjoint(margins, solution.weights)  # type: ignore[attr-defined]
         value = problem.risk.value(margins, solution.bias)  # type: ignore[attr-defined]
         value += problem.outer.regulariser(float(solution.weights @ solution.weights))  # type: ignore[attr-defined]
         assert value == pytest.approx(found.primal, rel=1e-9)

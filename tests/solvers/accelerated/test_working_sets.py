@@ -32,7 +32,7 @@ MODELS: list[Any] = [
 
 def image_of(problem: Any, point: Doubles) -> Doubles:
     image = np.empty(problem.n_image)
-    problem.image(image, point)
+    problem.apply(image, point)
     return image
 
 

@@ -93,15 +93,15 @@ def test_joined_shards_are_the_mean_of_their_functions(task: Task) -> None:
     for case in GROWING.values():
         learner = growing_learner(case.strategy, stream)
         base = learner.learn(learner.start(), rows_of(stream, 0, 60))
-        parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in ((60, 120), (120, 300))]
-        joined = learner.join(base, parts)
+        parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in ((60, 120), (120, 300))]
+        joined = learner.average_shards(base, parts)
         expected = sum(
             share * learner.predictor(part).scores(stream.inputs)
             for share, part in zip((0.25, 0.75), parts, strict=True)
         )
         np.testing.assert_allclose(learner.predictor(joined).scores(stream.inputs), expected, atol=1e-12)
         assert joined.progress.rows == 300
-        assert bits(learner.join(base, [base, base])) == bits(base)
+        assert bits(learner.average_shards(base, [base, base])) == bits(base)
 
 
 def test_what_cannot_work_is_named() -> None:
@@ -132,13 +132,13 @@ def test_within_the_budget_joined_shards_are_the_mean_of_their_functions(name: s
     stream = hard_stream(task)
     learner = budget_learner(CASES[name].strategy, stream, 400)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
-    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in PARTS]
-    joined = learner.join(base, parts)
+    parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in PARTS]
+    joined = learner.average_shards(base, parts)
     expected = 0.25 * scores(learner, parts[0], stream) + 0.75 * scores(learner, parts[1], stream)
     np.testing.assert_allclose(scores(learner, joined, stream), expected, rtol=0, atol=1e-12)
     assert joined.n_supports == base.n_supports + sum(part.n_supports - base.n_supports for part in parts)
     assert joined.progress == parts[0].progress.plus(parts[1].progress.since(base.progress))
-    assert bits(learner.join(base, [base, base])) == bits(base)
+    assert bits(learner.average_shards(base, [base, base])) == bits(base)
 
 
 @pytest.mark.parametrize(("name", "task"), STRATEGIES_BY_TASK)
@@ -146,10 +146,10 @@ def test_joined_shards_meet_the_budget_and_learn_on(name: str, task: Task) -> No
     stream = hard_stream(task)
     learner = budget_learner(CASES[name].strategy, stream)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
-    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in PARTS]
+    parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in PARTS]
     before = [bits(state) for state in (base, *parts)]
-    joined = learner.join(base, parts)
-    assert bits(joined) == bits(learner.join(base, parts))
+    joined = learner.average_shards(base, parts)
+    assert bits(joined) == bits(learner.average_shards(base, parts))
     assert [bits(state) for state in (base, *parts)] == before
     assert joined.n_supports == BUDGET
     assert joined.supports.shape == base.supports.shape
@@ -170,7 +170,7 @@ def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
         learner = budget_learner(CASES[name].strategy, stream, 20)
         base = learner.learn(learner.start(), rows_of(stream, 0, 60))
         parts = [learner.learn(base, rows_of(stream, *part)) for part in ((60, 110), (110, 160))]
-        joined = learner.join(base, parts)
+        joined = learner.average_shards(base, parts)
         newest = {row.tobytes() for part in parts for row in part.rows[np.argsort(part.marks[NUMBER, :20])[-5:]]}
         assert newest <= {row.tobytes() for row in joined.rows}
 
@@ -183,8 +183,8 @@ def test_of_supports_of_one_weight_the_oldest_leave(strategy: BudgetStrategy) ->
     for budget in (8, 4):
         learner = budget_learner(strategy, apart, budget)
         base = learner.start()
-        parts = [learner.learn(learner.fork(base), rows_of(apart, *part)) for part in ((0, 4), (4, 8))]
-        states.append(learner.join(base, parts))
+        parts = [learner.learn(learner.shard_start(base), rows_of(apart, *part)) for part in ((0, 4), (4, 8))]
+        states.append(learner.average_shards(base, parts))
     every, some = states
     assert len(np.unique(np.abs(every.scaled_coefficients[:, :8]))) == 1
     order = np.argsort(every.marks[NUMBER, :8])
@@ -196,8 +196,8 @@ def test_supports_that_stay_grow_by_those_that_leave_only_if_they_are_to(rescale
     stream = hard_stream("binary")
     learner = budget_learner(BoundedGradientDescent(0.3, 0.01, rescale=rescale), stream)
     base = learner.start()
-    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in ((0, 60), (60, 240))]
-    joined = learner.join(base, parts)
+    parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in ((0, 60), (60, 240))]
+    joined = learner.average_shards(base, parts)
     shares = {
         row.tobytes(): share * coefficient * part.floats[SCALE]
         for share, part in zip((0.25, 0.75), parts, strict=True)
@@ -214,7 +214,7 @@ def test_memory_of_joined_shards_is_that_of_their_supports(name: str) -> None:
     stream = hard_stream("multiclass")
     learner = budget_learner(CASES[name].strategy, stream)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
-    joined = learner.join(base, [learner.learn(base, rows_of(stream, *part)) for part in PARTS])
+    joined = learner.average_shards(base, [learner.learn(base, rows_of(stream, *part)) for part in PARTS])
     if name == "budget-perceptron":
         expected = learner.predictor(joined).scores(joined.rows).T
         np.testing.assert_allclose(joined.memory[:4, :BUDGET], expected, rtol=0, atol=1e-12)

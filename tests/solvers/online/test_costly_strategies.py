@@ -152,11 +152,11 @@ def test_shards_are_joined_to_the_budget(name: str, task: Task) -> None:
     learner = learner_of(name, stream)
     base = learner.learn(learner.start(), Rows(stream.inputs[:100], stream.targets[:100]))
     pieces = [Rows(stream.inputs[part], stream.targets[part]) for part in (slice(100, 180), slice(180, 300))]
-    parts = [learner.learn(learner.fork(base), piece) for piece in pieces]
-    joined = learner.join(base, parts)
+    parts = [learner.learn(learner.shard_start(base), piece) for piece in pieces]
+    joined = learner.average_shards(base, parts)
     assert joined.n_supports == BUDGET
     assert joined.progress.rows == 300
-    assert_same_bits(fields_of(joined), fields_of(learner.join(base, parts)))
+    assert_same_bits(fields_of(joined), fields_of(learner.average_shards(base, parts)))
     after = learn(learner, stream, joined)
     assert after.progress.rows == 600
     assert after.progress.error < 1.3 * learn(learner, stream, learn(learner, stream)).progress.error
@@ -170,7 +170,7 @@ def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Tas
         learner.learn(learner.start(), Rows(stream.inputs[part], stream.targets[part]))
         for part in (slice(0, 40), slice(40, 100))
     ]
-    joined = learner.join(learner.start(), parts)
+    joined = learner.average_shards(learner.start(), parts)
     scores = [learner.predictor(state).scores(stream.inputs) for state in (*parts, joined)]
     expected = 0.4 * scores[0] + 0.6 * scores[1]
     assert np.abs(expected).max() > 0.1
@@ -181,7 +181,7 @@ def joined_halves(name: str, stream: Stream, budget: int) -> tuple[BudgetState, 
     """What the first 40 rows' halves are together, and its scores (rows, n_outputs)."""
     learner = learner_of(name, stream, budget=budget)
     halves = [Rows(stream.inputs[part], stream.targets[part]) for part in (slice(0, 20), slice(20, 40))]
-    state = learner.join(learner.start(), [learner.learn(learner.start(), half) for half in halves])
+    state = learner.average_shards(learner.start(), [learner.learn(learner.start(), half) for half in halves])
     return state, learner.predictor(state).scores(stream.inputs).reshape(len(stream.inputs), -1)
 
 

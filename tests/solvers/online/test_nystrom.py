@@ -171,13 +171,13 @@ def test_rounding_of_eigenvectors_decides_no_score() -> None:
 def test_shards_are_averaged_in_a_map_that_is_there() -> None:
     learner, rows = make_learner(Hinge()), make_rows(Hinge())
     base = learner.learn(learner.start(), part(rows, 0, 512))
-    parts = [learner.learn(learner.fork(base), part(rows, *span)) for span in [(512, 800), (800, 1500)]]
-    joined = learner.join(base, parts)
+    parts = [learner.learn(learner.shard_start(base), part(rows, *span)) for span in [(512, 800), (800, 1500)]]
+    joined = learner.average_shards(base, parts)
     assert joined.weights is not None
     linear = learner.linear(base.feature_map) if base.feature_map else None
     assert linear is not None
     assert base.weights is not None
-    expected = linear.join(base.weights, [part.weights for part in parts if part.weights])
+    expected = linear.average_shards(base.weights, [part.weights for part in parts if part.weights])
     np.testing.assert_array_equal(joined.weights.last, expected.last)
     assert joined.progress.rows == ROWS
     assert joined.progress.error < joined.progress.baseline_error
@@ -187,9 +187,9 @@ def test_shards_cannot_be_averaged_before_there_is_a_map() -> None:
     learner = make_learner(Hinge())
     few = learner.learn(learner.start(), make_rows(Hinge(), rows=20))
     with pytest.raises(ConfigError, match="no map yet"):
-        learner.fork(few)
+        learner.shard_start(few)
     with pytest.raises(ConfigError, match="no map yet"):
-        learner.join(few, [few])
+        learner.average_shards(few, [few])
 
 
 @pytest.fixture(scope="module")

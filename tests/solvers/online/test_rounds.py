@@ -12,7 +12,7 @@ from okl.foundation.types import Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.solvers.online.base import AdaGrad
-from okl.solvers.online.linear import LinearLearner, PlainGradient, Weights, add_gradients, average_weights
+from okl.solvers.online.linear import LinearLearner, PlainGradient, Weights, add_gradients, average_shard_weights
 from tests.naive.rounds import adagrad_step, majority_mistakes, mean_squared_errors
 
 N_INPUTS, N_CLASSES = 3, 4
@@ -148,7 +148,7 @@ def test_no_rows_change_nothing(loss: Loss) -> None:
     nothing = learner.gradient(weights.last, part(make_rows(loss, 5), 0, 0))
     assert nothing.step(learner, weights, optimiser, 1) == (weights, optimiser)
     round_start = Weights(weights.last, np.zeros(weights.last.shape), 0, weights.progress)
-    assert average_weights(weights, [round_start, round_start]) is weights
+    assert average_shard_weights(weights, [round_start, round_start]) is weights
 
 
 @LOSS
@@ -158,7 +158,7 @@ def test_mixed_weights_are_the_average_by_rows(loss: Loss) -> None:
     sizes = [300, 40, 120]
     parts = [learner.learn(start, make_rows(loss, size, seed=size)) for size in sizes]
     assert len({one.last.tobytes() for one in parts}) == 3
-    mixed = average_weights(base, parts)
+    mixed = average_shard_weights(base, parts)
     np.testing.assert_allclose(mixed.last, np.average([one.last for one in parts], axis=0, weights=sizes), atol=1e-6)
     np.testing.assert_allclose(mixed.summed, base.summed + np.sum([one.summed for one in parts], axis=0))
     assert mixed.n_sampled == base.n_sampled + sum(one.n_sampled for one in parts)
@@ -171,7 +171,7 @@ def test_mixed_weights_are_the_average_by_rows(loss: Loss) -> None:
 def test_mix_of_one_shard_is_what_the_shard_learnt(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss, 500)
     alone = learner.learn(learner.start(), rows)
-    mixed = average_weights(learner.start(), [alone])
+    mixed = average_shard_weights(learner.start(), [alone])
     assert mixed.last.tobytes() == alone.last.tobytes()
     assert mixed.averaged.tobytes() == alone.averaged.tobytes()
     assert mixed.progress == alone.progress

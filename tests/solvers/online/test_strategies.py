@@ -191,11 +191,11 @@ def test_joined_shards_stand_for_the_rows_of_all(budget: int) -> None:
     stream = hard_stream("binary")
     learner = learner_of(stream, budget, tolerance=1e-6, sweeps=2000)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
-    parts = [learner.learn(learner.fork(base), rows_of(stream, *part)) for part in ((60, 150), (150, 300))]
+    parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in ((60, 150), (150, 300))]
     before = [bits(state) for state in (base, *parts)]
-    joined = learner.join(base, parts)
+    joined = learner.average_shards(base, parts)
     assert [bits(state) for state in (base, *parts)] == before
-    assert bits(joined) == bits(learner.join(base, parts))
+    assert bits(joined) == bits(learner.average_shards(base, parts))
     assert (joined.supports.shape, joined.memory.shape) == (base.supports.shape, base.memory.shape)
     assert joined.progress.rows == 300
     primal, dual = gap_of(learner, joined)
@@ -217,7 +217,7 @@ def test_joining_one_shard_changes_nothing_but_how_far_f_is_solved_for() -> None
     learner = learner_of(stream)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
     part = learner.learn(base, rows_of(stream, 60, 300))
-    joined = learner.join(base, [part])
+    joined = learner.average_shards(base, [part])
     order = np.argsort(part.marks[NUMBER, :BUDGET])
     np.testing.assert_array_equal(joined.rows, part.rows[order])
     np.testing.assert_array_equal(counts_of(joined), counts_of(part)[:, order])
@@ -231,7 +231,7 @@ def test_counts_do_not_pile_up_over_rounds() -> None:
     state = learner.start()
     for start in range(0, 600, 40):
         pieces = [rows_of(stream, first, first + 10) for first in range(start, start + 40, 10)]
-        state = learner.join(state, [learner.learn(state, piece) for piece in pieces])
+        state = learner.average_shards(state, [learner.learn(state, piece) for piece in pieces])
     assert BUDGET < counts_of(state).sum() <= state.progress.updates
     assert state.progress.error < 0.4
 

@@ -96,8 +96,8 @@ def test_joined_states_average_by_rows_and_forget_nothing() -> None:
     learner, rows = learner_of(), rows_of()
     base = learner.learn(learner.start(), Rows(rows.inputs[:100], rows.targets[:100]))
     cuts = (slice(100, 200), slice(200, 400))
-    parts = [learner.learn(learner.fork(base), Rows(rows.inputs[cut], rows.targets[cut])) for cut in cuts]
-    joined = learner.join(base, parts)
+    parts = [learner.learn(learner.shard_start(base), Rows(rows.inputs[cut], rows.targets[cut])) for cut in cuts]
+    joined = learner.average_shards(base, parts)
     expected = parts[0].last(LAM) / 3 + 2 * parts[1].last(LAM) / 3
     np.testing.assert_allclose(joined.last(LAM), expected, rtol=1e-12)
     assert joined.progress.rows == ROWS
@@ -106,7 +106,7 @@ def test_joined_states_average_by_rows_and_forget_nothing() -> None:
     np.testing.assert_allclose(joined.averaged(LAM), np.sum(sums, axis=0) / np.sum(counted), rtol=1e-9)
     further = learner.learn(joined, rows)
     assert np.isfinite(further.averaged(LAM)).all()
-    assert learner.join(base, []) is base
+    assert learner.average_shards(base, []) is base
 
 
 def test_a_batch_that_blocks_would_cut_and_another_loss_are_refused() -> None:

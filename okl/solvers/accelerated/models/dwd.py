@@ -15,7 +15,7 @@ from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import ClassGroups
-from okl.solvers.accelerated.problem import EuclideanNorm, LinearTerm, RootsBarrier, SumOfLosses
+from okl.solvers.accelerated.problem import EuclideanNorm, LinearTerm, SquareRootBarrier, SumOfLosses
 
 _HUNDRED = 100.0  # Marron, Todd & Ahn's penalty is a hundred over the squared distance of the classes
 
@@ -73,11 +73,11 @@ class DWD(Classifier):
     def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         weights = weights_of(rows, sample_weight)
         steepest = 1.0 / (float(weights.sum()) * self.nu)
-        region = RootsBarrier(rows.signs, steepest * weights, self.fit_intercept, weights)
+        region = SquareRootBarrier(rows.signs, steepest * weights, self.fit_intercept, weights)
         first = np.empty(rows.n_points)
         region.prox(first, steepest * weights, 1.0 / steepest)
         image = np.empty(rows.n_image)
-        rows.image(image, first)
+        rows.apply(image, first)
         longest = math.sqrt(float(rows.squared_lengths().max())) * float(first.max())
         return DualProblem(
             rows=rows,

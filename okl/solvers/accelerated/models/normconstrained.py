@@ -77,7 +77,7 @@ class NormConstrained:
     def _first_width(self, own: DualProblem, rows: DenseRows | SparseRows) -> float:
         """Return a tenth of the least width at which w of the first point and of each row is in the ball."""
         image = np.empty(rows.n_image)
-        rows.image(image, own.first)
+        rows.apply(image, own.first)
         longest = math.sqrt(float(rows.squared_lengths().max()))
         size = max(norm_of(image, self.power), longest * float(np.abs(own.first).max()), 1e-3 * longest)
         return max(0.1 * size / self.radius, float(np.finfo(np.float32).tiny))
