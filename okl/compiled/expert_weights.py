@@ -1,4 +1,4 @@
-"""Mixtures of experts: AdaHedge and Fixed Share."""
+"""Weights of experts: AdaHedge and Fixed Share."""
 
 from __future__ import annotations
 

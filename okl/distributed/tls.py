@@ -1,4 +1,4 @@
-"""Certificates of the connections between Dask's scheduler, workers and clients, and the authority that signs them."""
+"""TLS certificates for Dask's scheduler, workers and clients, and the authority that signs them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def kernel_with_bandwidth(
+def fit_kernel(
     name: str, bandwidth: float | None, sample: FloatArray, degree: int = 3, offset: float = 1.0
 ) -> tuple[KnownKernel, dict[str, Any]]:
     """Build a kernel of KERNELS that suits a sample (rows, n_inputs); return it with its bandwidth and the reason.
@@ -78,7 +78,7 @@ def kernel_with_bandwidth(
 
 
 def kernel_of_bandwidth(name: str, bandwidth: float, degree: int = 3, offset: float = 1.0) -> KnownKernel:
-    """Return the kernel of KERNELS with a bandwidth, as far as it has one; errors as for `kernel_with_bandwidth`."""
+    """Return the kernel of KERNELS with a bandwidth, as far as it has one; errors as for `fit_kernel`."""
     parameters = kernel_parameters(name)
     check_bandwidth(bandwidth)
     given = {"bandwidth": bandwidth, "scale": bandwidth**-2, "degree": degree, "offset": offset}

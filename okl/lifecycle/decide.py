@@ -344,7 +344,7 @@ def paired_test(
 ) -> PairedTest:
     """Compare two predictors, the champion first, by their sums, or by their scores.
 
-    criterion : None for mistakes or squared errors; allowance : as in `apply_publish_rule`
+    criterion : None for mistakes or squared errors; allowance : as in `apply_rule`
     """
     if criterion in OF_SCORES:
         table = np.concatenate(pairs.scored).astype(np.float64)
@@ -387,7 +387,7 @@ def constant_error(schema: Schema, pairs: PairedSums, criterion: Criterion) -> f
     return 1.0 - float(shares[counts.argmax()])
 
 
-def apply_publish_rule(
+def apply_rule(
     task: Task,
     pairs: Mapping[str, PairedSums],
     rule: PublishRule,
@@ -643,7 +643,7 @@ def compare_on_reserved_rows(
     other : what the first is, for people; excluded : SHA-256 of shards that the first has learned
     looks : number of rejected challengers of this champion so far
     criterion : of the errors; None: mistakes, or squared errors
-    reference, allowance : as schema and allowance of `apply_publish_rule`
+    reference, allowance : as schema and allowance of `apply_rule`
     """
     data = store.union(list(records))
     schema, reserved = data.schema, data.split("test")
@@ -662,7 +662,7 @@ def compare_on_reserved_rows(
         age = {BEFORE if record.sha256 in excluded else NEWEST: pair_sums[ALL]} if excluded else {}
         pairs = merged(pairs, pair_sums | age | {f"{SHARD}{record.name}": pair_sums[ALL]})
     missing = () if ALL not in pairs else _missing(schema, pairs[ALL])
-    decision = apply_publish_rule(schema.task, pairs, rule, other, missing, looks, criterion, reference, allowance)
+    decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, reference, allowance)
     tallies = merge_named(tallies for _, tallies in measured) if measured else {}
     reports = {name: tally.report() for name, tally in tallies.items()}
     metrics = {name: scalar_metrics(report) for name, report in reports.items()}

@@ -17,7 +17,7 @@ from okl.data.ingest.columns import share_of
 from okl.data.manifest import read_manifest
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
-from okl.features.bandwidth import kernel_with_bandwidth
+from okl.features.bandwidth import fit_kernel
 from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric, metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.registry import KERNELS
@@ -460,9 +460,9 @@ def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[
     """Return the basis of a candidate, with the first rows as landmarks, and its bandwidth in scaled units."""
     if candidate.kernel == "linear":
         return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
-    _, chosen = kernel_with_bandwidth(candidate.kernel, None, inputs)
+    _, chosen = fit_kernel(candidate.kernel, None, inputs)
     bandwidth = candidate.factor * float(chosen["bandwidth"])
-    kernel, _ = kernel_with_bandwidth(candidate.kernel, bandwidth, inputs)
+    kernel, _ = fit_kernel(candidate.kernel, bandwidth, inputs)
     return LandmarkBasis(kernel, np.ascontiguousarray(inputs[:landmarks])), bandwidth
 
 

@@ -17,7 +17,7 @@ from okl.lifecycle.decide import (
     Doubles,
     PairedSums,
     PublishRule,
-    apply_publish_rule,
+    apply_rule,
     constant_error,
     first_version,
     paired_test,
@@ -89,8 +89,8 @@ def test_the_test_of_log_losses_is_the_paired_t_test_of_what_exceeds_the_allowan
     assert verdict.gain == pytest.approx(first.mean() - second.mean() - allowance)
     for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
         assert p_value == pytest.approx(float(stats.ttest_rel(first, second + allowance, alternative=side).pvalue))
-    assert apply_publish_rule("binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=allowance).publish
-    enough = apply_publish_rule(
+    assert apply_rule("binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=allowance).publish
+    enough = apply_rule(
         "binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=first.mean() - second.mean() + 1e-6
     )
     assert not enough.publish
@@ -141,24 +141,24 @@ def test_a_model_that_is_worse_than_a_constant_is_never_published(needed: Any) -
     counts = np.diag([980.0, 20.0])  # rows of each class
     better = PairedSums(1000, 200.0, 100.0, 100.0, counts)  # than the champion, and worse than 2% of mistakes
     pairs = {ALL: better, NEWEST: better, BEFORE: better}
-    assert apply_publish_rule("binary", pairs, PublishRule(needed)).publish
-    kept = apply_publish_rule("binary", pairs, PublishRule(needed), schema=schema)
+    assert apply_rule("binary", pairs, PublishRule(needed)).publish
+    kept = apply_rule("binary", pairs, PublishRule(needed), schema=schema)
     assert (kept.publish, first_version(kept).publish) == (False, False)
     assert "the challenger is worse than the majority class on 1,000 rows (10.00% wrong, the majority class 2.00%)" in (
         kept.reason
     )
     equal = PairedSums(1000, 200.0, 20.0, 180.0, counts)
-    assert apply_publish_rule("binary", {ALL: equal}, PublishRule(needed), schema=schema).publish
+    assert apply_rule("binary", {ALL: equal}, PublishRule(needed), schema=schema).publish
 
 
 @pytest.mark.parametrize("criterion", ["auc", "average-precision"])
 def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(criterion: Criterion) -> None:
     pairs = scored_pairs(0.5, 2.0)
-    better = apply_publish_rule("binary", {ALL: pairs}, PublishRule(), criterion=criterion)
+    better = apply_rule("binary", {ALL: pairs}, PublishRule(), criterion=criterion)
     assert better.publish
-    assert not apply_publish_rule("binary", {ALL: pairs}, PublishRule()).publish  # by mistakes nothing is better
+    assert not apply_rule("binary", {ALL: pairs}, PublishRule()).publish  # by mistakes nothing is better
     worse = replace(pairs, scored=tuple(block[:, [1, 0, 2]] for block in pairs.scored))
-    assert not apply_publish_rule("binary", {ALL: worse}, PublishRule("not worse"), criterion=criterion).publish
+    assert not apply_rule("binary", {ALL: worse}, PublishRule("not worse"), criterion=criterion).publish
     table = np.concatenate(pairs.scored)
     verdict = paired_test("binary", pairs, criterion)
     assert verdict.challenger == pytest.approx(
@@ -171,9 +171,7 @@ def test_models_of_a_rare_class_are_compared_though_their_mistakes_are_the_same(
 
 
 def test_a_first_version_need_not_be_better_than_a_constant() -> None:
-    kept = apply_publish_rule(
-        "binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class"
-    )
+    kept = apply_rule("binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class")
     first = first_version(kept)
     assert (kept.publish, first.publish) == (False, True)
     assert first.reason.startswith("Published: the first version of this model; the challenger is not better than")
@@ -181,45 +179,43 @@ def test_a_first_version_need_not_be_better_than_a_constant() -> None:
 
 def test_equal_predictors_are_not_better_and_not_worse() -> None:
     same = PairedSums(100, 20.0, 20.0, 0.0, NOTHING)
-    assert not apply_publish_rule("binary", {ALL: same}, PublishRule()).publish
-    assert apply_publish_rule("binary", {ALL: same}, PublishRule("not worse")).publish
-    assert not apply_publish_rule("regression", {ALL: same}, PublishRule()).publish
-    assert apply_publish_rule("binary", {}, PublishRule()).kind == "keep"
+    assert not apply_rule("binary", {ALL: same}, PublishRule()).publish
+    assert apply_rule("binary", {ALL: same}, PublishRule("not worse")).publish
+    assert not apply_rule("regression", {ALL: same}, PublishRule()).publish
+    assert apply_rule("binary", {}, PublishRule()).kind == "keep"
 
 
 def test_better_takes_a_margin_and_more_than_chance() -> None:
     clear = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
-    assert apply_publish_rule("binary", {ALL: clear}, PublishRule()).publish
-    assert apply_publish_rule("binary", {ALL: clear}, PublishRule(margin=0.04)).publish
-    kept = apply_publish_rule("binary", {ALL: clear}, PublishRule(margin=0.06))
+    assert apply_rule("binary", {ALL: clear}, PublishRule()).publish
+    assert apply_rule("binary", {ALL: clear}, PublishRule(margin=0.04)).publish
+    kept = apply_rule("binary", {ALL: clear}, PublishRule(margin=0.06))
     assert kept.reason == (
         "Kept: the challenger is not better than the champion by the margin of 0.06. On 1,000 reserved rows: 15.00% "
         "wrong, the champion 20.00%."
     )
-    by_chance = apply_publish_rule("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
+    by_chance = apply_rule("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
     assert "not significantly better than the champion (p = 0.35)" in by_chance.reason
     worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NOTHING)}
-    assert not apply_publish_rule("binary", worse, PublishRule("not worse")).publish
-    assert apply_publish_rule("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
+    assert not apply_rule("binary", worse, PublishRule("not worse")).publish
+    assert apply_rule("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
 
 
 def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chance() -> None:
     better = PairedSums(1000, 200.0, 150.0, 90.0, NOTHING)
     bad, tiny = PairedSums(100, 10.0, 40.0, 34.0, NOTHING), PairedSums(20, 0.0, 18.0, 18.0, NOTHING)
     chance = PairedSums(100, 10.0, 14.0, 20.0, NOTHING)
-    kept = apply_publish_rule("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, PublishRule())
+    kept = apply_rule("binary", {ALL: better, "hour = 3": bad, "hour = 4": better}, PublishRule())
     assert (kept.kind, kept.worse_slices) == ("keep", ("hour = 3",))
     assert "worse on 1 of 2 slices (hour = 3: 40.00% wrong, the champion 10.00%)" in kept.reason
     yesterday = {ALL: better, "shard day-1": bad}
-    assert apply_publish_rule("binary", yesterday, PublishRule()).publish
-    assert apply_publish_rule("binary", yesterday, PublishRule(shards=True)).worse_slices == ("shard day-1",)
-    assert apply_publish_rule("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, PublishRule()).publish
+    assert apply_rule("binary", yesterday, PublishRule()).publish
+    assert apply_rule("binary", yesterday, PublishRule(shards=True)).worse_slices == ("shard day-1",)
+    assert apply_rule("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, PublishRule()).publish
 
 
 def test_labels_without_a_reserved_row_are_told() -> None:
-    decision = apply_publish_rule(
-        "binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NOTHING)}, PublishRule(), missing=("'yes'",)
-    )
+    decision = apply_rule("binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NOTHING)}, PublishRule(), missing=("'yes'",))
     assert decision.publish
     assert decision.reason.endswith("No reserved row has the label 'yes'.")
 
@@ -264,22 +260,22 @@ def aged(newest: PairedSums, before: PairedSums) -> dict[str, PairedSums]:
 def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before() -> None:
     clear, slight = PairedSums(300, 60.0, 30.0, 50.0, NOTHING), PairedSums(300, 60.0, 57.0, 41.0, NOTHING)
     worse, alike = PairedSums(900, 150.0, 220.0, 90.0, NOTHING), PairedSums(900, 150.0, 152.0, 90.0, NOTHING)
-    assert apply_publish_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
-    followed = apply_publish_rule("binary", aged(slight, alike), PublishRule())
+    assert apply_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
+    followed = apply_rule("binary", aged(slight, alike), PublishRule())
     assert followed.publish
     assert "on the newest rows, although not significantly (p = 0.38), and not significantly worse" in followed.reason
-    noise = apply_publish_rule("binary", aged(slight, worse), PublishRule())
+    noise = apply_rule("binary", aged(slight, worse), PublishRule())
     assert not noise.publish
     assert (
         "not significantly better than the champion on the newest rows (p = 0.38), and it is worse on "
         "the earlier rows (p = " in noise.reason
     )
-    assert not apply_publish_rule("binary", aged(alike, clear), PublishRule()).publish  # better before only
-    assert not apply_publish_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish
-    assert not apply_publish_rule(
+    assert not apply_rule("binary", aged(alike, clear), PublishRule()).publish  # better before only
+    assert not apply_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish
+    assert not apply_rule(
         "binary", {ALL: slight}, PublishRule()
     ).publish  # with nothing before, only what is none of chance
-    regression = apply_publish_rule("regression", aged(slight, worse), PublishRule(margin=0.5))
+    regression = apply_rule("regression", aged(slight, worse), PublishRule(margin=0.5))
     assert "by the margin of 0.5 on the newest rows" in regression.reason
 
 
@@ -287,5 +283,5 @@ def test_looks_at_the_same_rows_spend_the_level() -> None:
     clear, worse = PairedSums(300, 60.0, 40.0, 100.0, NOTHING), PairedSums(900, 150.0, 220.0, 90.0, NOTHING)
     chance = paired_test("binary", clear).p_better
     assert 0.05 / 6 < chance < 0.05
-    assert apply_publish_rule("binary", aged(clear, worse), PublishRule(), looks=0).publish
-    assert not apply_publish_rule("binary", aged(clear, worse), PublishRule(), looks=1).publish
+    assert apply_rule("binary", aged(clear, worse), PublishRule(), looks=0).publish
+    assert not apply_rule("binary", aged(clear, worse), PublishRule(), looks=1).publish

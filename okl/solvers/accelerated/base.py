@@ -320,9 +320,8 @@ def check_start(point: FloatArray, n_points: int) -> None:
 class CompositeProblem(ABC):
     """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
 
-    A point x (n_points,) comes with its image (n_image,), affine in x and found by `apply`, from which `adjoint`
-    derives (n_points,) what the gradient needs of the data: each reads the data once, all else is vector work. All
-    float64.
+    `apply` maps a point (n_points,) to its image (n_image,), affine in it; `adjoint` maps that to (n_points,), what the
+    gradient needs of the data. Each reads the data once, everything else is vector work. All float64.
     """
 
     @property

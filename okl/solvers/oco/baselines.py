@@ -1,4 +1,4 @@
-"""Compared methods: Mahdavi, Jenatton, Yuan & Lamperski, Yu & Neely, Ader, RECOO, Sinha & Vaze."""
+"""Baselines: Mahdavi, Jenatton, Yuan & Lamperski, Yu & Neely, Ader, RECOO, Sinha & Vaze."""
 
 from __future__ import annotations
 

@@ -148,8 +148,7 @@ class TrackingState:
     """The state of the tracking learner: a value that no method writes into.
 
     group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
-    p, mistakes : (E,), weights of the experts and sums of their losses; numbers : (2,); as in
-        okl.compiled.expert_weights
+    p, mistakes : (E,), weights of the experts, sums of their losses; numbers : (2,); as in okl.compiled.expert_weights
     progress : how the mixture's predictions did
     kept : earlier models, if changes are watched for
     """

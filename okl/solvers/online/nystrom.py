@@ -14,7 +14,7 @@ from okl.compiled.products import panels_of
 from okl.compiled.sgd import FillingSupports, UpdateRule, fill_budget
 from okl.compiled.threads import MOST_ROWS
 from okl.data.executor import Rows
-from okl.features.bandwidth import kernel_with_bandwidth
+from okl.features.bandwidth import fit_kernel
 from okl.features.base import precision_of
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
@@ -407,7 +407,7 @@ class NOGDFactory:
         kernel: Kernel
         chosen: dict[str, Any]
         if isinstance(self.kernel, str):
-            kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
+            kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
         else:
             kernel, chosen = self.kernel, {}
         learner = NOGDLearner(

@@ -14,7 +14,7 @@ from okl.compiled.budget import Replacement
 from okl.compiled.kernels import GAUSSIAN, KernelRule
 from okl.compiled.sgd import ROWS
 from okl.data.executor import Rows
-from okl.features.bandwidth import kernel_with_bandwidth
+from okl.features.bandwidth import fit_kernel
 from okl.foundation import registry
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
@@ -689,9 +689,7 @@ class BudgetFactory:
         ConfigError : the loss, the budget, the kernel or the task does not fit the data
         """
         check_loss(self.loss, context.schema)
-        kernel, chosen = kernel_with_bandwidth(
-            self.kernel, self.bandwidth, context.sample.inputs, self.degree, self.offset
-        )
+        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, context.sample.inputs, self.degree, self.offset)
         strategy = self.strategy
         if isinstance(strategy, BudgetStrategy):
             if context.rows is not None:

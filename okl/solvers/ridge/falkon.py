@@ -14,7 +14,7 @@ from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.reading import sample_rows
-from okl.features.bandwidth import kernel_with_bandwidth
+from okl.features.bandwidth import fit_kernel
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
@@ -315,7 +315,7 @@ class FalkonSolver:
         self.check(data.schema, rows)
         m = min(rows, self.n_landmarks or N_LANDMARKS)
         sample = sample_rows(data, "train", max(SAMPLE_ROWS, m), self.seed, self.precision, SAMPLE_GROUPS)
-        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, part_of(sample, slice(SAMPLE_ROWS)).inputs)
+        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, part_of(sample, slice(SAMPLE_ROWS)).inputs)
         landmarks = np.ascontiguousarray(choose_landmarks(kernel, sample.inputs, m, self.landmarks, self.seed))
         basis = LandmarkBasis(kernel, landmarks)
         penalty, why = self.penalty, "as given"

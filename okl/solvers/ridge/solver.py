@@ -14,7 +14,7 @@ from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.reading import sample_rows
-from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
+from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import Predictor
@@ -136,7 +136,7 @@ class RidgeSolver:
             if self.standardise and schema is not None:
                 return MapBasis(StandardisedLinear.of_schema(schema, self.precision)), {}
             return MapBasis(plain_inputs(sample.shape[1], self.precision)), {}
-        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         n_landmarks = min(len(candidates), self.n_landmarks or N_LANDMARKS)
         landmarks = choose_landmarks(kernel, candidates, n_landmarks, self.landmarks, self.seed)
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}

@@ -1,4 +1,4 @@
-"""The method on one sample: cuts, search directions, line searches, and Wolfe's method."""
+"""Stochastic conjugate subgradients on one sample: cuts, search directions, line searches, and Wolfe's method."""
 
 from __future__ import annotations
 
