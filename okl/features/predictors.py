@@ -1,11 +1,11 @@
-"""Predictors that score blocks of rows: linear models in a feature map and kernel expansions."""
+"""Predictors that score blocks of rows: linear models in a feature map, and kernel expansions, also in cells."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,16 @@ from okl.compiled.fourier import fourier_scores, score_block
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.kernels import KernelRule, add_kernel_sums
 from okl.compiled.products import panels_of
-from okl.compiled.threads import MOST_ROWS, Block, borrowed_block, run_threads
+from okl.compiled.threads import MOST_ROWS, Block, borrowed_block, run_tasks, run_threads
 from okl.features.base import FeatureMap, check_inputs, check_weights, precision_of
+from okl.features.cells import CellTree
 from okl.features.extension import KIND, extension_map_from_stored
 from okl.features.fourier import FourierFeatures, StructuredFeatures
 from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.stored import stored
+from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.kernels import Kernel, describe_kernel, kernel_from_description
 from okl.metrics.calibration import LOG_ODDS, ScoreCalibration, probabilities_of
 
@@ -233,6 +235,204 @@ def kernel_sums(
     return sums
 
 
+# Expansions in cells of neighbouring rows.
+
+_MOST_KEPT = 1 << 30  # bytes of supports in the order of the cells, kept between blocks of rows
+
+
+@stored("cell-partition")
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Expansions in the cells of a tree, with supports that several partitions share.
+
+    Parameters
+    ----------
+    order : (n_members,), index of the support of each member; members are sorted by cell
+    starts : (n_cells + 1,), first member of each cell
+    coefficients : (n_outputs, n_members); offsets : (n_cells, n_outputs)
+    """
+
+    tree: CellTree
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    coefficients: FloatArray
+    offsets: FloatArray
+
+    def members(self, cell: int) -> slice:
+        return slice(int(self.starts[cell]), int(self.starts[cell + 1]))
+
+
+@dataclass(frozen=True, eq=False)
+class LocalExpansion:
+    """A predictor: the mean over partitions of the kernel expansion of the cell that a row is in.
+
+    f(x) = mean_p (b_c + sum_(s in c) a_s k(s, x)),  c the cell of x in partition p
+
+    Parameters
+    ----------
+    kernel : with a rule for compiled code
+    supports : (n_supports, n_inputs), float32 or float64
+    partitions : at least one, with coefficients and offsets of that precision
+
+    Raises
+    ------
+    ConfigError : partitions and supports do not fit together, or the kernel has no rule
+    """
+
+    kernel: Kernel
+    supports: FloatArray
+    partitions: tuple[Partition, ...]
+
+    def __post_init__(self) -> None:
+        if not self.partitions or not all(self._fits(partition) for partition in self.partitions):
+            raise ConfigError(
+                f"Partitions do not fit supports {self.supports.shape} {self.supports.dtype}: expected at least one, "
+                "each with a tree over these inputs, members that are supports, and numbers of one precision."
+            )
+        if self.kernel.rule is None:
+            raise ConfigError(f"The kernel {self.kernel.name!r} has no compiled implementation. Use another kernel.")
+
+    def _fits(self, partition: Partition) -> bool:
+        tree, order, starts = partition.tree, partition.order, partition.starts
+        coefficients, offsets = partition.coefficients, partition.offsets
+        return bool(
+            tree.is_valid(self.n_inputs)
+            and coefficients.shape == (self.n_outputs, len(order))
+            and offsets.shape == (tree.n_cells, self.n_outputs)
+            and {coefficients.dtype, offsets.dtype} == {self.supports.dtype}
+            and starts.shape == (tree.n_cells + 1,)
+            and (starts[0], starts[-1]) == (0, len(order))
+            and (np.diff(starts) >= 0).all()
+            and ((order >= 0) & (order < self.n_supports)).all()
+        )
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.supports.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.partitions[0].coefficients.shape[0])
+
+    @property
+    def precision(self) -> Precision:
+        return "float32" if self.supports.dtype == np.float32 else "float64"
+
+    @property
+    def n_supports(self) -> int:
+        return int(self.supports.shape[0])
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs).
+
+        The same bits for a row in any block and for any number of threads.
+
+        Raises
+        ------
+        DataError : the inputs have other columns
+        """
+        inputs = as_compiled(inputs, self.supports.dtype)
+        if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
+            raise DataError(
+                f"The expansion takes inputs of shape (rows, {self.n_inputs}), but got {inputs.shape}. "
+                "Pass the columns that it was trained on."
+            )
+        total = np.zeros((len(inputs), self.n_outputs))
+        for number in range(len(self.partitions)):
+            total += self._scores_of(number, inputs, n_threads)
+        scores = (total / len(self.partitions)).astype(self.supports.dtype)
+        return scores[:, 0] if self.n_outputs == 1 else scores
+
+    def _scores_of(self, number: int, inputs: FloatArray, n_threads: int) -> Doubles:
+        """Return scores (rows, n_outputs) of one partition."""
+        partition, rule = self.partitions[number], self.kernel.rule
+        assert rule is not None, "it has been checked"
+        cells = partition.tree.cells_of(inputs)
+        order = np.argsort(cells, kind="stable")
+        present, firsts = np.unique(cells[order], return_index=True)
+        lasts = [*firsts[1:], len(order)]
+        scores = np.empty((len(inputs), self.n_outputs))
+
+        def score(index: int) -> None:
+            cell, rows = int(present[index]), order[firsts[index] : lasts[index]]
+            chunks = self._chunks_of(number, cell)
+            values = aligned_empty((MOST_ROWS, CHUNK), self.supports.dtype)
+            for first in range(0, len(rows), MOST_ROWS):
+                some = rows[first : first + MOST_ROWS]
+                scores[some] = partition.offsets[cell]
+                if chunks:
+                    scores[some] += kernel_sums(inputs[some], chunks, rule, values)
+
+        run_tasks(score, len(present), n_threads)
+        return scores
+
+    def _chunks_of(self, number: int, cell: int) -> list[tuple[FloatArray, FloatArray]]:
+        """Return the supports and coefficients of a cell as `kernel_sums` takes them; kept if all of them are few."""
+        if (number, cell) in self._kept:
+            return self._kept[number, cell]
+        partition = self.partitions[number]
+        members = partition.members(cell)
+        chunks = []
+        for first in range(members.start, members.stop, CHUNK):
+            some = slice(first, min(first + CHUNK, members.stop))
+            chunks.append(pack_chunk(self.supports[partition.order[some]], partition.coefficients[:, some]))
+        if len(self.partitions) * self.supports.nbytes <= _MOST_KEPT:
+            self._kept[number, cell] = chunks
+        return chunks
+
+    @cached_property
+    def _kept(self) -> dict[tuple[int, int], list[tuple[FloatArray, FloatArray]]]:
+        return {}
+
+    def scaled(self, slope: float, offsets: Doubles) -> LocalExpansion:
+        """Return the predictor of slope times the scores plus offsets (n_outputs,)."""
+        dtype = self.supports.dtype
+        changed = [
+            replace(
+                each,
+                coefficients=(slope * each.coefficients).astype(dtype),
+                offsets=(slope * each.offsets + offsets).astype(dtype),
+            )
+            for each in self.partitions
+        ]
+        return replace(self, partitions=tuple(changed))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays to store, by name."""
+        arrays: dict[str, NDArray[Any]] = {"supports": self.supports}
+        for number, each in enumerate(self.partitions):
+            arrays |= {
+                f"partition{number}.directions": each.tree.directions,
+                f"partition{number}.thresholds": each.tree.thresholds,
+                f"partition{number}.children": each.tree.children,
+                f"partition{number}.order": each.order,
+                f"partition{number}.starts": each.starts,
+                f"partition{number}.coefficients": each.coefficients,
+                f"partition{number}.offsets": each.offsets,
+            }
+        return arrays
+
+    def describe(self) -> dict[str, Any]:
+        """Return the rest of it, as JSON, or ConfigError for a kernel of the user's own."""
+        return {"kind": "local", "kernel": describe_kernel(self.kernel), "partitions": len(self.partitions)}
+
+
+def local_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], location: str) -> LocalExpansion:
+    """Rebuild a predictor from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
+    try:
+        partitions = []
+        for number in range(int(description["partitions"])):
+            of = {
+                name: arrays[f"partition{number}.{name}"]
+                for name in ("directions", "thresholds", "children", "order", "starts", "coefficients", "offsets")
+            }
+            tree = CellTree(of["directions"], of["thresholds"], of["children"])
+            partitions.append(Partition(tree, of["order"], of["starts"], of["coefficients"], of["offsets"]))
+        return LocalExpansion(kernel_from_description(description["kernel"]), arrays["supports"], tuple(partitions))
+    except (KeyError, TypeError, ValueError, IndexError, ConfigError) as error:
+        raise ModelError(f"{location}: the cells are damaged ({error!r}). Train the model again.") from None
+
+
 # Predictors: they score blocks of inputs and can be stored.
 
 
@@ -293,6 +493,10 @@ class LinearPredictor:
         return {"kind": "linear", "map": self.feature_map.describe()}
 
 
+BasePredictor: TypeAlias = LinearPredictor | KernelExpansion | LocalExpansion
+"""Predictors that solvers make."""
+
+
 @dataclass(frozen=True, eq=False)
 class CalibratedPredictor:
     """A classifier whose scores are log-odds, less those from which on a class is predicted.
@@ -306,7 +510,7 @@ class CalibratedPredictor:
     shifts : one for each output: log-odds of the threshold, or minus the logarithm of each class's weight
     """
 
-    base: LinearPredictor | KernelExpansion
+    base: BasePredictor
     calibration: ScoreCalibration
     shifts: tuple[float, ...]
 
@@ -350,9 +554,11 @@ class CalibratedPredictor:
         """Return the probability of each class, (rows, n_classes), of its scores."""
         return probabilities_of(self.logits(scores))
 
-    def plain(self) -> LinearPredictor | KernelExpansion:
+    def plain(self) -> BasePredictor:
         """Return a predictor of the same scores, up to rounding, whose weights hold the calibration."""
         base, slope = self.base, self.calibration.slope
+        if isinstance(base, LocalExpansion):
+            return base.scaled(slope, np.array(self.calibration.offsets) - np.array(self.shifts))
         before = np.zeros(self.n_outputs) if base.offsets is None else base.offsets
         offsets = (slope * before + np.array(self.calibration.offsets) - np.array(self.shifts)).astype(before.dtype)
         if isinstance(base, KernelExpansion):
@@ -399,9 +605,9 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
     return CalibratedPredictor(base, calibration, tuple(map(float, shifts)))
 
 
-def _base_from_stored(
-    description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str
-) -> LinearPredictor | KernelExpansion:
+def _base_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], where: str) -> BasePredictor:
+    if description.get("kind") == "local":
+        return local_from_stored(description, arrays, where)
     if description.get("kind") == "expansion":
         try:
             kernel = kernel_from_description(description["kernel"])

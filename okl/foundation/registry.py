@@ -51,6 +51,7 @@ SOLVERS = {
     "wolfe": "okl.solvers.subgradient.settings:WolfeSettings",
     "pegasos": "okl.solvers.subgradient.settings:PegasosSettings",
     "falkon": "okl.solvers.ridge.settings:FalkonSettings",
+    "local": "okl.solvers.ridge.settings:LocalSettings",
     "ridge": "okl.solvers.ridge.settings:RidgeSettings",
     "auto": "okl.solvers.settings:AutoSettings",
 }

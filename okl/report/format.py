@@ -286,6 +286,14 @@ def model_sentence(result: Mapping[str, Any]) -> str:
             f"{number(chosen.get('iteration'))}, {judged}, with penalty "
             f"{number(chosen.get('penalty'))} ({chosen.get('penalty_reason')})."
         )
+    if solver == "local":
+        n_partitions, left_out = int(chosen.get("partitions", 1)), number(chosen.get("left_out_rows"))
+        averaged = f", averaged over {n_partitions} partitions" if n_partitions > 1 else ""
+        return (
+            f"The local model has an expansion of {kernel} in each of {number(chosen.get('cells'))} cells{averaged}, "
+            f"solved exactly, with penalty {number(chosen.get('penalty'))} ({chosen.get('penalty_reason')}); "
+            f"leave-one-out errors are those of {left_out} training rows."
+        )
     if proof.get("kind") in ("duality gap", "gap over all rows"):
         space = f"the space of {kernel}" if named == "exact" else columns
         space = "the inputs" if settings.get("kernel") == "linear" else space

@@ -8,7 +8,7 @@ import numpy as np
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.reading import sample_rows
-from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor, log_odds
+from okl.features.predictors import BasePredictor, CalibratedPredictor, Predictor, log_odds
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import IntArray
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
@@ -16,7 +16,8 @@ from okl.models.inputs import class_indices
 from okl.solvers.online.constraints import parse_constraints
 from okl.solvers.online.settings import FogdSettings, constraints_of
 from okl.solvers.options import ClassWeightOptions
-from okl.solvers.ridge.falkon import FalkonState, calibration_of
+from okl.solvers.ridge.falkon import FalkonState
+from okl.solvers.ridge.local import LocalState
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import TrainSettings
 
@@ -64,7 +65,7 @@ def calibrated(
             raise ConfigError(f"threshold = {settings.threshold:g} needs probabilities. {found}")
         return predictor, {"none": found}
     calibration, on = found
-    assert isinstance(predictor, LinearPredictor | KernelExpansion), "solvers make no others"
+    assert isinstance(predictor, BasePredictor), "solvers make no others"
     shifts = shifts_of(settings, schema)
     if on.endswith(TEST_ROWS) and settings.threshold is None:
         shifts = calibration.offsets  # no class that is predicted may depend on test rows
@@ -104,8 +105,10 @@ def _found(
             return "Constraints hold for the scores as they are, so these are not calibrated."
     if isinstance(state, RidgeState) and state.solution is not None and state.solution.calibration is not None:
         return state.solution.calibration, "leave-one-out scores of sampled training rows"
-    if isinstance(state, FalkonState) and (calibration := calibration_of(state)) is not None:
-        return calibration, "held-out training rows"
+    left_out = state.left_out if isinstance(state, FalkonState | LocalState) else None
+    if left_out is not None and (calibration := left_out.calibration()) is not None:
+        of = "held-out" if isinstance(state, FalkonState) else "leave-one-out scores of sampled"
+        return calibration, f"{of} training rows"
     weights = class_weights_of(settings, data.schema)
     logistic = settings.solver in LOG_ODDS_SOLVERS or getattr(options, "loss", "") == "logistic"
     if logistic and data.schema.task == "binary":

@@ -17,6 +17,7 @@ from okl.foundation.types import Task
 from okl.runs.checkpoint import LoopCheckpoints, Position
 from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, LearningCurve, Solver, SolverProgress
 from okl.solvers.online.solver import OnlineSolver, OnlineState, with_current_snapshot
+from okl.solvers.ridge.local import LocalState
 
 
 @dataclass(eq=False)
@@ -58,7 +59,7 @@ def run_loop(
     ----------
     begin : first state, or the Position of an interrupted loop
     checkpoints : checkpoints of the loop; None: none are written
-    passed : called with the state after each pass of an online solver but the last
+    passed : called with the state after each pass of an online solver, and each solved partition, but the last
 
     Raises
     ------
@@ -85,7 +86,9 @@ def run_loop(
 
 
 def passes_of(solver: Solver[Any], state: Any, data: Dataset) -> int:
-    """Return the number of complete passes of an online solver; 0 for others."""
+    """Return the number of complete passes of an online solver, or of solved partitions; 0 for others."""
+    if isinstance(state, LocalState):
+        return len(state.partitions)
     return solver.progress(state).done_rows // max(1, data.rows("train")) if isinstance(solver, OnlineSolver) else 0
 
 

@@ -29,6 +29,7 @@ from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.options import ClassWeightOptions
 from okl.solvers.ridge.falkon import FalkonSolver
+from okl.solvers.ridge.local import LocalSolver
 from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
@@ -304,7 +305,7 @@ def _check_built(settings: TrainSettings, schema: Schema, rows: int | None) -> N
         solver.check(schema)
     elif isinstance(solver, OnlineSolver):
         check_factory(solver.factory, schema, rows)
-    elif isinstance(solver, SubgradientSolver | RidgeSolver | FalkonSolver):
+    elif isinstance(solver, SubgradientSolver | RidgeSolver | FalkonSolver | LocalSolver):
         solver.check(schema, rows)
 
 

@@ -19,7 +19,8 @@ from okl.runs.select import Choice, Size, named_error
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.falkon import FalkonState
-from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, apart
+from okl.solvers.ridge.local import LocalState
+from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, PenaltyErrors, apart
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import TrainSettings
 
@@ -108,11 +109,12 @@ class Judgement:
     worth: float
 
 
-def _judged(state: RidgeState | FalkonState, data: Dataset, criterion: Criterion) -> Judgement:
+def _judged(state: RidgeState | FalkonState | LocalState, data: Dataset, criterion: Criterion) -> Judgement:
     """Return the judgement by leave-one-out errors of sampled training rows, or by held-out ones."""
-    if isinstance(state, FalkonState):
-        assert state.best is not None, "it has finished"
-        found, n_rows = state.best.errors, len(state.best.scores)
+    found: PenaltyErrors | None
+    if isinstance(state, FalkonState | LocalState):
+        assert state.left_out is not None, "it has finished, and rows were held out"
+        found, n_rows = state.left_out.errors, len(state.left_out.scores)
     else:
         assert state.solution is not None, "it has finished"
         found, n_rows = state.solution.best, min(SAMPLE_ROWS, data.rows("train"))

@@ -22,7 +22,6 @@ from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import Criterion, Doubles, FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import shift_invariant_kernels
-from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.factors import Preconditioner, preconditioner
 from okl.solvers.ridge.gram import (
@@ -36,7 +35,7 @@ from okl.solvers.ridge.gram import (
     pieces_of,
     read_pieces,
 )
-from okl.solvers.ridge.path import SAMPLE_ROWS, LeftOut, PenaltyErrors, apart, errors_of, fit_rows
+from okl.solvers.ridge.path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores, fit_rows
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
 
 # Sums over rows. A row of kernel values is made, used twice, and gone: nothing as large as rows times landmarks exists.
@@ -239,6 +238,14 @@ class FalkonState:
     least: float = float("inf")
     ended: str = ""
 
+    @property
+    def left_out(self) -> ScoresLeftOut | None:
+        """Return the held-out rows by the best iteration; None without any."""
+        best, held = self.best, self.held
+        if best is None or held is None or best.errors is None:
+            return None
+        return ScoresLeftOut(held.targets, best.scores.astype(np.float64), best.errors)
+
 
 @dataclass(frozen=True)
 class FalkonSolver:
@@ -439,20 +446,8 @@ class FalkonSolver:
                 some = slice(first, first + _KERNEL_ROWS)
                 inputs = held.inputs[some]
                 scores[some] = state.problem.basis.write_columns(buffer[: len(inputs)], inputs) @ expansion + offsets
-        values, counted = outputs.of(held.targets), outputs.weights(held.targets)
-        counted = np.ones(len(values)) if counted is None else counted
-        classes = outputs.classes(values)
-        wrong = outputs.classes(scores) != classes
-        totals = [
-            counted.sum(),
-            counted @ ((values - state.means[1]) ** 2).sum(axis=1),
-            counted @ ((values - scores) ** 2).sum(axis=1),
-            counted @ wrong,
-        ]
-        kept = scores.astype(np.float32)
-        found = LeftOut(np.array(totals), classes, kept[:, :, np.newaxis], np.ones(len(values)))
-        (errors,) = errors_of(found, (state.problem.penalty,), outputs)
-        return kept, errors
+        errors = errors_of_scores(scores, held.targets, outputs, state.problem.penalty, state.means[1])
+        return scores.astype(np.float32), errors
 
     def _sums(
         self, state: FalkonState, weights: Doubles, targets: bool, data: Dataset, execution: Execution
@@ -538,15 +533,3 @@ class FalkonSolver:
             "iterations": best.iteration,
             "outcome": "" if outcome is None else outcome.reason,
         } | ({"reason": vacuous} if relative > 1.0 else {})
-
-
-def calibration_of(state: FalkonState) -> ScoreCalibration | None:
-    """Return the calibration of held-out scores of a finished state; None for a regression, or rows of one class."""
-    best, held = state.best, state.held
-    if best is None or held is None or best.errors is None or best.errors.mistake_rate is None:
-        return None
-    scores = best.scores.astype(np.float64)
-    classes = np.asarray(held.targets > 0.0 if scores.shape[1] == 1 else held.targets).astype(np.int64)
-    if len(np.unique(classes)) < 2:
-        return None
-    return fit_calibration(scores[:, 0] if scores.shape[1] == 1 else scores, classes)

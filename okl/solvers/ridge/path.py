@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -314,6 +315,46 @@ def errors_of(found: LeftOut, penalties: tuple[float, ...], outputs: Outputs) ->
     if outputs.task == "regression" or outputs.criterion == "accuracy":
         return errors
     return [_judged(fit, found.of_penalty(k), found.classes, outputs) for k, fit in enumerate(errors)]
+
+
+class ScoresLeftOut(NamedTuple):
+    """Rows that a model did not learn from: targets (rows,), scores (rows, n_outputs), and the errors of these."""
+
+    targets: Doubles
+    scores: Doubles
+    errors: PenaltyErrors
+
+    def calibration(self) -> ScoreCalibration | None:
+        """Return the calibration of the scores of classes; None for a regression, or rows of one class."""
+        if self.errors.mistake_rate is None:
+            return None
+        two = self.scores.shape[1] == 1
+        classes = np.asarray(self.targets > 0.0 if two else self.targets).astype(np.int64)
+        if len(np.unique(classes)) < 2:
+            return None
+        return fit_calibration(self.scores[:, 0] if two else self.scores, classes)
+
+
+def errors_of_scores(
+    scores: Doubles, targets: Doubles, outputs: Outputs, penalty: float, mean: Doubles | None = None
+) -> PenaltyErrors:
+    """Return the errors of scores (rows, n_outputs) of rows by models that did not learn from them.
+
+    targets : (rows,) as `Rows` has them; mean : (n_outputs,) of values, None for that of these rows
+    """
+    values, weights = outputs.of(targets), outputs.weights(targets)
+    counted = np.ones(len(values)) if weights is None else weights
+    mean = counted @ values / counted.sum() if mean is None else mean
+    classes = outputs.classes(values)
+    totals = [
+        counted.sum(),
+        counted @ ((values - mean) ** 2).sum(axis=1),
+        counted @ ((values - scores) ** 2).sum(axis=1),
+        counted @ (outputs.classes(scores) != classes),
+    ]
+    kept = scores.astype(np.float32)[:, :, np.newaxis]
+    (errors,) = errors_of(LeftOut(np.array(totals), classes, kept, np.ones(len(values))), (penalty,), outputs)
+    return errors
 
 
 def _judged(fit: PenaltyErrors, scores: Doubles, classes: IntArray, outputs: Outputs) -> PenaltyErrors:

@@ -22,6 +22,7 @@ from okl.solvers.options import (
 from okl.solvers.ridge.falkon import ITERATIONS, FalkonSolver
 from okl.solvers.ridge.falkon import N_LANDMARKS as FALKON_LANDMARKS
 from okl.solvers.ridge.gram import MOST_STRETCHES
+from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, LocalSolver
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 
 
@@ -134,3 +135,45 @@ class FalkonSettings(LandmarkSettings):
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
         return float(8 * self.n_columns(n_inputs) * (n_outputs + 1))
+
+
+class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
+    """Kernel least squares in cells of neighbouring rows."""
+
+    SOLVER: ClassVar[str] = "local"
+    SUMMARY: ClassVar[str] = "kernel least squares in cells of neighbouring rows, averaged over partitions"
+    MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", "supports")
+
+    kernel: KernelName = Field("laplacian", description="k(x, x'): gaussian, laplacian, matern32 or matern52")
+    bandwidth: Positive | Literal["auto"] = Field(
+        "auto",
+        description="kernel bandwidth in units of the scaled inputs; auto: the value with the smallest leave-one-out "
+        "error in sampled cells",
+    )
+    cell_rows: Count = Field(CELL_ROWS, description="rows of a cell, within which rows are compared")
+    partitions: Count = Field(
+        PARTITIONS,
+        description="partitions into cells, whose scores are averaged; they end when another one does not reduce the "
+        "leave-one-out error beyond chance",
+    )
+    penalty: Positive | Literal["auto"] = Field(
+        "auto",
+        description="weight of the squared norm, added to the mean squared error of a cell; auto: the value with the "
+        "smallest leave-one-out error in sampled cells",
+    )
+
+    def build(self, run: Run, schema: Schema, rows: int | None) -> LocalSolver:
+        return LocalSolver(
+            kernel=self.kernel,
+            bandwidth=number_of(self.bandwidth),
+            cell_rows=self.cell_rows,
+            partitions=self.partitions,
+            penalty=number_of(self.penalty),
+            class_weights=self.weights_of_classes(schema),
+            seed=run.seed,
+            precision=run.precision,
+            criterion=criterion_of(run.optimise, schema.task, schema.class_counts, schema.target),
+        )
+
+    def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        return float(rows * item * (n_inputs + n_outputs) + 16 * self.cell_rows**2)
