@@ -35,6 +35,7 @@ from okl.solvers.accelerated.models import make_model
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.local import LocalSolver
 from okl.solvers.ridge.path import (
     FOLDS,
     HUBER,
@@ -119,6 +120,9 @@ _ONLINE = ((400, 1), (1600, 1), (3200, 3), (6400, 3), (6400, 7))  # frequencies 
 _ITERATED = ((8192, 7), (16384, 9), (32768, 12))  # landmarks and iterations of falkon
 _ITERATED_VALUES, _FACTORS = 3e10, 1.3e-11  # inputs a second that go into kernel values; seconds a landmark cubed
 _NARROWER = 1 / 3  # power of the number of landmarks: more of them stand closer, and suit a narrower kernel
+_LOCAL = ((500, 4), (1000, 8), (2000, 8), (4000, 8))  # rows of a cell and partitions of local
+_CELL_SQUARE, _CELL_VALUE = 2e-11, 7e-11  # seconds of a row in a cell, times its rows squared, and of a kernel value
+_TUNING_SECONDS, _LEAST_LOCAL = 5.0, 8192  # of a kernel in sampled cells; fewer rows do without cells
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 
@@ -136,7 +140,7 @@ class Shape:
 class Size:
     """Size of a model: its solver and options, the nominal seconds of its training, and whether none is larger."""
 
-    solver: Literal["ridge", "falkon", "fogd"]
+    solver: Literal["ridge", "falkon", "fogd", "local"]
     options: dict[str, int]
     seconds: float
     largest: bool = False
@@ -144,6 +148,8 @@ class Size:
     @property
     def name(self) -> str:
         """Return a description for reports."""
+        if self.solver == "local":
+            return f"cells of {self.options['cell_rows']:,} rows in {self.options['partitions']} partitions"
         if self.solver != "fogd":
             iterated = f" by {self.options['iterations']} iterations" if self.solver == "falkon" else ""
             return f"{self.options['n_landmarks']:,} landmarks{iterated}"
@@ -196,6 +202,21 @@ def falkon_seconds(shape: Shape, landmarks: int, iterations: int) -> float:
 def fogd_seconds(shape: Shape, frequencies: int, passes: int) -> float:
     """Return the nominal seconds of online training with random frequencies."""
     return shape.rows * passes * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
+
+
+def local_seconds(shape: Shape, cell_rows: int, partitions: int) -> float:
+    """Return the nominal seconds of kernel least squares in cells."""
+    of_row = cell_rows * (_CELL_SQUARE * cell_rows + _CELL_VALUE * (shape.inputs + 8))
+    return partitions * shape.rows * of_row
+
+
+def local_sizes(shape: Shape) -> list[Size]:
+    """Return the sizes of kernel least squares in cells."""
+    return [
+        Size("local", {"cell_rows": rows, "partitions": partitions}, local_seconds(shape, rows, partitions))
+        for rows, partitions in _LOCAL
+        if 2 * rows <= shape.rows
+    ]
 
 
 def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
@@ -732,17 +753,30 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         update["metric"] = "diagonal"
         why.append(metric_sentence(result, schema, criterion))
     models: list[tuple[TrainSettings, Size | None]] = []
+    tuned_seconds = 0.0
     if "solver" in update:
         models.append((_complete(settings, update, result, by), None))
     else:
         seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
         sizes = sizes_of(shape, schema.task != "regression")
+        local: dict[str, Any] = {}
         if "huber" in update:
             sizes = [size for size in sizes if size.solver == "ridge"]
             seconds /= 1 + HUBER_ROUNDS
+        elif by == "rows" and rows >= _LEAST_LOCAL:
+            smallest = local_sizes(shape)[:1]
+            tuned_seconds = _TUNING_SECONDS * len(_local_kernels(update))
+            if smallest[0].seconds + tuned_seconds <= seconds:
+                local, sentence = _local(settings, update, data, result, weights, criterion, metric)
+                why.append(sentence)
+        if local:
+            sizes = sorted(
+                [*(size for size in sizes if size.solver != "fogd"), *local_sizes(shape)], key=lambda size: size.seconds
+            )
+            sizes = [replace(size, largest=size is sizes[-1]) for size in sizes]
         # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
-        one = by == "blocks" or sizes[0].solver != "ridge"
-        sizes = largest(sizes, seconds) if one else affordable(sizes, seconds)
+        one = by == "blocks" or sizes[0].solver == "fogd"
+        sizes = largest(sizes, seconds) if one else affordable(sizes, seconds - tuned_seconds)
         for size in sizes:
             sized = update | size.options | {"solver": size.solver}
             if size.solver == "falkon" and "bandwidth" in update:
@@ -750,6 +784,9 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
                 sized["bandwidth"] = update["bandwidth"] * fewer**_NARROWER
             if size.solver == "fogd" and schema.task == "binary" and criterion in OF_PROBABILITIES:
                 sized["loss"] = "logistic"
+            if size.solver == "local":
+                sized |= {"kernel": local["kernel"], "bandwidth": local["bandwidth"]}
+                sized["penalty"] = local["ridge"] / size.options["cell_rows"]
             models.append((_complete(settings, sized, result, by), size))
     if len(models) == 1 and (only := models[0][1]) is not None:
         exact = only.options.get("n_landmarks") == rows
@@ -761,12 +798,45 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "rows": result.winner.rows,
         "budget_seconds": options.budget_seconds,
         "nominal_seconds": _nominal_seconds(settings, options, schema, shape)
+        + tuned_seconds
         + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
         "seconds": time.perf_counter() - started_at,
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": why + sentences,
     } | ({"hint": hint} if hint else {})
     return Choice(tuple(models), record, metric)
+
+
+def _local_kernels(update: dict[str, Any]) -> tuple[str, ...]:
+    """Return the kernels that are tried in cells: rough functions are learned best from close neighbours."""
+    return tuple(dict.fromkeys(("laplacian", update["kernel"])))
+
+
+def _local(
+    settings: TrainSettings,
+    update: dict[str, Any],
+    data: Dataset,
+    result: Selection,
+    weights: tuple[float, ...] | None,
+    criterion: Criterion,
+    metric: tuple[float, ...],
+) -> tuple[dict[str, Any], str]:
+    """Return the kernel, bandwidth and ridge of models in cells, with a sentence; {} if they are not better.
+
+    In cells there are all rows, of which the other candidates have seen a sample.
+    """
+    rescaled = replace(data, schema=replace(data.schema, scale=result.winner.candidate.scale))
+    scaled_data = rescaled.with_metric(metric)
+    tried = {}
+    for kernel in _local_kernels(update):
+        solver = LocalSolver(kernel, class_weights=weights, seed=settings.seed, criterion=criterion)
+        tried[kernel] = solver.tuned(scaled_data, _threads(settings))
+    kernel = min(tried, key=lambda name: tried[name].error)
+    best = tried[kernel]
+    sentence = f"In cells of neighbouring rows, the {kernel} kernel has {named_error(criterion, best.error)}"
+    if best.error >= result.winner.error:
+        return {}, f"{sentence}, not less."
+    return {"kernel": kernel, "bandwidth": best.bandwidth, "ridge": best.ridge}, f"{sentence}."
 
 
 def _nominal_seconds(settings: TrainSettings, options: AutoSettings, schema: Schema, shape: Shape) -> float:

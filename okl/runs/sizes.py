@@ -48,10 +48,10 @@ def train_sizes(
 ) -> BestSize:
     """Train the models of a choice one after the other, and return the best one by the criterion.
 
-    Models of least squares are compared by the errors of training rows that are left out. No larger size is trained
-    once a size did not reduce the error by more than chance. All of this depends on the data and the settings alone: a
-    budget that allows more sizes adds candidates, and takes none away. A single model, of any solver, is trained as it
-    is.
+    Models of least squares are compared by the errors of training rows that are left out. No larger size of a solver is
+    trained once a size did not reduce the error by more than chance, or once another gain as large as the last one
+    would not reach the best size of another solver. All of this depends on the data and the settings alone: a budget
+    that allows more sizes adds candidates, and takes none away. A single model, of any solver, is trained as it is.
 
     Parameters
     ----------
@@ -67,8 +67,11 @@ def train_sizes(
     models = choice.models
     best: tuple[TrainSettings, TrainedSolver] | None = None
     tried: list[tuple[Size, Judgement]] = []
-    sizes, enough, seconds = list[dict[str, Any]](), False, 0.0
+    sizes, ended, skipped, seconds = list[dict[str, Any]](), set[str](), False, 0.0
     for number, (settings, size) in enumerate(models):
+        if size is not None and size.solver in ended:
+            skipped = True
+            continue
         solver = make_solver(settings, data)
         loop = LoopCheckpoints() if checkpoints_of is None else checkpoints_of(f"size{number}" if number else MAIN)
         try:
@@ -87,15 +90,13 @@ def train_sizes(
             best = settings, trained
             if number + 1 < len(models):
                 keep(settings, trained.solver, trained.state)
-        enough = bool(tried) and tried[-1][1].error - judged.error <= judged.worth
         tried.append((size, judged))
+        ended = _ended(tried)
         sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
         observer.advance(number + 1, len(models), {"score": max(one["score"] for one in sizes)})
-        if enough:
-            break
     assert best is not None, "a choice has models"
     clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
-    why = [*choice.record["why"], _why(tried, enough, choice.record["budget_seconds"], criterion, clipped)]
+    why = [*choice.record["why"], _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped)]
     nominal = choice.record["nominal_seconds"] + sum(size.seconds for size, _ in tried) * (1 + clipped * HUBER_ROUNDS)
     record = choice.record | {"sizes": sizes, "why": why, "nominal_seconds": nominal}
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
@@ -107,6 +108,18 @@ class Judgement:
 
     error: float
     worth: float
+
+
+def _ended(tried: list[tuple[Size, Judgement]]) -> set[str]:
+    """Return the solvers of which no larger size is trained."""
+    least, ended = min(judged.error for _, judged in tried), set()
+    for solver in {size.solver for size, _ in tried}:
+        judged = [each for size, each in tried if size.solver == solver]
+        if len(judged) > 1:
+            gain = judged[-2].error - judged[-1].error
+            if gain <= judged[-1].worth or judged[-1].error - gain > least:
+                ended.add(solver)
+    return ended
 
 
 def _judged(state: RidgeState | FalkonState | LocalState, data: Dataset, criterion: Criterion) -> Judgement:
@@ -126,7 +139,7 @@ def _judged(state: RidgeState | FalkonState | LocalState, data: Dataset, criteri
 
 
 def _why(
-    tried: list[tuple[Size, Judgement]], enough: bool, budget_seconds: float, criterion: Criterion, clipped: bool
+    tried: list[tuple[Size, Judgement]], skipped: bool, budget_seconds: float, criterion: Criterion, clipped: bool
 ) -> str:
     """Return the sentence on the sizes that were trained.
 
@@ -135,8 +148,8 @@ def _why(
     last = tried[-1][0]
     sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
     end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
-    if enough:
-        end = "The last one was not better by more than chance, so no larger size was trained."
+    if skipped or tried[-1][0].solver in _ended(tried):
+        end = "Larger ones were not trained where a size was not better by more than chance."
     elif last.largest:
         end = "That is the largest size."
     return f"Sizes (of rows left out{', outliers clipped' if clipped else ''}): {sizes}. {end}"

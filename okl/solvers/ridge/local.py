@@ -315,6 +315,12 @@ class Tuned:
     chosen: dict[str, Any]
     errors: PenaltyErrors | None
 
+    @property
+    def error(self) -> float:
+        """Return the error by the criterion."""
+        assert self.errors is not None, "something was chosen"
+        return self.errors.error
+
 
 # The solver.
 
