@@ -95,7 +95,7 @@ class CellTree:
 def _split(rows: Doubles, random: np.random.Generator) -> tuple[Doubles, float, NDArray[np.bool_]] | None:
     """Return a direction, a threshold, and which rows are above it; None if all rows are alike."""
     centred = rows - rows.mean(axis=0)
-    direction = random.standard_normal(rows.shape[1])
+    direction: Doubles = random.standard_normal(rows.shape[1])
     for _ in range(_POWER_STEPS):
         direction = centred.T @ (centred @ direction)
         length = float(np.linalg.norm(direction))
@@ -110,4 +110,4 @@ def _split(rows: Doubles, random: np.random.Generator) -> tuple[Doubles, float, 
         if not len(below):
             return None
         threshold = float(below[-1])
-    return direction, threshold, products > threshold
+    return direction, threshold, np.asarray(products > threshold)

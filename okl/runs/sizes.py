@@ -86,7 +86,7 @@ def train_sizes(
             return BestSize(settings, trained, choice.record)
         assert size is not None, "a model without a size is alone"
         judged = _judged(trained.state, data, criterion)
-        if best is None or judged.error < min(other.error for _, other in tried):
+        if best is None or _is_better(size, judged, tried):
             best = settings, trained
             if number + 1 < len(models):
                 keep(settings, trained.solver, trained.state)
@@ -110,9 +110,16 @@ class Judgement:
     worth: float
 
 
+def _is_better(size: Size, judged: Judgement, tried: list[tuple[Size, Judgement]]) -> bool:
+    """Return whether a size is better than those before; than those of another solver, by more than chance."""
+    return all(
+        judged.error < other.error - (0.0 if before.solver == size.solver else judged.worth) for before, other in tried
+    )
+
+
 def _ended(tried: list[tuple[Size, Judgement]]) -> set[str]:
     """Return the solvers of which no larger size is trained."""
-    least, ended = min(judged.error for _, judged in tried), set()
+    least, ended = min(judged.error for _, judged in tried), set[str]()
     for solver in {size.solver for size, _ in tried}:
         judged = [each for size, each in tried if size.solver == solver]
         if len(judged) > 1:

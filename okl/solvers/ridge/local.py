@@ -14,9 +14,9 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
-from okl.data.order import mixed
+from okl.data.order import mix_bits
 from okl.data.reading import sample_rows
-from okl.features.bandwidth import kernel_of_bandwidth, suit_kernel
+from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
 from okl.features.cells import CellTree
 from okl.features.predictors import LocalExpansion, Partition
 from okl.foundation.errors import ConfigError, DataError
@@ -148,8 +148,8 @@ def read_members(data: Dataset, tree: CellTree, precision: Precision, cells: Seq
 
 def drawn(positions: Integers, seed: int) -> Doubles:
     """Return a number of 0 .. 1 for each row, which depends on its position and the seed alone."""
-    start = mixed(np.array([seed], dtype=np.uint64))
-    return mixed(positions.astype(np.uint64) + start).astype(np.float64) / 2.0**64
+    start = mix_bits(np.array([seed], dtype=np.uint64))
+    return mix_bits(positions.astype(np.uint64) + start).astype(np.float64) / 2.0**64
 
 
 @stored("cell-solutions")
@@ -234,7 +234,9 @@ class CellWork:
         targets = members.rows.targets[kept]
         basis, some = LandmarkBasis(self.kernel, inputs), np.flatnonzero(judges[kept])
         values, weights = self.outputs.of(targets), self.outputs.weights(targets)
-        solution = solve_cell(basis.columns(inputs), values, weights, self.ridge, some, self.without)
+        solution = solve_cell(
+            np.asarray(basis.columns(inputs), dtype=np.float64), values, weights, self.ridge, some, self.without
+        )
         scores[kept[some]] = solution.left_out
         others = np.setdiff1d(place[judges[place]], kept)
         if len(others):
@@ -451,7 +453,7 @@ class LocalSolver:
         random, outputs = np.random.default_rng((self.seed, 0x70ED)), self._outputs(data.schema)
         order = random.permutation(len(sample.targets))[:SAMPLE_ROWS]
         without = outputs.of(sample.targets).mean(axis=0)
-        _, chosen = suit_kernel(self.kernel, self.bandwidth, sample.inputs[order])
+        _, chosen = fit_kernel(self.kernel, self.bandwidth, sample.inputs[order])
         bandwidth, ridge = float(chosen["bandwidth"]), None if self.penalty is None else self.penalty * self.cell_rows
         if self.bandwidth is not None and ridge is not None:
             return Tuned(bandwidth, ridge, without, chosen | {"penalty_reason": "as given"}, None)

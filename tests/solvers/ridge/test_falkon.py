@@ -18,7 +18,7 @@ from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
 from okl.solvers.ridge import factors, falkon
-from okl.solvers.ridge.falkon import ExpansionWork, FalkonSolver, FalkonState, calibration_of, chunks_of
+from okl.solvers.ridge.falkon import ExpansionWork, FalkonSolver, FalkonState, chunks_of
 from okl.solvers.ridge.path import fit_rows
 from tests.data.sources import settings as ingest_settings
 from tests.solvers.ridge.conftest import curved_rows
@@ -103,7 +103,8 @@ def test_the_model_is_that_of_the_least_held_out_error(sets: dict[Task, Dataset]
     scores = np.asarray(made.predictor(state).scores(state.held.inputs))  # type: ignore[union-attr]
     rounding = float(np.finfo(np.float32).eps * np.abs(state.best.weights).sum(axis=0).max())
     np.testing.assert_allclose(scores.reshape(state.best.scores.shape), state.best.scores, atol=rounding)
-    assert (calibration_of(state) is None) == (task == "regression")
+    assert state.left_out is not None
+    assert (state.left_out.calibration() is None) == (task == "regression")
     certificate = made.certificate(state)
     assert (certificate["relative_gap"] > 1.0) == ("reason" in certificate)
 
