@@ -95,13 +95,13 @@ class CellTree:
 def _split(rows: Doubles, random: np.random.Generator) -> tuple[Doubles, float, NDArray[np.bool_]] | None:
     """Return a direction, a threshold, and which rows are above it; None if all rows are alike."""
     centred = rows - rows.mean(axis=0)
-    direction: Doubles = random.standard_normal(rows.shape[1])
+    direction: Doubles = np.asarray(random.standard_normal(rows.shape[1]))
     for _ in range(_POWER_STEPS):
-        direction = centred.T @ (centred @ direction)
+        direction = np.asarray(centred.T @ (centred @ direction))
         length = float(np.linalg.norm(direction))
         if not length > 0.0:
             return None
-        direction /= length
+        direction = direction / length
     products = rows @ direction
     levels = np.sort(products)
     threshold = float(levels[(len(levels) - 1) // 2])
