@@ -122,7 +122,10 @@ _ITERATED_VALUES, _FACTORS = 3e10, 1.3e-11  # inputs a second that go into kerne
 _NARROWER = 1 / 3  # power of the number of landmarks: more of them stand closer, and suit a narrower kernel
 _LOCAL = ((500, 4), (1000, 8), (2000, 8), (4000, 8))  # rows of a cell and partitions of local
 _CELL_SQUARE, _CELL_VALUE = 2e-11, 7e-11  # seconds of a row in a cell, times its rows squared, and of a kernel value
-_TUNING_SECONDS, _LEAST_LOCAL = 5.0, 8192  # of a kernel in sampled cells; fewer rows do without cells
+_TUNING, _LEAST_LOCAL = (
+    (2.5, 3e-3),
+    8192,
+)  # seconds of a kernel in sampled cells, and an input; fewer rows have no cells
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 
@@ -765,7 +768,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
             seconds /= 1 + HUBER_ROUNDS
         elif by == "rows" and rows >= _LEAST_LOCAL:
             smallest = local_sizes(shape)[:1]
-            tuned_seconds = _TUNING_SECONDS * len(_local_kernels(update))
+            tuned_seconds = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
             if smallest[0].seconds + tuned_seconds <= seconds:
                 local, sentence = _local(settings, update, data, result, weights, criterion, metric)
                 why.append(sentence)

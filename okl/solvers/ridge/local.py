@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -327,8 +328,12 @@ class Tuned:
 # The solver.
 
 CELL_ROWS, PARTITIONS = 500, 4
-_SAMPLED_OF_CELL, _LEAST_SAMPLE = 64, 1 << 16  # rows that a tree is drawn from
-_ITEM_BYTES, _ITEMS_AT_ONCE = 1 << 26, 8  # of the rows of the cells of one task; tasks between two checkpoints
+_SAMPLED_OF_CELL, _LEAST_SAMPLE = 64, 1 << 14  # rows that a tree is drawn from
+_TASK_BYTES, _TASK_SQUARES = (
+    1 << 26,
+    1e11,
+)  # of the rows of one task, which reads all rows; squares of rows of its cells
+_LEAST_TASKS, _MOST_TASKS, _TASKS_AT_ONCE = 4, 32, 8  # the last: between two checkpoints
 MOST_JUDGED = 16_384  # rows that judge
 _WORTH = 0.25  # of the difference by chance: another partition that gains less is the last one
 
@@ -429,10 +434,8 @@ class LocalSolver:
         """
         self.check(data.schema, data.rows("train"))
         tuned = self.tuned(data, execution.n_threads)
-        n_rows = data.rows("train")
-        wanted = max(_LEAST_SAMPLE, _SAMPLED_OF_CELL * (n_rows // self.cell_rows + 1))
-        sample = sample_rows(data, "train", wanted, self.seed, self.precision, SAMPLE_GROUPS)
-        most = self.cell_rows * len(sample.targets) / n_rows
+        sample = self._sample(data, self.cell_rows)
+        most = self.cell_rows * len(sample.targets) / data.rows("train")
         random = np.random.default_rng((self.seed, 0x10CA1))
         trees = tuple(CellTree.drawn(sample.inputs, most, random) for _ in range(self.partitions))
         chosen = tuned.chosen | {"penalty": tuned.ridge / self.cell_rows, "cells": trees[0].n_cells}
@@ -449,7 +452,8 @@ class LocalSolver:
         ------
         DataError : shards that cannot be read
         """
-        sample = sample_rows(data, "train", _LEAST_SAMPLE, self.seed, self.precision, SAMPLE_GROUPS)
+        few = min(self.cell_rows, TUNED_ROWS)
+        sample = self._sample(data, few)
         random, outputs = np.random.default_rng((self.seed, 0x70ED)), self._outputs(data.schema)
         order = random.permutation(len(sample.targets))[:SAMPLE_ROWS]
         without = outputs.of(sample.targets).mean(axis=0)
@@ -457,7 +461,6 @@ class LocalSolver:
         bandwidth, ridge = float(chosen["bandwidth"]), None if self.penalty is None else self.penalty * self.cell_rows
         if self.bandwidth is not None and ridge is not None:
             return Tuned(bandwidth, ridge, without, chosen | {"penalty_reason": "as given"}, None)
-        few = min(self.cell_rows, TUNED_ROWS)
         tree = CellTree.drawn(sample.inputs, few * len(sample.targets) / data.rows("train"), random)
         cells = np.sort(random.permutation(tree.n_cells)[:TUNED_CELLS]).tolist()
         rows = _cells_of(read_members(data, tree, self.precision, cells), cells, 2 * few)
@@ -478,7 +481,7 @@ class LocalSolver:
         tree = state.trees[number]
         tasks = self._tasks(tree, data)
         first = state.done - sum(len(self._tasks(before, data)) for before in state.trees[:number])
-        coming = tasks[first : first + _ITEMS_AT_ONCE]
+        coming = tasks[first : first + _TASKS_AT_ONCE]
         work = CellWork(
             data,
             tree,
@@ -497,9 +500,10 @@ class LocalSolver:
 
     def _tasks(self, tree: CellTree, data: Dataset) -> list[tuple[int, int]]:
         """Return ranges of cells, which depend on the data and the settings only."""
-        item = 4 if self.precision == "float32" else 8
-        number = -(-data.rows("train") * data.schema.n_features * item // _ITEM_BYTES)
-        return cuts(tree.n_cells, max(_ITEMS_AT_ONCE, number))
+        item, n_rows = 4 if self.precision == "float32" else 8, data.rows("train")
+        by_bytes = n_rows * data.schema.n_features * item / _TASK_BYTES
+        by_work = min(n_rows * self.cell_rows**2 / _TASK_SQUARES, _MOST_TASKS)
+        return cuts(tree.n_cells, max(_LEAST_TASKS, math.ceil(max(by_bytes, by_work))))
 
     def _added(self, state: LocalState, data: Dataset) -> LocalState:
         """Return the state with the partition whose cells are all solved."""
@@ -591,6 +595,11 @@ class LocalSolver:
             "iterations": state.done,
             "outcome": "" if outcome is None else outcome.reason,
         }
+
+    def _sample(self, data: Dataset, cell_rows: int) -> Rows:
+        """Return rows that a tree with cells of so many rows is drawn from."""
+        wanted = max(_LEAST_SAMPLE, _SAMPLED_OF_CELL * (data.rows("train") // cell_rows + 1))
+        return sample_rows(data, "train", wanted, self.seed, self.precision, SAMPLE_GROUPS)
 
     def _outputs(self, schema: Schema) -> Outputs:
         return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)
