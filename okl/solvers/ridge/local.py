@@ -333,7 +333,7 @@ _TASK_BYTES, _TASK_SQUARES = (
     1 << 26,
     1e11,
 )  # of the rows of one task, which reads all rows; squares of rows of its cells
-_LEAST_TASKS, _MOST_TASKS, _TASKS_AT_ONCE = 4, 32, 8  # the last: between two checkpoints
+_LEAST_TASKS, _MOST_TASKS, TASKS_AT_ONCE = 4, 32, 8  # the last: between two checkpoints
 MOST_JUDGED = 16_384  # rows that judge
 _WORTH = 0.25  # of the difference by chance: another partition that gains less is the last one
 
@@ -481,7 +481,7 @@ class LocalSolver:
         tree = state.trees[number]
         tasks = self._tasks(tree, data)
         first = state.done - sum(len(self._tasks(before, data)) for before in state.trees[:number])
-        coming = tasks[first : first + _TASKS_AT_ONCE]
+        coming = tasks[first : first + TASKS_AT_ONCE]
         work = CellWork(
             data,
             tree,

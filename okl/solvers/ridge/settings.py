@@ -22,7 +22,7 @@ from okl.solvers.options import (
 from okl.solvers.ridge.falkon import ITERATIONS, FalkonSolver
 from okl.solvers.ridge.falkon import N_LANDMARKS as FALKON_LANDMARKS
 from okl.solvers.ridge.gram import MOST_STRETCHES
-from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, LocalSolver
+from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, TASKS_AT_ONCE, LocalSolver
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 
 
@@ -142,7 +142,7 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
 
     SOLVER: ClassVar[str] = "local"
     SUMMARY: ClassVar[str] = "kernel least squares in cells of neighbouring rows, averaged over partitions"
-    MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", "supports")
+    MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", "supports", answers=TASKS_AT_ONCE)
 
     kernel: KernelName = Field("laplacian", description="k(x, x'): gaussian, laplacian, matern32 or matern52")
     bandwidth: Positive | Literal["auto"] = Field(
@@ -175,5 +175,9 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
             criterion=criterion_of(run.optimise, schema.task, schema.class_counts, schema.target),
         )
 
+    def n_columns(self, n_inputs: int) -> int:
+        return 2 * self.cell_rows
+
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
-        return float(rows * item * (n_inputs + n_outputs) + 16 * self.cell_rows**2)
+        of_row = n_inputs * item + self.partitions * (8 + n_outputs * item)
+        return float(rows * of_row / (2 * TASKS_AT_ONCE))  # all together hold the model once
