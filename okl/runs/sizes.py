@@ -86,12 +86,12 @@ def train_sizes(
             return BestSize(settings, trained, choice.record)
         assert size is not None, "a model without a size is alone"
         judged = _judged(trained.state, data, criterion)
-        if best is None or _is_better(size, judged, tried):
+        if best is None or is_better(size, judged, tried):
             best = settings, trained
             if number + 1 < len(models):
                 keep(settings, trained.solver, trained.state)
         tried.append((size, judged))
-        ended = _ended(tried)
+        ended = ended_solvers(tried)
         sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
         observer.advance(number + 1, len(models), {"score": max(one["score"] for one in sizes)})
     assert best is not None, "a choice has models"
@@ -110,14 +110,14 @@ class Judgement:
     worth: float
 
 
-def _is_better(size: Size, judged: Judgement, tried: list[tuple[Size, Judgement]]) -> bool:
+def is_better(size: Size, judged: Judgement, tried: list[tuple[Size, Judgement]]) -> bool:
     """Return whether a size is better than those before; than those of another solver, by more than chance."""
     return all(
         judged.error < other.error - (0.0 if before.solver == size.solver else judged.worth) for before, other in tried
     )
 
 
-def _ended(tried: list[tuple[Size, Judgement]]) -> set[str]:
+def ended_solvers(tried: list[tuple[Size, Judgement]]) -> set[str]:
     """Return the solvers of which no larger size is trained."""
     least, ended = min(judged.error for _, judged in tried), set[str]()
     for solver in {size.solver for size, _ in tried}:
@@ -155,7 +155,7 @@ def _why(
     last = tried[-1][0]
     sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
     end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
-    if skipped or tried[-1][0].solver in _ended(tried):
+    if skipped or tried[-1][0].solver in ended_solvers(tried):
         end = "Larger ones were not trained where a size was not better by more than chance."
     elif last.largest:
         end = "That is the largest size."

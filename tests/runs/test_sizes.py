@@ -16,9 +16,10 @@ from okl.data.ingest.run import ingest
 from okl.distributed.local import LocalExecution
 from okl.foundation.settings import settings_from
 from okl.runs import select
-from okl.runs.select import Choice, choose_solver
-from okl.runs.sizes import BestSize, train_sizes
+from okl.runs.select import Choice, Size, choose_solver
+from okl.runs.sizes import BestSize, Judgement, ended_solvers, is_better, train_sizes
 from okl.solvers.factory import training_columns
+from okl.solvers.ridge import local
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 
@@ -95,9 +96,62 @@ def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]
     choice, rows = chosen(data["noise"])
     best = trained(choice, rows)
     assert len(scores(best)) < len(choice.models) == 4
-    assert "was not better by more than chance, so no larger size was trained" in best.record["why"][-1]
+    assert "Larger ones were not trained where a size was not better by more than chance" in best.record["why"][-1]
     errors = [1.0 - score for score in scores(best)]
     assert errors[-2] - errors[-1] < 2.0 * (errors[-1] * (1.0 - errors[-1]) / ROWS) ** 0.5
+
+
+@pytest.fixture
+def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models in small cells, as of more rows."""
+    for name, value in (("_LEAST_LOCAL", 1000), ("_LOCAL", ((100, 2), (200, 4))), ("_TUNING", (0.0, 0.0))):
+        monkeypatch.setattr(select, name, value)
+
+
+@pytest.mark.usefixtures("with_cells")
+@pytest.mark.parametrize("many", [False, True])
+def test_cells_take_part_where_they_are_better_on_a_sample_and_in_place_of_online_models(
+    many: bool, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if many:
+        monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)
+    choice, rows = chosen(data["two"])
+    solvers = [settings.solver for settings, _ in choice.models]
+    assert set(solvers) == ({"local"} if many else {"ridge", "local"})
+    (sentence,) = [why for why in choice.record["why"] if why.startswith("In cells of neighbouring rows, the ")]
+    assert sentence.endswith("mistakes.")
+    best = trained(choice, rows)
+    assert best.settings.solver == "local"
+    options = best.settings.options.model_dump()
+    assert options["kernel"] in sentence
+    assert best.trained.solver.chosen(best.trained.state)["bandwidth"] == options["bandwidth"]
+    errors = {one["name"]: 1.0 - one["score"] for one in best.record["sizes"]}
+    assert min(errors, key=lambda name: errors[name]).startswith("cells of")
+
+
+@pytest.mark.usefixtures("with_cells")
+def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
+    data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "TUNED_ROWS", 30)
+        choice, _ = chosen(data["noise"])
+    assert {settings.solver for settings, _ in choice.models} == {"ridge"}
+    assert any(why.startswith("In cells") and why.endswith("not less.") for why in choice.record["why"])
+    choice, _ = chosen(data["two"], validation="blocks")
+    assert {settings.solver for settings, _ in choice.models} == {"ridge"}
+    assert not any(why.startswith("In cells") for why in choice.record["why"])
+
+
+def test_a_size_of_another_solver_is_taken_only_if_it_is_better_beyond_chance() -> None:
+    ridge, cells = (Size(solver, {}, 1.0) for solver in ("ridge", "local"))
+    tried = [(ridge, Judgement(0.2, 0.01))]
+    assert not is_better(cells, Judgement(0.195, 0.01), tried)
+    assert is_better(cells, Judgement(0.185, 0.01), tried)
+    assert is_better(ridge, Judgement(0.195, 0.01), tried)
+    tried += [(cells, Judgement(0.1, 0.01)), (ridge, Judgement(0.18, 0.01))]
+    assert ended_solvers(tried) == {"ridge"}, "another gain of .02 would not reach .1"
+    assert ended_solvers([*tried, (cells, Judgement(0.095, 0.01))]) == {"ridge", "local"}
 
 
 @pytest.mark.parametrize(("seconds", "frequencies"), [(1e-9, 2), (60.0, 200)])
