@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,18 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from okl.data.dataset import Encoding, Schema
 from okl.data.values import PARTS, YEAR_DAYS, date_parts
 from okl.features.base import FeatureMap
+from okl.features.cells import CellTree
 from okl.features.fourier import FourierFeatures, StructuredFeatures
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures
-from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
+from okl.features.predictors import (
+    CalibratedPredictor,
+    KernelExpansion,
+    LinearPredictor,
+    LocalExpansion,
+    Partition,
+    Predictor,
+)
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
@@ -154,34 +162,88 @@ def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray)
     ------
     ConfigError : the kernel has no nodes here
     """
+    compare, values = _nodes_of(kernel)
+    return values(graph, kernel, compare(graph, inputs, vectors), vectors.dtype)
+
+
+def kernel_row_nodes(graph: Graph, kernel: Kernel, row: str, vectors: str) -> str:
+    """Return values k(x, v): (n_vectors,), of one row (n_inputs,) with vectors (n_vectors, n_inputs), all double.
+
+    Raises
+    ------
+    ConfigError : the kernel has no nodes here
+    """
+    compare, values = _nodes_of(kernel)
+    if compare is _products:
+        return values(graph, kernel, graph.add("MatMul", vectors, row), np.float64)
+    differences, last = graph.add("Sub", vectors, row), graph.constant(np.array([1]))
+    if compare is _absolute_distances:
+        compared = graph.add("ReduceSum", graph.add("Abs", differences), last, keepdims=0)
+    else:
+        compared = graph.add("ReduceSumSquare", differences, last, keepdims=0)
+    return values(graph, kernel, compared, np.float64)
+
+
+def _nodes_of(kernel: Kernel) -> tuple[_Compare, _Values]:
+    """Return functions that add what a kernel compares rows by, and its values from that, to a graph."""
     nodes = _NODES.get(type(kernel)) if isinstance(kernel, KnownKernel) else None
     if nodes is None:
         raise ConfigError(
             f"The kernel {kernel.name!r} cannot be exported to ONNX. Train with one of "
             f"{', '.join(kind.name for kind in _NODES)}."
         )
-    return nodes(graph, kernel, inputs, vectors)
+    return nodes
 
 
-def _gaussian(graph: Graph, kernel: Gaussian, inputs: str, vectors: FloatArray) -> str:
-    scaled = _times(graph, _squared_distances(graph, inputs, vectors), -0.5 / kernel.bandwidth**2, np.float64)
-    return graph.add("Exp", graph.cast(scaled, vectors.dtype))
+def _gaussian(graph: Graph, kernel: Gaussian, squares: str, dtype: Any) -> str:
+    scaled = _times(graph, squares, -0.5 / kernel.bandwidth**2, np.float64)
+    return graph.add("Exp", graph.cast(scaled, dtype))
 
 
-def _matern32(graph: Graph, kernel: Matern32, inputs: str, vectors: FloatArray) -> str:
-    s = _scaled_distances(graph, inputs, vectors, 3.0**0.5 / kernel.bandwidth)
-    return graph.add("Mul", _plus(graph, s, 1.0, vectors.dtype), graph.add("Exp", graph.add("Neg", s)))
+def _matern32(graph: Graph, kernel: Matern32, squares: str, dtype: Any) -> str:
+    s = _scaled_roots(graph, squares, 3.0**0.5 / kernel.bandwidth, dtype)
+    return graph.add("Mul", _plus(graph, s, 1.0, dtype), graph.add("Exp", graph.add("Neg", s)))
 
 
-def _matern52(graph: Graph, kernel: Matern52, inputs: str, vectors: FloatArray) -> str:
-    s = _scaled_distances(graph, inputs, vectors, 5.0**0.5 / kernel.bandwidth)
-    third = _times(graph, graph.add("Mul", s, s), 1.0 / 3.0, vectors.dtype)
-    polynomial = graph.add("Add", _plus(graph, s, 1.0, vectors.dtype), third)
+def _matern52(graph: Graph, kernel: Matern52, squares: str, dtype: Any) -> str:
+    s = _scaled_roots(graph, squares, 5.0**0.5 / kernel.bandwidth, dtype)
+    third = _times(graph, graph.add("Mul", s, s), 1.0 / 3.0, dtype)
+    polynomial = graph.add("Add", _plus(graph, s, 1.0, dtype), third)
     return graph.add("Mul", polynomial, graph.add("Exp", graph.add("Neg", s)))
 
 
-def _laplacian(graph: Graph, kernel: Laplacian, inputs: str, vectors: FloatArray) -> str:
-    """Return a loop of the graph over inputs: all differences at once would take n_inputs times the memory."""
+def _laplacian(graph: Graph, kernel: Laplacian, sums: str, dtype: Any) -> str:
+    return graph.add("Exp", _times(graph, sums, -1.0 / kernel.bandwidth, dtype))
+
+
+def _polynomial(graph: Graph, kernel: Polynomial, products: str, dtype: Any) -> str:
+    base = power = _plus(graph, _times(graph, products, kernel.scale, dtype), kernel.offset, dtype)
+    for _ in range(kernel.degree - 1):  # Pow rounds to single precision in some runtimes
+        power = graph.add("Mul", power, base)
+    return power
+
+
+def _linear(graph: Graph, kernel: Linear, products: str, dtype: Any) -> str:
+    return products
+
+
+def _products(graph: Graph, inputs: str, vectors: FloatArray) -> str:
+    return graph.add("MatMul", inputs, graph.constant(vectors.T))
+
+
+def _squared_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
+    """Return ||x - v||^2, at least 0, in double precision."""
+    wide = vectors.astype(np.float64)
+    x = graph.cast(inputs, np.float64)
+    own = graph.add("ReduceSumSquare", x, graph.constant(np.array([1])), keepdims=1)
+    theirs = graph.constant((wide * wide).sum(axis=1)[None, :])
+    products = _times(graph, _products(graph, x, wide), -2.0, np.float64)
+    squares = graph.add("Add", graph.add("Add", own, theirs), products)
+    return graph.add("Max", squares, graph.constant(np.array(0.0)))
+
+
+def _absolute_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
+    """Return sum_j |x_j - v_j| by a loop over inputs: all differences at once would take n_inputs times the memory."""
     dtype = vectors.dtype
     n_rows = graph.add("Shape", inputs, start=0, end=1)
     shape = graph.add("Concat", n_rows, graph.constant(np.array([len(vectors)])), axis=0)
@@ -207,50 +269,23 @@ def _laplacian(graph: Graph, kernel: Laplacian, inputs: str, vectors: FloatArray
         [values_of(more, dtype, ["rows_here", len(vectors)])],
         [helper.make_tensor(last, _kind(np.int64), [1], [1]), helper.make_tensor(first, _kind(np.int64), [1], [0])],
     )
-    sums = graph.add("Scan", zeros, columns, graph.constant(vectors.T), body=body, num_scan_inputs=2)
-    return graph.add("Exp", _times(graph, sums, -1.0 / kernel.bandwidth, dtype))
+    return graph.add("Scan", zeros, columns, graph.constant(vectors.T), body=body, num_scan_inputs=2)
 
 
-def _polynomial(graph: Graph, kernel: Polynomial, inputs: str, vectors: FloatArray) -> str:
-    products = _times(graph, _products(graph, inputs, vectors), kernel.scale, vectors.dtype)
-    base = power = _plus(graph, products, kernel.offset, vectors.dtype)
-    for _ in range(kernel.degree - 1):  # Pow rounds to single precision in some runtimes
-        power = graph.add("Mul", power, base)
-    return power
-
-
-def _linear(graph: Graph, kernel: Linear, inputs: str, vectors: FloatArray) -> str:
-    return _products(graph, inputs, vectors)
-
-
-_NODES: dict[type[KnownKernel], Callable[[Graph, Any, str, FloatArray], str]] = {
-    Gaussian: _gaussian,
-    Laplacian: _laplacian,
-    Matern32: _matern32,
-    Matern52: _matern52,
-    Polynomial: _polynomial,
-    Linear: _linear,
+_Compare: TypeAlias = Callable[[Graph, str, FloatArray], str]
+_Values: TypeAlias = Callable[[Graph, Any, str, Any], str]
+_NODES: dict[type[KnownKernel], tuple[_Compare, _Values]] = {
+    Gaussian: (_squared_distances, _gaussian),
+    Laplacian: (_absolute_distances, _laplacian),
+    Matern32: (_squared_distances, _matern32),
+    Matern52: (_squared_distances, _matern52),
+    Polynomial: (_products, _polynomial),
+    Linear: (_products, _linear),
 }
 
 
-def _products(graph: Graph, inputs: str, vectors: FloatArray) -> str:
-    return graph.add("MatMul", inputs, graph.constant(vectors.T))
-
-
-def _squared_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
-    """Return ||x - v||^2, at least 0, in double precision."""
-    wide = vectors.astype(np.float64)
-    x = graph.cast(inputs, np.float64)
-    own = graph.add("ReduceSumSquare", x, graph.constant(np.array([1])), keepdims=1)
-    theirs = graph.constant((wide * wide).sum(axis=1)[None, :])
-    products = _times(graph, _products(graph, x, wide), -2.0, np.float64)
-    squares = graph.add("Add", graph.add("Add", own, theirs), products)
-    return graph.add("Max", squares, graph.constant(np.array(0.0)))
-
-
-def _scaled_distances(graph: Graph, inputs: str, vectors: FloatArray, factor: float) -> str:
-    roots = graph.add("Sqrt", _squared_distances(graph, inputs, vectors))
-    return graph.cast(_times(graph, roots, factor, np.float64), vectors.dtype)
+def _scaled_roots(graph: Graph, squares: str, factor: float, dtype: Any) -> str:
+    return graph.cast(_times(graph, graph.add("Sqrt", squares), factor, np.float64), dtype)
 
 
 def _times(graph: Graph, value: str, factor: float, dtype: Any) -> str:
@@ -291,6 +326,8 @@ def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
         else:
             sums = _expansion_sums(graph, predictor, inputs)
         return _with_offsets(graph, sums, predictor.offsets)
+    if isinstance(predictor, LocalExpansion):
+        return _local_scores(graph, predictor, inputs)
     if not isinstance(predictor, LinearPredictor):
         raise ModelError(f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to ONNX.")
     scores = _linear_scores(graph, predictor.feature_map, predictor.weights, inputs)
@@ -306,6 +343,67 @@ def _expansion_sums(graph: Graph, predictor: KernelExpansion, inputs: str) -> st
     values = kernel_nodes(graph, predictor.kernel, inputs, supports)
     sums = graph.add("MatMul", values, graph.constant(weights))
     return graph.cast(sums, np.float32) if wide else sums
+
+
+def _local_scores(graph: Graph, predictor: LocalExpansion, inputs: str) -> str:
+    """Return means over partitions of the sums over the cell of each row, in double precision.
+
+    A loop of the graph over rows: kernel values of all rows at once would take rows times the largest cell of memory.
+    The file holds the supports once, in the order of the model.
+    """
+    wide = graph.cast(inputs, np.float64)
+    body = Graph(graph.taken)
+    index, more = body.free("index"), body.free("more")
+    offsets, members, weights = list[str](), list[str](), list[str]()
+    for partition in predictor.partitions:
+        order, starts, coefficients = _without_empty_cells(partition)
+        cells = _cell_nodes(graph, partition.tree, wide)
+        offsets.append(graph.add("Gather", graph.constant(partition.offsets.astype(np.float64)), cells))
+        column = graph.add("Unsqueeze", cells, graph.constant(np.array([1])))
+        ends = [graph.add("Gather", graph.constant(each), column) for each in (starts[:-1], starts[1:])]
+        here = [body.add("Gather", each, index) for each in ends]
+        members.append(body.add("Slice", graph.constant(order), *here))
+        weights.append(body.add("Slice", graph.constant(coefficients.T), *here))
+    supports = predictor.supports if predictor.n_supports else np.zeros((1, predictor.n_inputs))
+    chosen = body.add("Gather", graph.constant(supports), body.add("Concat", *members, axis=0))
+    row = body.add("Gather", wide, index)
+    values = kernel_row_nodes(body, predictor.kernel, row, body.cast(chosen, np.float64))
+    sums = body.add("MatMul", values, body.cast(body.add("Concat", *weights, axis=0), np.float64))
+    of_row = body.finished(
+        "one_row",
+        [values_of(index, np.int64, []), values_of(more, np.bool_, [])],
+        [values_of(body.add("Identity", more), np.bool_, []), values_of(sums, np.float64, [predictor.n_outputs])],
+    )
+    n_rows = graph.add("Shape", inputs, start=0, end=1)  # Scan would refuse no rows
+    total = graph.add("Sum", *offsets, graph.add("Loop", n_rows, "", body=of_row))
+    return graph.cast(_times(graph, total, 1.0 / len(predictor.partitions), np.float64), predictor.precision)
+
+
+def _without_empty_cells(partition: Partition) -> tuple[NDArray[np.int32], NDArray[np.int64], FloatArray]:
+    """Return order, starts and coefficients in which an empty cell has one member with coefficients 0."""
+    counts = np.diff(partition.starts)
+    places = partition.starts[:-1][counts == 0]  # runtimes differ in products over nothing
+    order = np.insert(partition.order, places, 0).astype(np.int32)
+    coefficients: FloatArray = np.insert(partition.coefficients, places, 0.0, axis=1)
+    return order, np.concatenate([[0], np.cumsum(np.maximum(counts, 1))]), coefficients
+
+
+def _cell_nodes(graph: Graph, tree: CellTree, inputs: str) -> str:
+    """Return the cell of each row, (rows,), of inputs in double precision: all rows go down one level after another."""
+    n_rows = graph.add("Shape", inputs, start=0, end=1)
+    root = helper.make_tensor("root", _kind(np.int64), [1], [0 if tree.depth else -1])
+    at = graph.add("ConstantOfShape", n_rows, value=root)
+    directions, thresholds = graph.constant(tree.directions), graph.constant(tree.thresholds)
+    children, zero, one = (graph.constant(each) for each in (tree.children.ravel(), np.array(0), np.array([1])))
+    for _ in range(tree.depth):
+        split = graph.add("Max", at, zero)  # a row in its cell stays there
+        products = graph.add("Mul", inputs, graph.add("Gather", directions, split))
+        above = graph.add(
+            "Greater", graph.add("ReduceSum", products, one, keepdims=0), graph.add("Gather", thresholds, split)
+        )
+        child = graph.add("Add", graph.add("Add", split, split), graph.cast(above, np.int64))
+        at = graph.add("Where", graph.add("Less", at, zero), at, graph.add("Gather", children, child))
+    return graph.add("Sub", graph.constant(np.array(-1)), at)
 
 
 def _with_offsets(graph: Graph, scores: str, offsets: FloatArray | None) -> str:
@@ -508,6 +606,7 @@ def _codes(graph: Graph, column: str, texts: list[str], codes: list[int], otherw
 OPSET = 18
 IR_VERSION = 8  # of the oldest runtimes that know the opset
 ML_OPSET = 3  # of operators on text
+MOST_BYTES = 2**31 - 2**24  # of the numbers in a file: protobuf takes 2 GB at most, with some MB for all else
 SCORES, LABELS, PREDICTIONS, PROBABILITIES = "scores", "labels", "predictions", "probabilities"
 
 
@@ -529,6 +628,11 @@ def to_onnx(model: Model) -> ModelProto:
     schema = model.schema
     if model.predictor.n_inputs != schema.n_features:
         raise ModelError(f"The model scores {model.predictor.n_inputs} inputs, but its schema has {schema.n_features}.")
+    if (size := sum(array.nbytes for array in model.predictor.arrays().values())) > MOST_BYTES:
+        raise ModelError(
+            f"The model holds {size / 2**30:.1f} GB of numbers, but an ONNX file holds less than 2 GB. Score rows with "
+            "okl predict, or train a smaller model."
+        )
     graph = Graph(input_names(schema))
     raw = input_nodes(graph, schema)
     scores = score_nodes(graph, model.predictor, _scaled(graph, schema, raw.value, model.precision))

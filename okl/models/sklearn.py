@@ -56,7 +56,8 @@ def to_sklearn(model: Model) -> Pipeline:
         return _pipeline(schema, feature_map, np.eye(n_outputs), _offsets_of(predictor))
     if not isinstance(predictor, LinearPredictor):
         raise ModelError(
-            f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to scikit-learn."
+            f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to scikit-learn. Export to "
+            "ONNX (--format onnx), or train with --solver ridge."
         )
     weights = predictor.weights.astype(np.float64)
     offsets = _offsets_of(predictor)

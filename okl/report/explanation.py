@@ -100,6 +100,9 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
     >>> predictor_sentence({"kind": "expansion", "kernel": kernel, "shapes": {"supports": [100, 5]},
     ...                     "precision": "float32", "numbers": 600})
     '100 support vectors, gaussian kernel (bandwidth 2), 600 numbers of float32'
+    >>> predictor_sentence({"kind": "local", "kernel": kernel, "shapes": {"supports": [100, 5]}, "partitions": 4,
+    ...                     "precision": "float32", "numbers": 2000})
+    '100 support vectors in cells of 4 partitions, gaussian kernel (bandwidth 2), 2,000 numbers of float32'
     >>> own = {"kind": "extension", "name": "binning", "version": 1, "origin": "binning.py 0123456789ab"}
     >>> predictor_sentence({"kind": "linear", "map": own, "shapes": {"weights": [1, 64]}, "precision": "float32",
     ...                     "numbers": 300})
@@ -109,8 +112,10 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
     'a linear model of the inputs: 33 weights, 1 offset, 64 numbers that scale the inputs; float32'
     """
     size = f"{what['numbers']:,} numbers of {what['precision']}"
-    if what["kind"] == "expansion":
-        return f"{what['shapes']['supports'][0]:,} support vectors, {_kernel(what['kernel'])}, {size}"
+    if what["kind"] in ("expansion", "local"):
+        n_partitions = what.get("partitions", 0)
+        cells = f" in cells of {n_partitions} partition{'s' * (n_partitions > 1)}" if n_partitions else ""
+        return f"{what['shapes']['supports'][0]:,} support vectors{cells}, {_kernel(what['kernel'])}, {size}"
     kind, shapes = what["map"]["kind"], what["shapes"]
     if kind == "standardised-linear":
         n_weights, n_offsets = prod(shapes["weights"]), prod(shapes.get("offsets", [0]))

@@ -11,10 +11,11 @@ from okl.features.base import FeatureMap
 from okl.features.fourier import draw_fourier_map, draw_structured_map
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import fit_nystrom_map
-from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
+from okl.features.predictors import KernelExpansion, LinearPredictor, LocalExpansion, Predictor
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Matern32, Matern52, Polynomial
 from okl.models.file import Model
+from tests.features.cells import draw_partition
 
 N_INPUTS = 6
 KERNELS: dict[str, Kernel] = {
@@ -23,6 +24,7 @@ KERNELS: dict[str, Kernel] = {
 }
 MAPS = ("fourier", "structured", "standardised", *(f"nystrom {name}" for name in KERNELS))
 EXPANSIONS = tuple(f"expansion {name}" for name in KERNELS)
+CELLS = tuple(f"cells {name}" for name in KERNELS)
 LABELS: dict[Task, tuple[Label, ...]] = {"binary": (-1, 1), "multiclass": ("a", "b", "ü"), "regression": ()}
 
 
@@ -83,6 +85,9 @@ class Case:
         vectors = rng.standard_normal((40, N_INPUTS)).astype(self.precision)
         if form == "expansion":
             return KernelExpansion(KERNELS[kernel], vectors, self._draw(rng, n_outputs, len(vectors)))
+        if form == "cells":
+            partitions = tuple(draw_partition(vectors, n_outputs, most_rows, rng) for most_rows in (10, 3, 40))
+            return LocalExpansion(KERNELS[kernel], vectors, partitions)
         mapped = self._map(form, kernel, vectors)
         return LinearPredictor(mapped, self._draw(rng, n_outputs, mapped.n_columns), 0.1 * self._draw(rng, n_outputs))
 
@@ -106,4 +111,9 @@ CASES = [
     *(Case(kind, task) for kind in ("fourier", "nystrom gaussian", "expansion gaussian") for task in LABELS),
     *(Case(kind, metric=(4.0, 1.0, 0.9, 1e-3, 0.09, 0.01)) for kind in ("fourier", "expansion gaussian")),
     *(Case(kind, "multiclass", "float64") for kind in ("fourier", "structured", "expansion laplacian")),
+]
+CELL_CASES = [
+    *(Case(kind) for kind in CELLS),
+    *(Case("cells laplacian", task, "float64") for task in LABELS),
+    Case("cells gaussian", "multiclass"),
 ]

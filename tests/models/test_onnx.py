@@ -12,14 +12,16 @@ import pytest
 
 from okl.data.dataset import Label
 from okl.features.nystrom import fit_nystrom_map
-from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor
-from okl.foundation.errors import ConfigError
+from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, LocalExpansion
+from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray, Task
 from okl.kernels import CustomKernel, Gaussian
 from okl.metrics.calibration import ScoreCalibration
+from okl.models import onnx
 from okl.models.file import Model, load_model, save_model
 from okl.models.onnx import to_onnx
-from tests.models.models import CASES, N_INPUTS, Case, of_times, raw_rows, schema_of
+from tests.features.cells import draw_partition
+from tests.models.models import CASES, CELL_CASES, N_INPUTS, Case, of_times, raw_rows, schema_of
 
 
 def run(model: Model, rows: FloatArray) -> tuple[Any, Any]:
@@ -28,7 +30,7 @@ def run(model: Model, rows: FloatArray) -> tuple[Any, Any]:
     return scores, said
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, *CELL_CASES], ids=str)
 def test_scores_and_what_they_say_are_those_of_okl(case: Case) -> None:
     model, rows = case.model(), raw_rows()
     expected = model.scores(rows)
@@ -44,10 +46,11 @@ def test_scores_and_what_they_say_are_those_of_okl(case: Case) -> None:
         np.testing.assert_array_equal(said, model.predict(rows))
 
 
+@pytest.mark.parametrize("kind", ["fourier", "cells laplacian"])
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_probabilities_are_those_of_okl_and_decide_what_is_said(task: Task, tmp_path: Path) -> None:
-    plain = next(case for case in CASES if case.task == task).model()
-    assert isinstance(plain.predictor, LinearPredictor | KernelExpansion)
+def test_probabilities_are_those_of_okl_and_decide_what_is_said(task: Task, kind: str, tmp_path: Path) -> None:
+    plain = Case(kind, task).model()
+    assert isinstance(plain.predictor, LinearPredictor | LocalExpansion)
     n_outputs = plain.predictor.n_outputs
     shifts = (0.8,) if task == "binary" else tuple(np.linspace(-0.2, 0.3, n_outputs))
     calibration = ScoreCalibration(0.7, tuple(np.linspace(0.1, 0.4, n_outputs)))
@@ -98,8 +101,9 @@ def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
-def test_number_of_rows_is_free() -> None:
-    model = Case("expansion laplacian").model()
+@pytest.mark.parametrize("kind", ["expansion laplacian", "cells laplacian"])
+def test_number_of_rows_is_free(kind: str) -> None:
+    model = Case(kind).model()
     one, _ = run(model, raw_rows()[:1])
     none, _ = run(model, raw_rows()[:0])
     np.testing.assert_allclose(one, model.scores(raw_rows()[:1]), atol=1e-5)
@@ -115,11 +119,17 @@ def test_kernel_of_the_users_own_is_refused() -> None:
         to_onnx(model)
 
 
-def test_large_weights_that_cancel_are_summed_in_double_precision() -> None:
+@pytest.mark.parametrize("form", ["expansion", "cells"])
+def test_large_weights_that_cancel_are_summed_in_double_precision(form: str) -> None:
     supports = np.random.default_rng(5).standard_normal((20, N_INPUTS)).astype(np.float32)
     near = np.concatenate([supports, supports + np.float32(0.01)])
     weights = np.repeat(np.array([500.0, -500.0], dtype=np.float32), 20)[None, :]
-    predictor = KernelExpansion(Gaussian(2.0), near, weights)
+    predictor: KernelExpansion | LocalExpansion = KernelExpansion(Gaussian(2.0), near, weights)
+    if form == "cells":
+        one_cell = draw_partition(near, 1, 40, np.random.default_rng(6))
+        no_offsets = np.zeros((1, 1), dtype=np.float32)
+        partition = replace(one_cell, coefficients=weights[:, one_cell.order], offsets=no_offsets)
+        predictor = LocalExpansion(Gaussian(2.0), near, (partition,))
     scores, _ = run(Model(schema_of("binary"), predictor), raw_rows())
     inputs = Model(schema_of("binary"), predictor).prepare(raw_rows()).astype(np.float64)
     distances = ((inputs[:, None, :] - near[None].astype(np.float64)) ** 2).sum(axis=2)
@@ -127,3 +137,20 @@ def test_large_weights_that_cancel_are_summed_in_double_precision() -> None:
     assert scores.dtype == np.float32
     assert np.abs(expected).max() > 1.0
     np.testing.assert_allclose(scores, expected, rtol=0, atol=3e-7 * np.abs(expected).max())
+
+
+def test_supports_that_partitions_share_are_in_the_file_once() -> None:
+    model = Case("cells gaussian").model()
+    assert isinstance(model.predictor, LocalExpansion)
+    assert len(model.predictor.partitions) == 3
+    assert to_onnx(model).SerializeToString().count(model.predictor.supports.tobytes()) == 1
+
+
+def test_model_that_no_file_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Case("cells gaussian").model()
+    size = sum(array.nbytes for array in model.predictor.arrays().values())
+    monkeypatch.setattr(onnx, "MOST_BYTES", size)
+    to_onnx(model)
+    monkeypatch.setattr(onnx, "MOST_BYTES", size - 1)
+    with pytest.raises(ModelError, match=r"ONNX file holds less than 2 GB\. Score rows with okl predict"):
+        to_onnx(model)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import okl
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, ModelError
 from okl.models.file import Model
 from okl.models.sklearn import to_sklearn
 from tests.data.sources import parquet
@@ -74,3 +74,8 @@ def test_missing_values_are_means_beside_an_input_that_says_so(tmp_path: Path, s
 def test_kernel_without_a_name_in_scikit_learn_is_refused() -> None:
     with pytest.raises(ConfigError, match="scikit-learn has no kernel named 'matern32'"):
         to_sklearn(Case("nystrom matern32").model())
+
+
+def test_expansions_in_cells_are_refused() -> None:
+    with pytest.raises(ModelError, match=r"kind 'local' cannot be exported to scikit-learn\. Export to ONNX"):
+        to_sklearn(Case("cells gaussian").model())
