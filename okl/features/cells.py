@@ -36,12 +36,17 @@ class CellTree:
     def is_valid(self, n_inputs: int) -> bool:
         """Return whether it is a tree over so many inputs, whose cells are all reached."""
         n_splits, below = len(self.thresholds), self.children
-        if self.directions.shape != (n_splits, n_inputs) or below.shape != (n_splits, 2):
+        expected = (
+            (self.directions, (n_splits, n_inputs), np.float64),
+            (self.thresholds, (n_splits,), np.float64),
+            (below, (n_splits, 2), np.int64),
+        )
+        if not all(array.shape == shape and array.dtype == dtype for array, shape, dtype in expected):
             return False
         # a split comes after the one above it, so that every way ends
         reached = np.sort(below.ravel())
-        expected = [*range(-1 - n_splits, 0), *range(1, n_splits)] if n_splits else []
-        return bool((np.array_equal(reached, expected)) and (below[below >= 0] > np.nonzero(below >= 0)[0]).all())
+        every = [*range(-1 - n_splits, 0), *range(1, n_splits)] if n_splits else []
+        return bool(np.array_equal(reached, every) and (below[below >= 0] > np.nonzero(below >= 0)[0]).all())
 
     @property
     def depth(self) -> int:

@@ -300,6 +300,9 @@ class LocalExpansion:
             and coefficients.shape == (self.n_outputs, len(order))
             and offsets.shape == (tree.n_cells, self.n_outputs)
             and {coefficients.dtype, offsets.dtype} == {self.supports.dtype}
+            and self.supports.dtype.name in ("float32", "float64")
+            and order.ndim == 1
+            and order.dtype == starts.dtype == np.int64
             and starts.shape == (tree.n_cells + 1,)
             and (starts[0], starts[-1]) == (0, len(order))
             and (np.diff(starts) >= 0).all()
