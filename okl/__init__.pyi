@@ -14,6 +14,8 @@ from .estimators.accelerated import UnifiedClassifier as UnifiedClassifier
 from .estimators.automatic import KernelClassifier as KernelClassifier
 from .estimators.automatic import KernelRegressor as KernelRegressor
 from .estimators.fourier_map import FourierMap as FourierMap
+from .estimators.local import LocalRidgeClassifier as LocalRidgeClassifier
+from .estimators.local import LocalRidgeRegressor as LocalRidgeRegressor
 from .estimators.online import BudgetKernelClassifier as BudgetKernelClassifier
 from .estimators.online import BudgetKernelRegressor as BudgetKernelRegressor
 from .estimators.online import ConstrainedFOGDClassifier as ConstrainedFOGDClassifier

@@ -12,7 +12,6 @@ import pyarrow as pa
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -37,7 +36,7 @@ from okl.estimators.base import (
     ScoringClassifier,
     ScoringEstimator,
     classes_of,
-    draw_seed,
+    seed_of,
     weights_of_classes,
 )
 from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
@@ -167,11 +166,10 @@ class AutomaticEstimator(ScoringEstimator):
             name += "'"
         table = table.append_column(name, pa.array(targets))
         threads = effective_n_jobs(self.n_jobs)
-        seed = self.random_state
         values = {
             "data": "X",
             "threads": threads,
-            "seed": int(seed) if isinstance(seed, int | np.integer) else draw_seed(check_random_state(seed)),
+            "seed": seed_of(self.random_state),
             "budget_seconds": self.budget_seconds,
             "validation": self.validation,
             "metric": self.metric,

@@ -76,6 +76,12 @@ def draw_seed(rng: np.random.RandomState) -> int:
     return int(rng.randint(2**31 - 1))
 
 
+def seed_of(random_state: RandomState) -> int:
+    """Return an int as it is, as the seed of a command, and draw a seed from anything else."""
+    is_seed = isinstance(random_state, int | np.integer)
+    return int(random_state) if is_seed else draw_seed(check_random_state(random_state))
+
+
 def classes_of(estimator: Any, labels: Labels) -> Labels:
     """Return sorted labels (classes,).
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from okl.data.executor import Rows
 from okl.estimators.base import Auto, BatchClassifier, BatchEstimator, RandomState, draw_seed, options_of
 from okl.features.landmarks import Landmarks
-from okl.features.predictors import LinearPredictor
+from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_choice
@@ -25,8 +25,48 @@ from okl.solvers.ridge.path import SAMPLE_ROWS, fit_rows
 from okl.solvers.ridge.solver import RidgeSolver, fit_sparse_rows
 
 
+class LeastSquaresEstimator(BatchEstimator):
+    """An estimator of classes or a target by least squares, whose predictor_ scores rows."""
+
+    precision: Precision
+    predictor_: Predictor
+
+    def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
+        """Fit inputs (rows, n_features) with targets (rows,): -1 and +1, class indices or numbers."""
+        raise NotImplementedError
+
+    def _learn_classes(
+        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
+    ) -> None:
+        assert sample_weight is None, "fit takes no weights of rows"
+        self._learn(
+            rows.inputs, rows.targets, Outputs("binary" if n_outputs == 1 else "multiclass", n_outputs, weights)
+        )
+
+
+class LeastSquaresRegressor(RegressorMixin, LeastSquaresEstimator):  # type: ignore[misc]
+    """A target by least squares."""
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn rows X (rows, n_features) with targets y (rows,) from nothing.
+
+        Raises
+        ------
+        ConfigError, a ValueError : a parameter is out of its range
+        DataError, a ValueError : sums of squares, or weights, leave the range of floating numbers
+        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
+        """
+        inputs, targets = self._checked(X, y, y_numeric=True)
+        self._learn(inputs, np.asarray(targets, dtype=np.float64), Outputs("regression", 1))
+        return self
+
+    def predict(self, X: ArrayLike) -> FloatArray:
+        """Return targets (rows,)."""
+        return self._scores(X)
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelRidgeEstimator(BatchEstimator):
+class KernelRidgeEstimator(LeastSquaresEstimator):
     """Minimise, exactly, penalty / 2 ||f||^2 + 1/2 mean_i (y_i - f(x_i) - b)^2 over f on landmarks.
 
     Inputs should be of like scale: put a StandardScaler before it. They may be sparse where kernel = "linear". The
@@ -163,17 +203,9 @@ class KernelRidgeClassifier(BatchClassifier, KernelRidgeEstimator):
     True
     """
 
-    def _learn_classes(
-        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
-    ) -> None:
-        assert sample_weight is None, "fit takes no weights of rows"
-        self._learn(
-            rows.inputs, rows.targets, Outputs("binary" if n_outputs == 1 else "multiclass", n_outputs, weights)
-        )
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelRidgeRegressor(RegressorMixin, KernelRidgeEstimator):  # type: ignore[misc]
+class KernelRidgeRegressor(LeastSquaresRegressor, KernelRidgeEstimator):
     """A target by kernel least squares.
 
     Parameters, attributes : as in KernelRidgeEstimator
@@ -184,20 +216,3 @@ class KernelRidgeRegressor(RegressorMixin, KernelRidgeEstimator):  # type: ignor
     >>> bool(KernelRidgeRegressor(random_state=0).fit(x, np.sin(x[:, 0])).score(x, np.sin(x[:, 0])) > 0.999)
     True
     """
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with targets y (rows,) from nothing.
-
-        Raises
-        ------
-        ConfigError, a ValueError : a parameter is out of its range
-        DataError, a ValueError : sums of squares, or weights, leave the range of floating numbers
-        DivergedError, an ArithmeticError : columns so large that rounding is all that is left
-        """
-        inputs, targets = self._checked(X, y, y_numeric=True)
-        self._learn(inputs, np.asarray(targets, dtype=np.float64), Outputs("regression", 1))
-        return self
-
-    def predict(self, X: ArrayLike) -> FloatArray:
-        """Return targets (rows,)."""
-        return self._scores(X)

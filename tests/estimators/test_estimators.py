@@ -17,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from okl.estimators.fourier_map import FourierMap
+from okl.estimators.local import LocalRidgeClassifier, LocalRidgeRegressor
 from okl.estimators.online import (
     BudgetKernelClassifier,
     BudgetKernelRegressor,
@@ -46,6 +47,8 @@ UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "map and samples are
         FourierMap(),
         KernelRidgeClassifier(n_landmarks=100),
         KernelRidgeRegressor(n_landmarks=100),
+        LocalRidgeClassifier(cell_rows=50),
+        LocalRidgeRegressor(cell_rows=50),
         NOGDClassifier(),
         NOGDRegressor(),
         PegasosClassifier(),
