@@ -78,8 +78,9 @@ def draw_seed(rng: np.random.RandomState) -> int:
 
 def seed_of(random_state: RandomState) -> int:
     """Return an int as it is, as the seed of a command, and draw a seed from anything else."""
-    is_seed = isinstance(random_state, int | np.integer)
-    return int(random_state) if is_seed else draw_seed(check_random_state(random_state))
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return draw_seed(check_random_state(random_state))
 
 
 def classes_of(estimator: Any, labels: Labels) -> Labels:

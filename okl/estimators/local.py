@@ -23,7 +23,7 @@ from okl.runs.api import location_of
 from okl.runs.loop import run_loop
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.gram import Outputs
-from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS
+from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, LocalSolver
 from okl.solvers.ridge.settings import LocalSettings
 from okl.solvers.settings import TrainSettings
 
@@ -74,7 +74,9 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
             file = Path(str(location))
             ingested = IngestSettings(target="y", task=outputs.task, compression="none")
             data = ingest(file, file.with_name("data"), ingested).dataset
-            solver = replace(make_solver(settings, data), class_weights=outputs.class_weights)  # type: ignore[type-var]
+            solver = make_solver(settings, data)
+            assert isinstance(solver, LocalSolver), "the settings are those of local"
+            solver = replace(solver, class_weights=outputs.class_weights)
             trained = run_loop(solver, solver.start(data, execution), data, execution)
         self.predictor_, self.chosen_ = trained.predictor, solver.chosen(trained.state)
         self.certificate_ = solver.certificate(trained.state)
