@@ -391,8 +391,9 @@ def _without_empty_cells(partition: Partition) -> tuple[NDArray[np.int32], NDArr
 def _cell_nodes(graph: Graph, tree: CellTree, inputs: str) -> str:
     """Return the cell of each row, (rows,), of inputs in double precision: all rows go down one level after another."""
     n_rows = graph.add("Shape", inputs, start=0, end=1)
-    root = helper.make_tensor("root", _kind(np.int64), [1], [0 if tree.depth else -1])
-    at = graph.add("ConstantOfShape", n_rows, value=root)
+    at = graph.add("ConstantOfShape", n_rows, value=helper.make_tensor("zero", _kind(np.int64), [1], [0]))
+    if not tree.depth:
+        return at  # there is one cell
     directions, thresholds = graph.constant(tree.directions), graph.constant(tree.thresholds)
     children, zero, one = (graph.constant(each) for each in (tree.children.ravel(), np.array(0), np.array([1])))
     for _ in range(tree.depth):
