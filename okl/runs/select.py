@@ -126,6 +126,7 @@ _TUNING, _LEAST_LOCAL = (
     (2.5, 3e-3),
     8192,
 )  # seconds of a kernel in sampled cells, and an input; fewer rows have no cells
+_MOST_SUPPORTS = 2.5e8  # numbers in the rows that a model in cells holds: a gigabyte
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 
@@ -766,7 +767,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         if "huber" in update:
             sizes = [size for size in sizes if size.solver == "ridge"]
             seconds /= 1 + HUBER_ROUNDS
-        elif by == "rows" and rows >= _LEAST_LOCAL:
+        elif by == "rows" and rows >= _LEAST_LOCAL and rows * shape.inputs <= _MOST_SUPPORTS:
             smallest = local_sizes(shape)[:1]
             tuned_seconds = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
             if smallest[0].seconds + tuned_seconds <= seconds:

@@ -77,12 +77,12 @@ def encoded(model: Any, scale: bool) -> Any:
 
 def boosters(kind: str) -> dict[str, Callable[[], Any]]:
     """Return the boosting libraries that are installed, with their defaults. kind : Classifier or Regressor"""
-    named = {
+    named: dict[str, tuple[str, dict[str, Any]]] = {
         "lightgbm": ("LGBM", {"verbose": -1}),
         "xgboost": ("XGB", {"enable_categorical": True}),
         "catboost": ("CatBoost", {"verbose": False, "allow_writing_files": False}),
     }
-    found = {}
+    found: dict[str, Callable[[], Any]] = {}
     for module, (prefix, options) in named.items():
         if importlib.util.find_spec(module) is not None:
             model = getattr(importlib.import_module(module), prefix + kind)
