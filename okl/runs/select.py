@@ -111,7 +111,7 @@ def initial_candidates(scales: tuple[Scale, ...]) -> list[Candidate]:
 SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 _ROWS_OF_LANDMARK = 4  # at least, for iterations
-ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks
+ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks, and there are no cells
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
@@ -767,10 +767,10 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         if "huber" in update:
             sizes = [size for size in sizes if size.solver == "ridge"]
             seconds /= 1 + HUBER_ROUNDS
-        elif by == "rows" and rows >= _LEAST_LOCAL and rows * shape.inputs <= _MOST_SUPPORTS:
+        elif by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
             smallest = local_sizes(shape)[:1]
             tuned_seconds = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
-            if smallest[0].seconds + tuned_seconds <= seconds:
+            if smallest and smallest[0].seconds + tuned_seconds <= seconds:
                 local, sentence = _local(settings, update, data, result, weights, criterion, metric)
                 why.append(sentence)
         if local:

@@ -41,11 +41,12 @@ def stored(folder: Path, target: str) -> Dataset:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few landmarks and one round: sizes of 16 to 128 landmarks."""
+    """Few landmarks, one round and no cells: sizes of 16 to 128 landmarks."""
     for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
         monkeypatch.setattr(select, name, value)
     monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
     monkeypatch.setattr(select, "FACTORS", {"gaussian": (0.5, 1.0)})
+    monkeypatch.setattr(select, "_LOCAL", ())
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]
 @pytest.fixture
 def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models in small cells, as of more rows."""
-    for name, value in (("_LEAST_LOCAL", 1000), ("_LOCAL", ((100, 2), (200, 4))), ("_TUNING", (0.0, 0.0))):
+    for name, value in (("_LOCAL", ((100, 2), (200, 4))), ("_TUNING", (0.0, 0.0))):
         monkeypatch.setattr(select, name, value)
 
 
