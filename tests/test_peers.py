@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.foundation.errors import ConfigError, DataError
-from tests.benchmarks.peers import run, systems
 from tests.benchmarks.peers.data import SETS, read_set
 from tests.benchmarks.peers.measure import Answer
-from tests.benchmarks.peers.page import OUTCOMES
 from tests.benchmarks.peers.records import (
     DUEL,
     Measurement,
@@ -88,36 +84,6 @@ def test_only_the_best_of_what_was_tuned_are_swept() -> None:
         {"size": 20, "C": 1.0},
     ]
     assert replace(entrant, keep=3).to_tune() == []
-
-
-def test_a_bench_measures_once_duels_and_draws(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = replace(find("okl", "ridge, linear", SETS["german"]), tuned={"penalty": (1e-4,)})
-    fast = [own, replace(find("scikit-learn", "Ridge", SETS["german"]), swept={"alpha": (1.0,)})]
-    for module in (systems, run):  # in this process only: the measuring ones know them all, and find them by name
-        monkeypatch.setattr(module, "roster", lambda: fast)
-    said: list[str] = []
-    settings = BenchSettings(data=str(data), sets=("german",), turns=1, out=str(tmp_path))
-    result = bench(settings, said.append)
-    rows = pq.read_table(tmp_path / "measurements").to_pylist()
-    assert len(rows) == len(said) == result["measurements"]
-    assert {row["outcome"] for row in rows} == {"done"}, [row["reason"] for row in rows]
-    for row in rows:
-        assert 0.0 < row["fit_seconds"] < 60.0
-        assert row["base_memory_bytes"] <= row["peak_memory_bytes"]
-        assert row["score"] > 0.4
-        assert json.loads(row["configuration"]).keys() <= {"alpha", "penalty"}
-    duels = [row for row in rows if row["stage"] == "duel"]
-    assert {row["turn"] for row in duels} == {0}
-    for one in result["verdicts"]:
-        assert one["outcome"] in ("ahead", "even", "behind")
-        assert one["ratio"] == one["peer"]["seconds"] / one["own"]["seconds"]
-    page = Path(result["page"]).read_text()
-    assert page.count('<img src="data:image/png;base64,') == 2  # the set, and memory
-    assert not re.search(r'(src|href)="(?!data:|#)', page)
-    assert OUTCOMES[result["verdicts"][0]["outcome"]] in page
-
-    settings = replace(settings, stage="sweep")
-    assert bench(settings, said.append)["measurements"] == len(rows) == len(said)
 
 
 def test_what_fails_or_takes_too_long_is_a_row_and_dearer_ones_are_not_tried(data: Path, tmp_path: Path) -> None:

@@ -46,12 +46,11 @@ def timeless(candidates: list[CompareCandidate]) -> list[Any]:
 def ignored(done: int, total: int, metrics: dict[str, float]) -> None: ...
 
 
-@pytest.mark.parametrize("name", ["cancer", "wine"])
 def test_trials_do_not_depend_on_who_does_them(
-    name: str, two_workers: Execution, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    wine: Dataset, two_workers: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "LEAST_ROWS", 40)
-    search = made_search(request.getfixturevalue(name), rows=140)
+    search = made_search(wine, rows=140)
     told: list[tuple[int, int]] = []
     with open_execution(threads=1) as alone:
         here = search.run(alone, lambda done, total, metrics: told.append((done, total)))
