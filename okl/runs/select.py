@@ -126,7 +126,7 @@ _TUNING, _LEAST_LOCAL = (
     (2.5, 3e-3),
     8192,
 )  # seconds of a kernel in sampled cells, and an input; fewer rows have no cells
-_MOST_SUPPORTS = 2.5e8  # numbers in the rows that a model in cells holds: a gigabyte
+_MOST_SUPPORTS = 1.25e8  # numbers in the rows that a model in cells holds: a gigabyte
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 
@@ -833,7 +833,9 @@ def _local(
     scaled_data = rescaled.with_metric(metric)
     tried = {}
     for kernel in _local_kernels(update):
-        solver = LocalSolver(kernel, class_weights=weights, seed=settings.seed, criterion=criterion)
+        solver = LocalSolver(
+            kernel, class_weights=weights, seed=settings.seed, precision="float64", criterion=criterion
+        )
         tried[kernel] = solver.tuned(scaled_data, _threads(settings))
     kernel = min(tried, key=lambda name: tried[name].error)
     best = tried[kernel]
@@ -927,10 +929,10 @@ def _logarithm(track: ValidationSample, result: Selection, kernel: str, target: 
 
 def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection, by: Validation) -> TrainSettings:
     """Return settings with a chosen model."""
-    if update["solver"] == "ridge":
-        update["precision"] = "float64"  # as if ridge were given
-        if by == "blocks":  # the solver's own would be that of least leave-one-out error
-            update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
+    if update["solver"] in ("ridge", "local"):
+        update["precision"] = "float64"  # as if they were given
+    if update["solver"] == "ridge" and by == "blocks":  # its own would be that of least leave-one-out error
+        update["penalty"] = result.winner.penalty if update["kernel"] != "linear" else result.best_linear.penalty
     return settings.replaced(**update)
 
 

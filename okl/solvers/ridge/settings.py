@@ -142,6 +142,7 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
 
     SOLVER: ClassVar[str] = "local"
     SUMMARY: ClassVar[str] = "kernel least squares in cells of neighbouring rows, averaged over partitions"
+    PRECISION: ClassVar[Precision] = "float64"  # coefficients are large and cancel
     MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", "supports", answers=TASKS_AT_ONCE)
 
     kernel: KernelName = Field("laplacian", description="k(x, x'): gaussian, laplacian, matern32 or matern52")
