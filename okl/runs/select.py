@@ -794,7 +794,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
             models.append((_complete(settings, sized, result, by), size))
     if len(models) == 1 and (only := models[0][1]) is not None:
         exact = only.options.get("n_landmarks") == rows
-        limit = f"{only.name}, as many as {options.budget_seconds:g} s allow on a machine with two cores."
+        name = only.name[0].upper() + only.name[1:]
+        limit = f"{name}, as many as {options.budget_seconds:g} s allow on a machine with two cores."
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
     record = {
         "validation": by,
@@ -809,6 +810,10 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "why": why + sentences,
     } | ({"hint": hint} if hint else {})
     return Choice(tuple(models), record, metric)
+
+
+IN_CELLS = "Expansions in cells of neighbouring rows"
+"""Beginning of the sentence on models in cells."""
 
 
 def _local_kernels(update: dict[str, Any]) -> tuple[str, ...]:
@@ -839,7 +844,10 @@ def _local(
         tried[kernel] = solver.tuned(scaled_data, _threads(settings))
     kernel = min(tried, key=lambda name: tried[name].error)
     best = tried[kernel]
-    sentence = f"In cells of neighbouring rows, the {kernel} kernel has {named_error(criterion, best.error)}"
+    sentence = (
+        f"{IN_CELLS}, {kernel} kernel, all {data.rows('train'):,} training rows: "
+        f"{named_error(criterion, best.error)} in sampled cells (leave-one-out)"
+    )
     if best.error >= result.winner.error:
         return {}, f"{sentence}, not less."
     return {"kernel": kernel, "bandwidth": best.bandwidth, "ridge": best.ridge}, f"{sentence}."

@@ -15,7 +15,7 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.select import Choice, Size, named_error
+from okl.runs.select import IN_CELLS, Choice, Size, named_error
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.falkon import FalkonState
@@ -83,7 +83,7 @@ def train_sizes(
             break
         seconds += trained.seconds
         if len(models) == 1:
-            return BestSize(settings, trained, choice.record)
+            return BestSize(settings, trained, choice.record | {"why": _ordered(choice.record["why"], settings)})
         assert size is not None, "a model without a size is alone"
         judged = _judged(trained.state, data, criterion)
         if best is None or is_better(size, judged, tried):
@@ -96,7 +96,10 @@ def train_sizes(
         observer.advance(number + 1, len(models), {"score": max(one["score"] for one in sizes)})
     assert best is not None, "a choice has models"
     clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
-    why = [*choice.record["why"], _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped)]
+    why = [
+        *_ordered(choice.record["why"], best[0]),
+        _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped),
+    ]
     nominal = choice.record["nominal_seconds"] + sum(size.seconds for size, _ in tried) * (1 + clipped * HUBER_ROUNDS)
     record = choice.record | {"sizes": sizes, "why": why, "nominal_seconds": nominal}
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
@@ -108,6 +111,11 @@ class Judgement:
 
     error: float
     worth: float
+
+
+def _ordered(why: list[str], settings: TrainSettings) -> list[str]:
+    """Return the sentences, that on the chosen solver first: summaries show one."""
+    return sorted(why, key=lambda sentence: not sentence.startswith(IN_CELLS)) if settings.solver == "local" else why
 
 
 def is_better(size: Size, judged: Judgement, tried: list[tuple[Size, Judgement]]) -> bool:

@@ -16,7 +16,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed.local import LocalExecution
 from okl.foundation.settings import settings_from
 from okl.runs import select
-from okl.runs.select import Choice, Size, choose_solver
+from okl.runs.select import IN_CELLS, Choice, Size, choose_solver
 from okl.runs.sizes import BestSize, Judgement, ended_solvers, is_better, train_sizes
 from okl.solvers.factory import training_columns
 from okl.solvers.ridge import local
@@ -119,12 +119,13 @@ def test_cells_take_part_where_they_are_better_on_a_sample_and_in_place_of_onlin
     choice, rows = chosen(data["two"])
     solvers = [settings.solver for settings, _ in choice.models]
     assert set(solvers) == ({"local"} if many else {"ridge", "local"})
-    (sentence,) = [why for why in choice.record["why"] if why.startswith("In cells of neighbouring rows, the ")]
-    assert sentence.endswith("mistakes.")
+    (sentence,) = [why for why in choice.record["why"] if why.startswith(IN_CELLS)]
+    assert "mistakes in sampled cells" in sentence
     best = trained(choice, rows)
     assert best.settings.solver == "local"
     options = best.settings.options.model_dump()
     assert options["kernel"] in sentence
+    assert best.record["why"][0] == sentence
     assert best.trained.solver.chosen(best.trained.state)["bandwidth"] == options["bandwidth"]
     errors = {one["name"]: 1.0 - one["score"] for one in best.record["sizes"]}
     assert min(errors, key=lambda name: errors[name]).startswith("cells of")
@@ -138,10 +139,10 @@ def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
         patch.setattr(local, "TUNED_ROWS", 30)
         choice, _ = chosen(data["noise"])
     assert {settings.solver for settings, _ in choice.models} == {"ridge"}
-    assert any(why.startswith("In cells") and why.endswith("not less.") for why in choice.record["why"])
+    assert any(why.startswith(IN_CELLS) and why.endswith("not less.") for why in choice.record["why"])
     choice, _ = chosen(data["two"], validation="blocks")
     assert {settings.solver for settings, _ in choice.models} == {"ridge"}
-    assert not any(why.startswith("In cells") for why in choice.record["why"])
+    assert not any(why.startswith(IN_CELLS) for why in choice.record["why"])
 
 
 def test_a_size_of_another_solver_is_taken_only_if_it_is_better_beyond_chance() -> None:
