@@ -35,5 +35,6 @@ TO_AN_OPTIMUM: dict[str, Case] = {
     "l1-logistic": ("binary", SMALL | {"solver": "l1-logistic", "tol": 1e-2}),
     "scs": ("multiclass", SMALL | {"solver": "scs", "gap": 0.3, "lam": 0.05}),
     "scs-exact": ("binary", {"solver": "scs", "map": "exact", "gap": 0.1, "lam": 0.01, "first_sample": 100}),
+    "local": ("multiclass", {"solver": "local", "cell_rows": 50, "partitions": 3, "seed": 3}),
     "wolfe": ("binary", SMALL | {"solver": "wolfe", "gap": 0.1, "lam": 0.01}),
 }

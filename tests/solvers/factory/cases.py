@@ -20,7 +20,7 @@ SCHEMAS = {
     task: Schema(("a", "b", "c"), "y", task, (0, 1, 2)[:n_labels])
     for task, n_labels in zip(TASKS, (2, 3, 0), strict=True)
 }
-SMALL = {"budget": 20, "frequencies": 30, "n_landmarks": 30}
+SMALL = {"budget": 20, "frequencies": 30, "n_landmarks": 30, "cell_rows": 40}
 SHARED = {"kernel", "bandwidth", "loss", "epsilon", "passes", "rounds", "order"}
 OPTIONS = {name: frozenset(solver_settings(name).model_fields) - SHARED for name in SOLVER_NAMES}
 ONLINE = [solver for solver in OPTIONS if issubclass(solver_settings(solver), OnlineSettings)]

@@ -32,7 +32,7 @@ def test_every_strategy_and_model_is_a_solver_of_its_own_name() -> None:
     assert all(name == solver_settings(name).SOLVER for name in SOLVER_NAMES)
 
 
-CASES = [(solver, task) for solver in (*ONLINE, "ridge") for task in defined(solver)]
+CASES = [(solver, task) for solver in (*ONLINE, "ridge", "local") for task in defined(solver)]
 
 
 @pytest.mark.parametrize(("solver", "task"), CASES)

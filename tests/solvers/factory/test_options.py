@@ -55,6 +55,8 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "track": {"track": True},
     "n_landmarks": {"n_landmarks": 31},
     "penalty": {"penalty": 0.01},
+    "cell_rows": {"cell_rows": 90},
+    "partitions": {"partitions": 1},
 }
 BESIDE: dict[str, dict[str, Any]] = {
     "degree": {"kernel": "polynomial"},
@@ -123,22 +125,29 @@ def test_every_option_of_cuts_changes_what_is_learnt(solver: str, option: str, d
     assert before != after
 
 
-@pytest.mark.parametrize("option", sorted(OPTIONS["ridge"] - {"huber"} | {"kernel", "bandwidth", "seed", "precision"}))
+LEAST_SQUARES = [
+    (solver, option)
+    for solver in ("ridge", "local")
+    for option in sorted(OPTIONS[solver] - {"huber"} | {"kernel", "bandwidth", "seed", "precision"})
+]
+
+
+@pytest.mark.parametrize(("solver", "option"), LEAST_SQUARES)
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_every_option_of_kernel_least_squares_changes_what_is_learnt(
-    option: str, task: Task, data: dict[Task, Dataset]
+    solver: str, option: str, task: Task, data: dict[Task, Dataset]
 ) -> None:
     own: dict[str, dict[str, Any]] = {
         "landmarks": {"landmarks": "kmeans"},
         "class_weights": {"class_weights": {str(data[task].schema.labels[1]): 3.0}},
-        "kernel": {"kernel": "laplacian"},
+        "kernel": {"kernel": "matern32"},
         "bandwidth": {"bandwidth": 0.7},
         "seed": {"seed": 1},
-        "precision": {"precision": "float32"},
+        "precision": {"precision": "float32" if solver == "ridge" else "float64"},
     }
     plain = BESIDE.get(option, {})
     before, after = (
-        learnt_bits(make(settings_of("ridge", **values), data[task].schema), data[task])
+        learnt_bits(make(settings_of(solver, **values), data[task].schema), data[task])
         for values in (plain, plain | own.get(option, OTHERWISE.get(option, {})))
     )
     assert before != after

@@ -69,6 +69,9 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ({"solver": "nu-svm", "nu": 0.99}, r"nu = 0.99 is outside \(0, 0\.\d+\], the valid range"),
         ({"solver": "ridge", "n_landmarks": 100_000}, "n_landmarks = 100,000 is more than the 3.. training rows"),
         ({"solver": "ridge", "mode": "mix"}, "mode = 'mix', but ridge .* its mode is sum"),
+        ({"solver": "local", "mode": "mix"}, "mode = 'mix', but local .* its mode is sum"),
+        ({"solver": "local", "kernel": "linear"}, "kernel = 'linear': local takes gaussian, laplacian, .* or matern52"),
+        ({"solver": "local", "cell_rows": 1}, "cell_rows = 1.*at least 2"),
         (
             {"solver": "ridge", "passes": 3},
             "passes = 3 is set, but the solver ridge has no passes: it belongs to fogd, nogd, ",
