@@ -109,10 +109,11 @@ def _split(rows: Doubles, random: np.random.Generator) -> tuple[Doubles, float, 
         direction = direction / length
     products = rows @ direction
     levels = np.sort(products)
-    threshold = float(levels[(len(levels) - 1) // 2])
-    if threshold == levels[-1]:  # more than half of the rows are at the top: these go right
-        below = levels[levels < threshold]
-        if not len(below):
-            return None
-        threshold = float(below[-1])
+    rounding = 4.0 * rows.shape[1] * np.finfo(np.float64).eps * float(np.linalg.norm(rows, axis=1).max())
+    borders = np.flatnonzero(np.diff(levels) > rounding)  # others would split rows that are alike
+    if not len(borders):
+        return None
+    border = borders[np.argmin(np.abs(borders - (len(levels) - 1) // 2))]
+    # between two levels: `find_cells` sums in another order, and must not move rows that are at a threshold
+    threshold = float(levels[border] + 0.5 * (levels[border + 1] - levels[border]))
     return direction, threshold, np.asarray(products > threshold)
