@@ -547,11 +547,13 @@ class LocalSolver:
         )
 
     def finished(self, state: LocalState) -> Outcome | None:
-        """Done after all partitions, or when another one did not reduce the errors; diverged if they are not finite."""
+        """Done after all partitions, or when another one can or did not reduce the errors; diverged if not finite."""
         if not state.errors or state.solved:
             return None
         if not np.isfinite(state.errors[-1].squared_error):
             return Outcome("diverged", "the scores are not finite")
+        if state.trees[0].n_cells == 1:
+            return Outcome("done", "all rows are in one cell")
         n_partitions = len(state.partitions)
         if n_partitions == self.partitions:
             return Outcome("done", f"all {n_partitions} partition{'s' * (n_partitions > 1)} were solved")

@@ -1,0 +1,473 @@
+"""Least squares in cells: the normal equations of each cell, leaving rows out for real, and cells that are odd."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+from scipy.spatial.distance import cdist
+
+from okl.data.dataset import Dataset
+from okl.data.executor import Rows
+from okl.data.ingest.run import ingest
+from okl.distributed import open_execution
+from okl.features.cells import CellTree
+from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.types import Task
+from okl.solvers.ridge import local
+from okl.solvers.ridge.gram import Outputs, pieces_of, read_pieces
+from okl.solvers.ridge.local import CellSolution, LocalSolver, LocalState, solve_cell
+from tests.data.sources import settings as ingest_settings
+from tests.naive import ridge as naive
+from tests.solver_cases import bits, last_state, states
+from tests.solvers.ridge.conftest import CLASS_WEIGHTS, curved_rows
+
+Array = NDArray[np.float64]
+ROWS, CELL_ROWS = 900, 120
+TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
+
+
+def laplacian(rows: Array, others: Array, bandwidth: float) -> Array:
+    return np.asarray(np.exp(-cdist(rows, others, "cityblock") / bandwidth))
+
+
+# One cell.
+
+RIDGE, WIDTH, WITHOUT = 0.05, 1.5, np.array([0.25, -0.5, 0.75])
+
+
+class Cell:
+    """Rows of a task, with class weights where there are classes, as `solve_cell` takes them."""
+
+    def __init__(self, task: Task, n_rows: int = 50) -> None:
+        rows = curved_rows(task)
+        outputs = Outputs(task, 3 if task == "multiclass" else 1, CLASS_WEIGHTS[task])
+        inputs, targets = rows.inputs[:n_rows], rows.targets[:n_rows]
+        self.matrix, self.values = laplacian(inputs, inputs, WIDTH), outputs.of(targets)
+        self.given = outputs.weights(targets)
+        self.weights = np.ones(n_rows) if self.given is None else self.given
+        self.without = WITHOUT[: outputs.n_outputs]
+
+    def solve(self, some: Any = None, kept: Any = slice(None)) -> CellSolution:
+        values = self.values[kept]
+        given = None if self.given is None else self.given[kept]
+        some = np.arange(len(values)) if some is None else np.asarray(some, dtype=np.int64)
+        return solve_cell(self.matrix[kept][:, kept], values, given, RIDGE, some, self.without)
+
+    def primal(self, coefficients: Array, offsets: Array) -> float:
+        return naive.objective(self.matrix, self.values, self.weights, RIDGE, self.matrix, coefficients, offsets)
+
+    def dual(self, coefficients: Array) -> float:
+        """ridge a'y - ridge / 2 a'(K + ridge W^(-1)) a, of coefficients a whose sum is 0."""
+        shifted = self.matrix + RIDGE * np.diag(1.0 / self.weights)
+        return RIDGE * float(np.sum(coefficients * (self.values - 0.5 * shifted @ coefficients)))
+
+
+@pytest.fixture(params=TASKS)
+def cell(request: pytest.FixtureRequest) -> Cell:
+    return Cell(request.param)
+
+
+def test_a_solution_fulfils_its_equation_and_is_that_of_the_normal_equations(cell: Cell) -> None:
+    found = cell.solve()
+    coefficients, offsets = naive.ridge(cell.matrix, cell.values, cell.weights, RIDGE, cell.matrix)
+    np.testing.assert_allclose(found.coefficients, coefficients, atol=1e-9)
+    np.testing.assert_allclose(found.offsets, offsets, atol=1e-10)
+    np.testing.assert_allclose(found.coefficients.sum(axis=0), 0.0, atol=1e-12)
+    residuals = cell.values - cell.matrix @ found.coefficients - found.offsets
+    np.testing.assert_allclose(RIDGE * found.coefficients, cell.weights[:, np.newaxis] * residuals, atol=1e-12)
+    assert np.abs(residuals).max() > 0.01
+    assert found.objective == pytest.approx(cell.primal(coefficients, offsets), rel=1e-12)
+    assert found.objective == pytest.approx(cell.dual(coefficients), rel=1e-12)
+    assert 0.0 <= found.gap < 1e-20 * found.objective
+
+
+def test_objective_has_no_slope_at_a_solution(cell: Cell) -> None:
+    found, random = cell.solve(), np.random.default_rng(1)
+    step = 1e-4
+    for _ in range(5):
+        turn, shift = random.normal(size=found.coefficients.shape), random.normal(size=found.offsets.shape)
+
+        def at(times: float, turn: Array = turn, shift: Array = shift) -> float:
+            return cell.primal(found.coefficients + times * step * turn, found.offsets + times * step * shift)
+
+        assert abs(at(1.0) - at(-1.0)) / (2.0 * step) < 1e-7
+        assert abs(at(2.0) - at(0.0)) / (2.0 * step) > 1e-4
+        assert min(at(1.0), at(-1.0)) > found.objective
+
+
+def test_gap_of_wrong_coefficients_is_primal_minus_dual(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = np.random.default_rng(2).normal(size=cell.values.shape)
+    best = cell.solve().objective
+
+    def wrong(factor: Any, right: Array, **options: Any) -> Array:
+        return np.asarray(cho_solve(factor, right, **options) + (0.3 * noise if right.ndim == 2 else 0.0))
+
+    monkeypatch.setattr(local, "cho_solve", wrong)
+    found = cell.solve()
+    np.testing.assert_allclose(found.coefficients.sum(axis=0), 0.0, atol=1e-12)
+    assert found.objective == pytest.approx(cell.primal(found.coefficients, found.offsets), rel=1e-12)
+    assert found.gap == pytest.approx(found.objective - cell.dual(found.coefficients), rel=1e-9)
+    assert found.gap > found.objective - best > 0.01 * best
+
+
+def test_left_out_scores_are_those_of_solving_again_without_each_row(cell: Cell) -> None:
+    expected = naive.left_out(cell.matrix, cell.values, cell.weights, RIDGE, cell.matrix)
+    every = cell.solve().left_out
+    np.testing.assert_allclose(every, expected, atol=1e-8)
+    some = np.array([3, 17, 41])
+    np.testing.assert_allclose(cell.solve(some).left_out, every[some], atol=1e-11)
+    assert cell.solve([]).left_out.shape == (0, cell.values.shape[1])
+    for row in some:
+        others = np.delete(np.arange(len(cell.values)), row)
+        again = cell.solve([], others)
+        np.testing.assert_allclose(every[row], cell.matrix[row, others] @ again.coefficients + again.offsets, atol=1e-9)
+    assert np.abs(every - (cell.matrix @ cell.solve().coefficients + cell.solve().offsets)).max() > 0.1
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3])
+def test_cells_of_a_few_rows_are_solved_and_the_only_row_scores_the_given_mean(cell: Cell, n_rows: int) -> None:
+    found = cell.solve(kept=slice(n_rows))
+    if n_rows == 1:
+        np.testing.assert_array_equal(found.left_out, cell.without[np.newaxis])
+        np.testing.assert_array_equal(found.coefficients, 0.0)
+        np.testing.assert_allclose(found.offsets, cell.values[0])
+    else:
+        small = cell.matrix[:n_rows, :n_rows]
+        expected = naive.left_out(small, cell.values[:n_rows], cell.weights[:n_rows], RIDGE, small)
+        np.testing.assert_allclose(found.left_out, expected, atol=1e-9)
+
+
+def test_alike_rows_of_next_to_no_penalty_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"cell of 60 rows is not positive definite .* = 1e-18\. Set a larger"):
+        solve_cell(np.ones((60, 60)), np.ones((60, 1)), None, 1e-18, np.arange(60), np.zeros(1))
+
+
+# Data sets.
+
+
+def made(folder: Path, inputs: Array, targets: Array, **options: Any) -> Dataset:
+    columns = {f"x{column}": inputs[:, column] for column in range(inputs.shape[1])}
+    pq.write_table(pa.table(columns | {"y": targets}), folder / "rows.parquet")
+    given = ingest_settings(**({"scale": "standard", "rows_per_shard": 250, "rows_per_group": 100} | options))
+    return ingest(folder / "rows.parquet", folder / "set", given).dataset
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
+    found: dict[Task, Dataset] = {}
+    for task in TASKS:
+        rows = curved_rows(task, ROWS)
+        found[task] = made(tmp_path_factory.mktemp(task), rows.inputs, rows.targets, task=task)
+        assert len(found[task].shards) == 4
+    return found
+
+
+def solver(task: Task, **options: Any) -> LocalSolver:
+    given: dict[str, Any] = {"cell_rows": CELL_ROWS, "precision": "float64", "class_weights": CLASS_WEIGHTS[task]}
+    return LocalSolver(**(given | {"bandwidth": 2.0, "penalty": 1e-3, "partitions": 3} | options))
+
+
+def learnt(made: LocalSolver, data: Dataset, threads: int = 1) -> LocalState:
+    with open_execution(threads=threads) as execution:
+        state = last_state(made, data, execution)
+    assert isinstance(state, LocalState)
+    return state
+
+
+def rows_of(data: Dataset) -> Rows:
+    """All training rows, in order."""
+    parts = list(read_pieces(data, pieces_of(data), "float64"))
+    return Rows(np.concatenate([rows.inputs for rows in parts]), np.concatenate([rows.targets for rows in parts]))
+
+
+def scores_of(made: LocalSolver, state: LocalState, inputs: Array) -> Array:
+    return np.asarray(made.predictor(state).scores(inputs)).reshape(len(inputs), -1)
+
+
+def in_cells(made: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array, Array]:
+    """Mean scores of all rows, and those without each row, by the normal equations of each cell of each partition."""
+    rows, outputs = rows_of(data), made._outputs(data.schema)
+    values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
+    weights = np.ones(len(values)) if weights is None else weights
+    assert made.bandwidth is not None
+    assert made.penalty is not None
+    scores, left_out = np.zeros((2, *values.shape))
+    trees = state.trees[: len(state.partitions)]
+    for tree in trees:
+        cells = tree.cells_of(rows.inputs)
+        assert np.bincount(cells, minlength=tree.n_cells).min() > 0
+        for cell in range(tree.n_cells):
+            here = np.flatnonzero(cells == cell)
+            matrix = laplacian(rows.inputs[here], rows.inputs[here], made.bandwidth)
+            ridge = made.penalty * made.cell_rows
+            fit = matrix, values[here], weights[here], ridge, matrix
+            coefficients, offsets = naive.ridge(*fit)
+            scores[here] += (matrix @ coefficients + offsets) / len(trees)
+            left_out[here] += naive.left_out(*fit) / len(trees)
+    return scores, left_out
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize(("cell_rows", "n_cells"), [(ROWS // 5, 8), (ROWS, 1)], ids=["several-cells", "one-cell"])
+def test_scores_are_means_of_exact_solutions_and_judged_by_leaving_rows_out(
+    sets: dict[Task, Dataset], task: Task, cell_rows: int, n_cells: int
+) -> None:
+    # of the only cell the twin solves as many equations as there are rows: a third of them are enough
+    data, made = sets[task], solver(task, cell_rows=cell_rows, partitions=2 if n_cells > 1 else 3)
+    state = learnt(made, data)
+    if n_cells == 1:
+        rows, outputs = rows_of(data), made._outputs(data.schema)
+        values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
+        matrix = laplacian(rows.inputs, rows.inputs, 2.0)
+        weights = np.ones(ROWS) if weights is None else weights
+        coefficients, offsets = naive.ridge(matrix, values, weights, 1e-3 * ROWS, matrix)
+        scores, left_out = matrix @ coefficients + offsets, None
+    else:
+        scores, left_out = in_cells(made, state, data)
+    assert made.chosen(state)["cells"] == n_cells
+    assert len(state.partitions) == (1 if n_cells == 1 else 2)
+    assert made.chosen(state)["n_supports"] == ROWS
+    np.testing.assert_allclose(scores_of(made, state, rows_of(data).inputs), scores, atol=1e-8)
+    assert state.left_out is not None
+    np.testing.assert_array_equal(state.left_out.targets, rows_of(data).targets)
+    if left_out is not None:
+        np.testing.assert_allclose(state.left_out.scores, left_out, atol=1e-7)
+    assert (state.left_out.calibration() is None) == (task == "regression")
+    certificate = made.certificate(state)
+    assert 0.0 <= certificate["gap"] < 1e-20 * certificate["objective"]
+    assert certificate["objective"] > 1e-3
+
+
+def test_errors_of_the_automatic_criterion_are_those_of_the_judged_scores(sets: dict[Task, Dataset]) -> None:
+    found = {
+        criterion: learnt(solver("binary", criterion=criterion, penalty=None), sets["binary"]).errors[-1]
+        for criterion in ("accuracy", "log-loss")
+    }
+    assert found["accuracy"].error == found["accuracy"].mistake_rate
+    assert found["log-loss"].judged is not None
+    assert 0.0 < found["log-loss"].error < np.log(2.0)
+
+
+# Choices.
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
+    sets: dict[Task, Dataset], task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, data = solver(task, bandwidth=None, penalty=None), sets[task]
+    tried: dict[tuple[float, float], tuple[float, float]] = {}
+    judge = local.Tuning.errors
+
+    def noted(self: local.Tuning, bandwidth: float, ridge: float) -> Any:
+        found = judge(self, bandwidth, ridge)
+        tried[bandwidth, ridge] = found.error, found.squared_error
+        return found
+
+    monkeypatch.setattr(local.Tuning, "errors", noted)
+    tuned = made.tuned(data, 1)
+    monkeypatch.undo()
+    for bandwidth, ridge in ((2.0, 1.0), (0.5, 1.0), (1.0, 10.0**0.5), (1.0, 10.0**-0.5)):
+        (near,) = [
+            at for at in tried if at == pytest.approx((tuned.bandwidth * bandwidth, tuned.ridge * ridge), rel=1e-9)
+        ]
+        assert tried[near] >= tried[tuned.bandwidth, tuned.ridge]
+    assert tuned.errors is not None
+    assert (tuned.error, tuned.errors.squared_error) == min(tried.values()) < max(tried.values())
+    for others in ({}, {"partitions": 7}):
+        again = replace(made, **others).tuned(data, 3)  # type: ignore[arg-type]
+        assert (again.bandwidth, again.ridge, again.chosen) == (tuned.bandwidth, tuned.ridge, tuned.chosen)
+    state = learnt(made, data)
+    chosen = made.chosen(state)
+    assert (chosen["bandwidth"], chosen["penalty"] * CELL_ROWS) == (tuned.bandwidth, pytest.approx(tuned.ridge))
+    assert "least leave-one-out error of 900 training rows in 8 cells" in chosen["penalty_reason"]
+
+
+@pytest.mark.parametrize("given", [{"bandwidth": 0.7}, {"penalty": 0.01}, {"bandwidth": 0.7, "penalty": 0.01}])
+def test_given_values_are_kept(sets: dict[Task, Dataset], given: dict[str, float]) -> None:
+    made = solver("binary", **({"bandwidth": None, "penalty": None} | given))
+    chosen = made.tuned(sets["binary"], 1).chosen
+    state = learnt(made, sets["binary"])
+    assert made.chosen(state)["bandwidth"] == chosen["bandwidth"]
+    for name in ("bandwidth", "penalty"):
+        assert (chosen[f"{name}_reason"] == "as given") == (name in given)
+        if name in given:
+            assert made.chosen(state)[name] == pytest.approx(given[name], rel=1e-15)
+
+
+def test_partitions_end_when_another_one_gains_nothing(sets: dict[Task, Dataset], tmp_path: Path) -> None:
+    random = np.random.default_rng(6)
+    noise = made(tmp_path, random.normal(size=(600, 2)), random.normal(size=600), task="regression")
+    several = {"partitions": 6, "penalty": 10.0}
+    ended = solver("regression", **several)
+    state = learnt(ended, noise)
+    outcome = ended.finished(state)
+    assert outcome is not None
+    assert outcome.reason == "the last partition did not reduce the leave-one-out error beyond chance"
+    assert len(state.partitions) == len(state.errors) < 6
+    gaining = solver("regression", cell_rows=30, partitions=3)
+    state = learnt(gaining, sets["regression"])
+    outcome = gaining.finished(state)
+    assert outcome is not None
+    assert outcome.reason == "all 3 partitions were solved"
+    errors = [each.error for each in state.errors]
+    assert errors == sorted(errors, reverse=True)
+    assert len(set(errors)) == 3
+
+
+# Bits.
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_threads_and_the_number_of_tasks_change_no_bit(
+    sets: dict[Task, Dataset], task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, data = solver(task, bandwidth=None, penalty=None, precision="float32"), sets[task]
+    whole = learnt(made, data)
+    arrays = made.predictor(whole).arrays()
+    monkeypatch.setattr(local, "_ITEM_BYTES", 1 << 10)
+    monkeypatch.setattr(local, "_ITEMS_AT_ONCE", 2)
+    with open_execution(threads=3) as execution:
+        steps = list(states(made, data, execution))
+    assert len(steps) > 2 * len(whole.partitions)
+    for name, array in made.predictor(steps[-1]).arrays().items():
+        np.testing.assert_array_equal(array, arrays[name])
+    assert made.chosen(steps[-1]) == made.chosen(whole)
+    again = learnt(replace(made, seed=1), data)
+    assert bits(made, again)[0] != bits(made, whole)[0]
+
+
+# Odd rows and cells.
+
+
+def test_of_rows_that_are_all_alike_some_are_drawn(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    targets = random.normal(size=500)
+    data = made(tmp_path, np.full((500, 2), 4.0), targets, task="regression")
+    odd = LocalSolver(cell_rows=100, precision="float64")
+    state = learnt(odd, data)
+    assert odd.chosen(state)["cells"] == odd.chosen(state)["partitions"] == 1
+    assert odd.chosen(state)["n_supports"] == 200
+    kept = state.positions
+    assert len(np.unique(kept)) == 200
+    assert kept.max() > 400  # they are drawn from all
+    expected = rows_of(data).targets[kept].mean()
+    np.testing.assert_allclose(scores_of(odd, state, rows_of(data).inputs), expected, atol=1e-9)
+    assert state.left_out is not None
+    others = np.setdiff1d(np.arange(500), kept)
+    np.testing.assert_allclose(state.left_out.scores[others, 0], expected, atol=1e-9)
+    left_out = (200 * expected - rows_of(data).targets[kept]) / 199
+    np.testing.assert_allclose(state.left_out.scores[kept, 0], left_out, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_inputs", [2, 7, 36])
+def test_a_cell_with_too_many_rows_holds_rows_that_are_all_alike(n_inputs: int) -> None:
+    random = np.random.default_rng(n_inputs)
+    kinds, shares = random.normal(size=(30, n_inputs)).astype(np.float32), random.dirichlet(np.full(30, 0.3))
+    rows = kinds[random.choice(30, size=6000, p=shares)]
+    tree = CellTree.drawn(rows, 150, random)
+    cells, most = tree.cells_of(rows), []
+    for cell in range(tree.n_cells):
+        here = rows[cells == cell]
+        assert len(here) > 0
+        if len(here) > 150:
+            most.append(len(here))
+            assert (here == here[0]).all()
+    assert len(most) > 3
+
+
+def test_an_empty_cell_scores_the_mean(sets: dict[Task, Dataset]) -> None:
+    made, data = solver("multiclass", partitions=1), sets["multiclass"]
+    # to the right of 50 there is no row, and beyond 100 nothing but a second empty cell
+    tree = CellTree(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([50.0, 100.0]), np.array([[-1, 1], [-2, -3]]))
+    with open_execution() as execution:
+        state = replace(made.start(data, execution), trees=(tree,))
+        while made.finished(state) is None:
+            state = made.advance(state, data, execution)
+    partition = state.partitions[0]
+    assert partition.starts.tolist() == [0, 2 * CELL_ROWS, 2 * CELL_ROWS, 2 * CELL_ROWS]
+    shares = np.bincount(rows_of(data).targets.astype(int)) / ROWS
+    found = scores_of(made, state, np.array([[60.0, 0.0], [101.0, 0.0]]))
+    np.testing.assert_allclose(found, [2.0 * shares - 1.0] * 2, atol=1e-12)
+    assert state.left_out is not None
+    assert np.isfinite(state.left_out.scores).all()
+
+
+def test_a_class_that_is_missing_in_a_cell_is_not_predicted_there(tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    group = np.arange(400) % 2
+    inputs = random.normal(size=(400, 2)) * 0.1 + 5.0 * group[:, np.newaxis]
+    targets = np.where(group == 0, (inputs[:, 0] > 0.0).astype(int), 2)
+    data = made(tmp_path, inputs, targets, task="multiclass", scale="none")
+    apart = solver("multiclass", cell_rows=200, partitions=1, bandwidth=1.0)
+    state = learnt(apart, data)
+    assert state.trees[0].n_cells == 2
+    scores = scores_of(apart, state, inputs)
+    np.testing.assert_allclose(scores[group == 1], [[-1.0, -1.0, 1.0]] * 200, atol=1e-12)
+    np.testing.assert_allclose(scores[group == 0, 2], -1.0, atol=1e-12)
+    assert (scores.argmax(axis=1) == targets).mean() > 0.98
+
+
+@pytest.mark.parametrize("n_rows", [2, 5, 40])
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_fewer_rows_than_a_cell_has_are_one_cell_solved_once(task: Task, n_rows: int, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    inputs = random.normal(size=(n_rows, 3))
+    targets = (np.arange(n_rows) % 2) if task == "binary" else inputs[:, 0]
+    data = made(tmp_path, inputs, targets, task=task)
+    few = LocalSolver(partitions=4)
+    state = learnt(few, data)
+    assert few.chosen(state)["cells"] == few.chosen(state)["partitions"] == 1
+    assert few.chosen(state)["n_supports"] == few.chosen(state)["left_out_rows"] == n_rows
+    outcome = few.finished(state)
+    assert outcome is not None
+    assert outcome.reason == "all rows are in one cell"
+    assert np.isfinite(scores_of(few, state, rows_of(data).inputs.astype(np.float32))).all()
+
+
+def test_a_constant_column_changes_nothing_but_the_trees(tmp_path: Path) -> None:
+    rows = curved_rows("regression", 400)
+    found = []
+    for folder, inputs in (("with", np.column_stack([rows.inputs, np.full(400, 7.0)])), ("without", rows.inputs)):
+        (tmp_path / folder).mkdir()
+        data = made(tmp_path / folder, inputs, rows.targets, task="regression")
+        plain = solver("regression", bandwidth=None, penalty=None, cell_rows=400)
+        state = learnt(plain, data)
+        found.append(scores_of(plain, state, rows_of(data).inputs))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-9)
+    assert np.std(found[0]) > 0.5
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kernel": "polynomial"}, "kernel = 'polynomial': local takes gaussian, laplacian, matern32 or matern52"),
+        ({"kernel": "linear"}, "kernel = 'linear': local takes gaussian"),
+        ({"cell_rows": 1}, "cell_rows = 1"),
+        ({"partitions": 0}, "partitions = 0"),
+        ({"bandwidth": 0.0}, "bandwidth = 0"),
+        ({"penalty": -1.0}, "penalty = -1"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        LocalSolver(**given)
+
+
+def test_a_class_without_rows_is_refused(sets: dict[Task, Dataset]) -> None:
+    data = sets["multiclass"]
+    counts = (*data.schema.class_counts[:2], 0)
+    empty = replace(data, schema=replace(data.schema, class_counts=counts))
+    with open_execution() as execution, pytest.raises(DataError, match="No training row has the label 2"):
+        solver("multiclass").start(empty, execution)
