@@ -75,9 +75,11 @@ CASES |= {  # an online solver without a case of its own
     for name in SOLVER_NAMES
     if name not in {solver for solver, _, _ in CASES.values()} and issubclass(solver_settings(name), OnlineSettings)
 }
+IN_CELLS = {"cell_rows": 60, "partitions": 2, "seed": 3}
 CASES |= {
-    f"local-{task}": ("local", task, {"cell_rows": 60, "partitions": 2, "seed": 3} | given)
-    for task, given in (("binary", {"bandwidth": "auto"}), ("multiclass", {}), ("regression", {"penalty": 1e-3}))
+    "local-binary": ("local", "binary", IN_CELLS | {"bandwidth": "auto"}),
+    "local-multiclass": ("local", "multiclass", IN_CELLS),
+    "local-regression": ("local", "regression", IN_CELLS | {"penalty": 1e-3}),
 }
 CASES["ridge-linear"] = ("ridge", "binary", {"kernel": "linear", "bandwidth": "auto", "seed": 3})
 

@@ -21,9 +21,11 @@ from okl.distributed import open_execution
 from okl.distributed.dask import DaskExecution
 from okl.distributed.tls import write_self_signed
 from okl.foundation.errors import ConfigError, ExecutionError
+from okl.solvers.ridge.local import LocalSolver
 from tests.distributed import works
 from tests.distributed.processes import soon
 from tests.distributed.works import KilledOnce, SampledSum, add_up
+from tests.solver_cases import bits, last_state
 
 ROUNDS, START_SECONDS = 8, 60.0
 
@@ -176,3 +178,23 @@ def test_processors_of_several_kinds_are_told_once(execution: DaskExecution, cap
         execution._transport.collect_processors()
     assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
     assert "another kind" in execution.processors
+
+
+class Killing:
+    """An execution of which the first worker to take the second item of a map is killed."""
+
+    def __init__(self, execution: DaskExecution, folder: Path) -> None:
+        self.execution, self.folder = execution, folder
+
+    def map(self, work: Any, items: Any) -> Any:
+        return self.execution.map(KilledOnce(work, items[1], self.folder, os.getpid()), items)
+
+
+def test_killed_worker_changes_no_bit_of_cells(execution: DaskExecution, data: Dataset, tmp_path: Path) -> None:
+    solver = LocalSolver(cell_rows=200, bandwidth=2.0, penalty=1e-3, partitions=2)
+    expected = bits(solver, last_state(solver, data, execution._local))
+    state, killed = solver.start(data, execution), Killing(execution, tmp_path)
+    while solver.finished(state) is None:
+        state = solver.advance(state, data, killed)  # type: ignore[arg-type]
+    assert bits(solver, state) == expected
+    assert (tmp_path / "killed").exists()

@@ -54,7 +54,7 @@ class KilledOnce:
     caller: int
 
     def __call__(self, item: Any, *value: Any) -> Any:
-        if getattr(item, "index", item) == self.fatal and os.getpid() != self.caller:
+        if (item.index if isinstance(item, Shard) else item) == self.fatal and os.getpid() != self.caller:
             marker = self.folder / "killed"
             if not marker.exists():
                 marker.write_text(str(os.getpid()))
