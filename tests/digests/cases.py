@@ -30,6 +30,8 @@ def training_cases() -> dict[str, tuple[str, dict[str, Any]]]:
         add("nogd", data, solver="nogd", budget=40)
         add("nogd-rpcholesky", data, solver="nogd", budget=40, landmarks="rpcholesky")
         add("ridge", data, solver="ridge", n_landmarks=60)
+        add("falkon", data, solver="falkon", n_landmarks=60)
+        add("local", data, solver="local", cell_rows=60)
         add("track", data, track=True)
         for mode in ("mix", "sum"):
             add(f"fogd-{mode}", data, mode=mode, rounds=4, passes=2, step_size=0.5, bandwidth=3.0)
@@ -93,6 +95,7 @@ def training_cases() -> dict[str, tuple[str, dict[str, Any]]]:
     add("auto", "diabetes", solver="auto", budget_seconds=600.0)
     on_workers: dict[str, dict[str, Any]] = {
         "fogd": {}, "c-svm": {"tol": 1e-3}, "l1-logistic": {"tol": 1e-2}, "ridge": {"n_landmarks": 50},
+        "local": {"cell_rows": 60},
         "scs": {"gap": 0.02, "lam": 1e-2}, "nogd": {"budget": 40},
     }  # fmt: skip
     for solver, more in on_workers.items():
