@@ -156,7 +156,7 @@ class LandmarkBasis:
         )
 
     def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
-        return KernelExpansion(self.kernel, self.landmarks, *_rounded(weights, offsets, self.landmarks.dtype))
+        return KernelExpansion(self.kernel, self.landmarks, *rounded(weights, offsets, self.landmarks.dtype))
 
     @cached_property
     def _panels(self) -> FloatArray:
@@ -181,18 +181,19 @@ class MapBasis:
         return MetricFactor(None, None)
 
     def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
-        return LinearPredictor(self.feature_map, *_rounded(weights, offsets, np.dtype(self.feature_map.precision)))
+        return LinearPredictor(self.feature_map, *rounded(weights, offsets, np.dtype(self.feature_map.precision)))
 
 
-def _rounded(weights: Doubles, offsets: Doubles, precision: np.dtype[Any]) -> tuple[FloatArray, FloatArray]:
+def rounded(weights: Doubles, offsets: Doubles, precision: np.dtype[Any]) -> tuple[FloatArray, FloatArray]:
+    """Return weights and offsets in a precision, or raise DataError where they are beyond what it holds."""
     with np.errstate(over="ignore"):  # infinity is refused
-        rounded = np.ascontiguousarray(weights, dtype=precision), offsets.astype(precision)
-    if not all(np.isfinite(part).all() for part in rounded):
-        largest = max(float(np.abs(part).max()) for part in (weights, offsets))
+        parts = np.ascontiguousarray(weights, dtype=precision), offsets.astype(precision)
+    if not all(np.isfinite(part).all() for part in parts):
+        largest = max(float(np.abs(part).max(initial=0.0)) for part in (weights, offsets))
         raise DataError(
             f"Weights up to {largest:.2g} do not fit {precision}. Set the precision to float64, or scale the target."
         )
-    return rounded
+    return parts
 
 
 # Sums of products over rows.

@@ -26,7 +26,7 @@ from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Preci
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import KnownKernel, shift_invariant_kernels
 from okl.solvers.base import Convergence, Outcome
-from okl.solvers.ridge.gram import LandmarkBasis, Outputs, cuts, pieces_of, read_pieces
+from okl.solvers.ridge.gram import LandmarkBasis, Outputs, cuts, pieces_of, read_pieces, rounded
 from okl.solvers.ridge.path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
 
@@ -96,6 +96,38 @@ def solve_cell(
     left_out = values[some] - coefficients[some] / np.where(close, slack, 1.0)[:, np.newaxis]
     left_out[~close] = without
     return CellSolution(coefficients, offsets, objective, gap, left_out)
+
+
+def solve_rows(
+    kernel: KnownKernel,
+    inputs: FloatArray,
+    values: Doubles,
+    weights: Doubles | None,
+    ridge: float,
+    some: Integers,
+    without: Doubles,
+    precision: Precision,
+) -> CellSolution:
+    """Solve the cell of some rows, and score them by coefficients and kernel values of a precision.
+
+    Large coefficients that cancel are accurate in float64 only: scores without a row have the error of its own score.
+
+    inputs : (rows, n_inputs); others as for `solve_cell`
+
+    Raises
+    ------
+    ConfigError : as for `solve_cell`; DataError : coefficients beyond what the precision holds
+    """
+    wide = inputs.astype(np.float64)
+    matrix = np.asarray(LandmarkBasis(kernel, wide).columns(wide), dtype=np.float64)
+    solution = solve_cell(matrix, values, weights, ridge, some, without)
+    if precision == "float64" or not len(some):
+        return solution
+    narrow = inputs.astype(precision)
+    stored = LandmarkBasis(kernel, narrow).predictor(solution.coefficients.T, solution.offsets)
+    exact = matrix[some] @ solution.coefficients + solution.offsets
+    rounding = np.asarray(stored.scores(narrow[some]), dtype=np.float64).reshape(exact.shape) - exact
+    return replace(solution, left_out=solution.left_out + rounding)
 
 
 def _diagonal_of_inverse(factor: Doubles, some: Integers) -> Doubles:
@@ -195,7 +227,12 @@ class CellWork:
     without: Doubles
 
     def __call__(self, cells: tuple[int, int]) -> CellSolutions:
-        """Read all rows, and solve the cells first .. last - 1."""
+        """Read all rows, and solve the cells first .. last - 1.
+
+        Raises
+        ------
+        DataError : coefficients beyond what the precision holds, and shards that cannot be read
+        """
         members = read_members(self.data, self.tree, self.precision, range(*cells))
         judges = drawn(members.positions, self.seed) < self.judged_share
         solved, taken = [], list[Integers]()
@@ -211,11 +248,16 @@ class CellWork:
                 solved.append(self._solve(members, place, kept, judges, scores))
                 taken.append(kept)
         kept = np.concatenate(taken)
+        coefficients, offsets = rounded(
+            np.concatenate([each.coefficients for each in solved]).T,
+            np.array([each.offsets for each in solved]),
+            np.dtype(self.precision),
+        )
         return CellSolutions(
             members.positions[kept],
             np.array([len(each) for each in taken]),
-            np.concatenate([each.coefficients for each in solved]).T.astype(self.precision),
-            np.array([each.offsets for each in solved]).astype(self.precision),
+            coefficients,
+            offsets,
             members.positions[judges],
             members.rows.targets[judges],
             scores[judges],
@@ -231,16 +273,14 @@ class CellWork:
         if not len(kept):
             nothing = np.empty((0, self.outputs.n_outputs))
             return CellSolution(nothing, self.without, 0.0, 0.0, nothing)
-        inputs = members.rows.inputs[kept].astype(np.float64)
+        inputs, some = members.rows.inputs[kept], np.flatnonzero(judges[kept])
         targets = members.rows.targets[kept]
-        basis, some = LandmarkBasis(self.kernel, inputs), np.flatnonzero(judges[kept])
         values, weights = self.outputs.of(targets), self.outputs.weights(targets)
-        solution = solve_cell(
-            np.asarray(basis.columns(inputs), dtype=np.float64), values, weights, self.ridge, some, self.without
-        )
+        solution = solve_rows(self.kernel, inputs, values, weights, self.ridge, some, self.without, self.precision)
         scores[kept[some]] = solution.left_out
         others = np.setdiff1d(place[judges[place]], kept)
         if len(others):
+            basis = LandmarkBasis(self.kernel, inputs.astype(np.float64))
             columns = basis.columns(members.rows.inputs[others].astype(np.float64))
             scores[others] = columns @ solution.coefficients + solution.offsets
         return solution
@@ -261,6 +301,7 @@ class Tuning:
     kernel: str
     outputs: Outputs
     without: Doubles
+    precision: Precision
     n_threads: int
 
     def errors(self, bandwidth: float, ridge: float) -> PenaltyErrors:
@@ -270,12 +311,15 @@ class Tuning:
         def scores_of(index: int) -> Doubles:
             rows = self.cells[index]
             values, weights = self.outputs.of(rows.targets), self.outputs.weights(rows.targets)
-            matrix = LandmarkBasis(kernel, rows.inputs).columns(rows.inputs)
             every = np.arange(len(values))
-            return solve_cell(np.asarray(matrix), values, weights, ridge, every, self.without).left_out
+            fit = rows.inputs, values, weights, ridge, every, self.without, self.precision
+            return solve_rows(kernel, *fit).left_out
 
-        with one_blas_thread():
-            scores = np.concatenate(run_tasks(scores_of, len(self.cells), self.n_threads))
+        try:
+            with one_blas_thread():
+                scores = np.concatenate(run_tasks(scores_of, len(self.cells), self.n_threads))
+        except ConfigError:  # rounding: another bandwidth or ridge may do
+            return PenaltyErrors(ridge, np.inf, None)
         targets = np.concatenate([rows.targets for rows in self.cells])
         return errors_of_scores(scores, targets, self.outputs, ridge)
 
@@ -465,7 +509,7 @@ class LocalSolver:
         cells = np.sort(random.permutation(tree.n_cells)[:TUNED_CELLS]).tolist()
         rows = _cells_of(read_members(data, tree, self.precision, cells), cells, 2 * few)
         free = self.bandwidth is None, ridge is None
-        search = Tuning(rows, self.kernel, outputs, without, n_threads)
+        search = Tuning(rows, self.kernel, outputs, without, self.precision, n_threads)
         bandwidth, ridge, errors = search.best(
             bandwidth * (_FIRST_FACTOR if free[0] else 1.0), _FIRST_RIDGE if ridge is None else ridge, free
         )
@@ -608,13 +652,10 @@ class LocalSolver:
 
 
 def _cells_of(members: Members, cells: Sequence[int], most_rows: int) -> tuple[Rows, ...]:
-    """Return the rows of each cell, the first ones of a cell with more, float64 inputs; empty cells are left out."""
+    """Return the rows of each cell, the first ones of a cell with more; empty cells are left out."""
     parts = [members.of(cell) for cell in cells]
     parts = [slice(part.start, min(part.stop, part.start + most_rows)) for part in parts if part.stop > part.start]
-    return tuple(
-        Rows(np.ascontiguousarray(members.rows.inputs[part], dtype=np.float64), members.rows.targets[part])
-        for part in parts
-    )
+    return tuple(Rows(members.rows.inputs[part], members.rows.targets[part]) for part in parts)
 
 
 def _rows_at(data: Dataset, positions: Integers, precision: Precision) -> FloatArray:

@@ -352,8 +352,9 @@ def errors_of_scores(
         counted @ ((values - scores) ** 2).sum(axis=1),
         counted @ (outputs.classes(scores) != classes),
     ]
-    kept = scores.astype(np.float32)[:, :, np.newaxis]
-    (errors,) = errors_of(LeftOut(np.array(totals), classes, kept, np.ones(len(values))), (penalty,), outputs)
+    n_kept = 0 if outputs.task == "regression" else len(scores)
+    kept = scores[:n_kept].astype(np.float32)[:, :, np.newaxis]
+    (errors,) = errors_of(LeftOut(np.array(totals), classes[:n_kept], kept, np.ones(n_kept)), (penalty,), outputs)
     return errors
 
 

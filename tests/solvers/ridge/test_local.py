@@ -29,7 +29,7 @@ from tests.naive import ridge as naive
 from tests.solver_cases import bits, last_state, states
 from tests.solvers.ridge.conftest import CLASS_WEIGHTS, curved_rows
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 ROWS, CELL_ROWS = 900, 120
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 
@@ -471,3 +471,33 @@ def test_a_class_without_rows_is_refused(sets: dict[Task, Dataset]) -> None:
     empty = replace(data, schema=replace(data.schema, class_counts=counts))
     with open_execution() as execution, pytest.raises(DataError, match="No training row has the label 2"):
         solver("multiclass").start(empty, execution)
+
+
+def test_coefficients_beyond_the_precision_are_refused(tmp_path: Path) -> None:
+    rows = curved_rows("regression", 200)
+    data = made(tmp_path, rows.inputs, 1e100 * rows.targets, task="regression")
+    with pytest.raises(DataError, match=r"do not fit float32\. Set the precision to float64, or scale the target"):
+        learnt(solver("regression", precision="float32"), data)
+    assert len(learnt(solver("regression"), data).partitions) > 0
+
+
+def test_scores_that_judge_have_the_rounding_of_the_stored_coefficients(sets: dict[Task, Dataset]) -> None:
+    data, wide = sets["regression"], {"kernel": "gaussian", "bandwidth": 300.0}
+    found = {}
+    for precision in ("float32", "float64"):
+        made = solver("regression", **wide, precision=precision, penalty=1e-14, partitions=1)
+        state = learnt(made, data)
+        assert state.left_out is not None
+        inputs = rows_of(data).inputs.astype(precision)
+        found[precision] = np.asarray(made.predictor(state).scores(inputs)), state.left_out
+    (narrow, judged), (exact, judged_exactly) = found["float32"], found["float64"]
+    assert np.abs(narrow - exact).max() > 10.0
+    assert judged_exactly.errors.error < 0.5
+    assert judged.errors.error > 100.0
+    np.testing.assert_allclose(judged.scores - judged_exactly.scores, (narrow - exact)[:, np.newaxis], rtol=0.02)
+    tuned = {
+        precision: solver("regression", **wide, precision=precision, penalty=None).tuned(data, 1)
+        for precision in ("float32", "float64")
+    }
+    assert tuned["float32"].ridge > 10.0 * tuned["float64"].ridge
+    assert tuned["float32"].error < 1.0
