@@ -333,8 +333,8 @@ def test_threads_and_the_number_of_tasks_change_no_bit(
     made, data = solver(task, bandwidth=None, penalty=None, precision="float32"), sets[task]
     whole = learnt(made, data)
     arrays = made.predictor(whole).arrays()
-    monkeypatch.setattr(local, "_ITEM_BYTES", 1 << 10)
-    monkeypatch.setattr(local, "_ITEMS_AT_ONCE", 2)
+    monkeypatch.setattr(local, "_LEAST_TASKS", 7)
+    monkeypatch.setattr(local, "TASKS_AT_ONCE", 2)
     with open_execution(threads=3) as execution:
         steps = list(states(made, data, execution))
     assert len(steps) > 2 * len(whole.partitions)
