@@ -209,6 +209,8 @@ NAMES = {
     "landmarks": "Landmarks",
     "rank": "Rank",
     "n_landmarks": "Landmarks",
+    "cells": "Cells",
+    "partitions": "Partitions",
     "penalty": "Penalty",
     "C": "C",
     "nu": "Nu",
@@ -230,6 +232,8 @@ TERMINAL = (
     "kappa",
     "lam",
     "n_landmarks",
+    "cells",
+    "partitions",
     "penalty",
     "sample_rows",
 )
@@ -287,12 +291,17 @@ def model_sentence(result: Mapping[str, Any]) -> str:
             f"{number(chosen.get('penalty'))} ({chosen.get('penalty_reason')})."
         )
     if solver == "local":
-        n_partitions, left_out = int(chosen.get("partitions", 1)), number(chosen.get("left_out_rows"))
+        n_cells, n_partitions = int(chosen.get("cells", 1)), int(chosen.get("partitions", 1))
+        form = (
+            f"has an expansion of {kernel} in each of {number(n_cells)} cells"
+            if n_cells > 1
+            else (f"is an expansion of {kernel} on all rows, which are one cell")
+        )
         averaged = f", averaged over {n_partitions} partitions" if n_partitions > 1 else ""
         return (
-            f"The local model has an expansion of {kernel} in each of {number(chosen.get('cells'))} cells{averaged}, "
-            f"solved exactly, with penalty {number(chosen.get('penalty'))} ({chosen.get('penalty_reason')}); "
-            f"leave-one-out errors are those of {left_out} training rows."
+            f"The local model {form}{averaged}, solved exactly, with penalty {number(chosen.get('penalty'))} "
+            f"({chosen.get('penalty_reason')}); leave-one-out errors are those of "
+            f"{number(chosen.get('left_out_rows'))} training rows."
         )
     if proof.get("kind") in ("duality gap", "gap over all rows"):
         space = f"the space of {kernel}" if named == "exact" else columns

@@ -100,7 +100,8 @@ class TrainSettings(ExecutionSettings):
         "auto",
         description="solver; auto: choose solver, scaling, kernel, bandwidth and size on a sample, or fogd as soon as "
         "a solver option is given; ridge: exact kernel least squares on landmarks; falkon: "
-        "the same on very many landmarks, by iterations; perceptron, ogd: store every "
+        "the same on very many landmarks, by iterations; local: the same in cells of neighbouring rows; "
+        "perceptron, ogd: store every "
         "support vector, so memory grows with the rows; c-svm to l1-l2-svm: optimise to a certified duality gap; "
         "scs: optimise on growing samples until the gap over all rows is certified; wolfe: conjugate subgradients "
         "over all rows",

@@ -76,6 +76,19 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
         "The falkon model is a kernel expansion on 8 landmarks with the Gaussian kernel of bandwidth 3: iteration 5, "
         "the last one, because no training rows were held out, with penalty 0.2500 (as given).",
     ),
+    "least squares in cells": (
+        "local",
+        {**WIDE, "cells": 1024, "partitions": 4, "left_out_rows": 16551, "penalty": 0.25, "penalty_reason": "as given"},
+        "The local model has an expansion of the Gaussian kernel of bandwidth 3 in each of 1,024 cells, averaged over "
+        "4 partitions, solved exactly, with penalty 0.2500 (as given); leave-one-out errors are those of 16,551 training "
+        "rows.",
+    ),
+    "least squares in one cell": (
+        "local",
+        {**WIDE, "cells": 1, "partitions": 1, "left_out_rows": 20, "penalty": 0.25, "penalty_reason": "as given"},
+        "The local model is an expansion of the Gaussian kernel of bandwidth 3 on all rows, which are one cell, solved "
+        "exactly, with penalty 0.2500 (as given); leave-one-out errors are those of 20 training rows.",
+    ),
     "too few landmarks": (
         "nogd",
         {"landmarks": 20, "rank": 0, "rank_reason": "20 of 50 support vectors so far"},
@@ -116,9 +129,8 @@ def test_report_lists_every_chosen_value_with_its_reason_and_terminal_the_main_o
     told = " ".join(facts.values())
     assert all(reason in told for key, reason in chosen.items() if key.endswith("_reason"))
     main = chosen_facts(chosen, TERMINAL)
-    assert {key.removesuffix("_reason") for key in chosen} - {"maps", "budget", "iteration", "held_out_rows"} <= set(
-        TERMINAL
-    )
+    beside = {"maps", "budget", "iteration", "held_out_rows", "left_out_rows"}
+    assert {key.removesuffix("_reason") for key in chosen} - beside <= set(TERMINAL)
     for label, text in main:
         assert any(line.split("  ", 1)[0] == label and line.endswith(text) for line in shown.splitlines())
 

@@ -280,6 +280,7 @@ def test_an_estimator_takes_a_column_of_text() -> None:
     [
         ({"solver": "fogd"}, "The solver fogd takes dense rows.*--solver auto, l2-svm, logistic"),
         ({"solver": "ridge"}, "The solver ridge takes dense rows"),
+        ({"solver": "local"}, "The solver local takes dense rows"),
         ({"solver": "l2-svm"}, "A kernel other than linear takes dense rows"),
     ],
 )
