@@ -52,7 +52,7 @@ def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
     assert scores.shape == ((len(inputs), 3) if task == "multiclass" else (len(inputs),))
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0
-    assert stored.precision == predictor.precision == ("float64" if solver == "ridge" else "float32")
+    assert stored.precision == predictor.precision == ("float64" if solver in ("ridge", "local") else "float32")
     if isinstance(learning, OnlineSolver):
         standing = learning.progress(state)
         assert standing.error < 1.7 * standing.baseline_error
