@@ -80,7 +80,8 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
         "local",
         {**WIDE, "cells": 1024, "partitions": 4, "left_out_rows": 900, "penalty": 0.25, "penalty_reason": "as given"},
         "The local model has an expansion of the Gaussian kernel of bandwidth 3 in each of 1,024 cells, averaged over "
-        "4 partitions, solved exactly, with penalty 0.2500 (as given); leave-one-out errors are those of 900 training rows.",
+        "4 partitions, solved exactly, with penalty 0.2500 (as given); leave-one-out errors are those of 900 training "
+        "rows.",
     ),
     "least squares in one cell": (
         "local",
