@@ -591,7 +591,7 @@ class LocalSolver:
         )
 
     def finished(self, state: LocalState) -> Outcome | None:
-        """Done after all partitions, or when another one can or did not reduce the errors; diverged if not finite."""
+        """Done after all partitions, or when another one gains nothing; diverged if errors are not finite."""
         if not state.errors or state.solved:
             return None
         if not np.isfinite(state.errors[-1].squared_error):

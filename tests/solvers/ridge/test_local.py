@@ -303,6 +303,18 @@ def test_given_values_are_kept(sets: dict[Task, Dataset], given: dict[str, float
             assert made.chosen(state)[name] == pytest.approx(given[name], rel=1e-15)
 
 
+def test_a_search_passes_over_matrices_that_are_not_positive_definite() -> None:
+    rows = curved_rows("regression")
+    search = local.Tuning((rows,), "gaussian", Outputs("regression", 1), np.zeros(1), "float64", 1)
+    ridge = 1e-15
+    assert search.errors(1000.0, ridge).error == np.inf
+    bandwidth, kept, errors = search.best(0.01, ridge, (True, False))
+    assert 0.01 < bandwidth < 1000.0
+    assert kept == ridge
+    assert errors.error < search.errors(0.01, ridge).error
+    assert search.errors(2.0 * bandwidth, ridge).error > errors.error
+
+
 def test_partitions_end_when_another_one_gains_nothing(sets: dict[Task, Dataset], tmp_path: Path) -> None:
     random = np.random.default_rng(6)
     noise = made(tmp_path, random.normal(size=(600, 2)), random.normal(size=600), task="regression")
