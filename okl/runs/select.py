@@ -126,6 +126,7 @@ _TUNING, _LEAST_LOCAL = (
     (2.5, 3e-3),
     8192,
 )  # seconds of a kernel in sampled cells, and an input; fewer rows have no cells
+_NEAR = 1.25  # times the error of the best candidate: models in cells are trained, too, and compared
 _MOST_SUPPORTS = 1.25e8  # numbers in the rows that a model in cells holds: a gigabyte
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
@@ -771,7 +772,9 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
             smallest = local_sizes(shape)[:1]
             tuned_seconds = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
             if smallest and smallest[0].seconds + tuned_seconds <= seconds:
-                local, sentence = _local(settings, update, data, result, weights, criterion, metric)
+                # where both are trained, a sample need not decide; online models cannot be compared with these
+                most = 1.0 if sizes[0].solver == "fogd" else _NEAR
+                local, sentence = _local(settings, update, data, result, weights, criterion, metric, most)
                 why.append(sentence)
         if local:
             sizes = sorted(
@@ -829,10 +832,13 @@ def _local(
     weights: tuple[float, ...] | None,
     criterion: Criterion,
     metric: tuple[float, ...],
+    most: float,
 ) -> tuple[dict[str, Any], str]:
-    """Return the kernel, bandwidth and ridge of models in cells, with a sentence; {} if they are not better.
+    """Return the kernel, bandwidth and ridge of models in cells, with a sentence; {} if they are not good enough.
 
     In cells there are all rows, of which the other candidates have seen a sample.
+
+    most : their error over that of the best candidate
     """
     rescaled = replace(data, schema=replace(data.schema, scale=result.winner.candidate.scale))
     scaled_data = rescaled.with_metric(metric)
@@ -841,15 +847,15 @@ def _local(
         solver = LocalSolver(
             kernel, class_weights=weights, seed=settings.seed, precision="float64", criterion=criterion
         )
-        tried[kernel] = solver.tuned(scaled_data, _threads(settings))
+        tried[kernel] = solver.tuned(scaled_data, _threads(settings), compared=True)
     kernel = min(tried, key=lambda name: tried[name].error)
     best = tried[kernel]
     sentence = (
         f"{IN_CELLS}, {kernel} kernel, all {data.rows('train'):,} training rows: "
         f"{named_error(criterion, best.error)} in sampled cells (leave-one-out)"
     )
-    if best.error >= result.winner.error:
-        return {}, f"{sentence}, not less."
+    if best.error >= most * result.winner.error:
+        return {}, f"{sentence}, not better."
     return {"kernel": kernel, "bandwidth": best.bandwidth, "ridge": best.ridge}, f"{sentence}."
 
 

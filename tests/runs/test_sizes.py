@@ -139,7 +139,7 @@ def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
         patch.setattr(local, "TUNED_ROWS", 30)
         choice, _ = chosen(data["noise"])
     assert {settings.solver for settings, _ in choice.models} == {"ridge"}
-    assert any(why.startswith(IN_CELLS) and why.endswith("not less.") for why in choice.record["why"])
+    assert any(why.startswith(IN_CELLS) and why.endswith("not better.") for why in choice.record["why"])
     choice, _ = chosen(data["two"], validation="blocks")
     assert {settings.solver for settings, _ in choice.models} == {"ridge"}
     assert not any(why.startswith(IN_CELLS) for why in choice.record["why"])

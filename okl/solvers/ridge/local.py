@@ -288,7 +288,7 @@ class CellWork:
 
 # Bandwidth and penalty: those of least leave-one-out error in some small cells.
 
-TUNED_CELLS, TUNED_ROWS = 16, 512
+TUNED_CELLS, TUNED_ROWS, COMPARED_CELLS = 16, 512, 64
 _FIRST_FACTOR, _FIRST_RIDGE = 0.5, 10.0**-1.5  # of the median distance; penalty times rows
 _BANDWIDTH_STEP, _RIDGE_STEP, _MOST_MOVES = 2.0, 10.0**0.5, 12
 
@@ -487,10 +487,11 @@ class LocalSolver:
         kernel, positions = kernel_of_bandwidth(self.kernel, tuned.bandwidth), np.empty(0, dtype=np.int64)
         return LocalState(kernel, chosen, tuned.ridge, trees, tuned.without, 0, (), positions, nothing)
 
-    def tuned(self, data: Dataset, n_threads: int) -> Tuned:
+    def tuned(self, data: Dataset, n_threads: int, compared: bool = False) -> Tuned:
         """Choose bandwidth and penalty by leave-one-out errors in sampled cells; read all rows once.
 
         n_threads : bits do not depend on it
+        compared : whether the errors will be compared with those of other solvers, which takes those of more cells
 
         Raises
         ------
@@ -506,15 +507,17 @@ class LocalSolver:
         if self.bandwidth is not None and ridge is not None:
             return Tuned(bandwidth, ridge, without, chosen | {"penalty_reason": "as given"}, None)
         tree = CellTree.drawn(sample.inputs, few * len(sample.targets) / data.rows("train"), random)
-        cells = np.sort(random.permutation(tree.n_cells)[:TUNED_CELLS]).tolist()
+        cells = random.permutation(tree.n_cells)[: COMPARED_CELLS if compared else TUNED_CELLS].tolist()
         rows = _cells_of(read_members(data, tree, self.precision, cells), cells, 2 * few)
         free = self.bandwidth is None, ridge is None
-        search = Tuning(rows, self.kernel, outputs, without, self.precision, n_threads)
+        search = Tuning(rows[:TUNED_CELLS], self.kernel, outputs, without, self.precision, n_threads)
         bandwidth, ridge, errors = search.best(
             bandwidth * (_FIRST_FACTOR if free[0] else 1.0), _FIRST_RIDGE if ridge is None else ridge, free
         )
-        count = sum(len(some.targets) for some in rows)
-        why = f"least leave-one-out error of {count:,} training rows in {len(rows)} cells"
+        if len(rows) > TUNED_CELLS:
+            errors = replace(search, cells=rows).errors(bandwidth, ridge)
+        count = sum(len(some.targets) for some in search.cells)
+        why = f"least leave-one-out error of {count:,} training rows in {len(search.cells)} cells"
         names = ("bandwidth_reason", "penalty_reason")
         reasons = {name: why if is_free else "as given" for name, is_free in zip(names, free, strict=True)}
         return Tuned(bandwidth, ridge, without, {"bandwidth": bandwidth} | reasons, errors)
