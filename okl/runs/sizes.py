@@ -66,6 +66,7 @@ def train_sizes(
     observer, criterion = observer or NullObserver(), choice.record["criterion"]
     models = choice.models
     best: tuple[TrainSettings, TrainedSolver] | None = None
+    leading: tuple[Size, Judgement]  # size and judgement of the best
     tried: list[tuple[Size, Judgement]] = []
     sizes, ended, skipped, seconds = list[dict[str, Any]](), set[str](), False, 0.0
     for number, (settings, size) in enumerate(models):
@@ -86,8 +87,8 @@ def train_sizes(
             return BestSize(settings, trained, choice.record | {"why": _ordered(choice.record["why"], settings)})
         assert size is not None, "a model without a size is alone"
         judged = _judged(trained.state, data, criterion)
-        if best is None or is_better(size, judged, tried):
-            best = settings, trained
+        if best is None or is_better(size, judged, leading):
+            best, leading = (settings, trained), (size, judged)
             if number + 1 < len(models):
                 keep(settings, trained.solver, trained.state)
         tried.append((size, judged))
@@ -118,11 +119,9 @@ def _ordered(why: list[str], settings: TrainSettings) -> list[str]:
     return sorted(why, key=lambda sentence: not sentence.startswith(IN_CELLS)) if settings.solver == "local" else why
 
 
-def is_better(size: Size, judged: Judgement, tried: list[tuple[Size, Judgement]]) -> bool:
-    """Return whether a size is better than those before; than those of another solver, by more than chance."""
-    return all(
-        judged.error < other.error - (0.0 if before.solver == size.solver else judged.worth) for before, other in tried
-    )
+def is_better(size: Size, judged: Judgement, best: tuple[Size, Judgement]) -> bool:
+    """Return whether a size is better than the best one so far; than one of another solver, by more than chance."""
+    return judged.error < best[1].error - (0.0 if best[0].solver == size.solver else judged.worth)
 
 
 def ended_solvers(tried: list[tuple[Size, Judgement]]) -> set[str]:

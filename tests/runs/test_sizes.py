@@ -147,11 +147,11 @@ def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
 
 def test_a_size_of_another_solver_is_taken_only_if_it_is_better_beyond_chance() -> None:
     ridge, cells = (Size(solver, {}, 1.0) for solver in ("ridge", "local"))
-    tried = [(ridge, Judgement(0.2, 0.01))]
-    assert not is_better(cells, Judgement(0.195, 0.01), tried)
-    assert is_better(cells, Judgement(0.185, 0.01), tried)
-    assert is_better(ridge, Judgement(0.195, 0.01), tried)
-    tried += [(cells, Judgement(0.1, 0.01)), (ridge, Judgement(0.18, 0.01))]
+    best = ridge, Judgement(0.2, 0.01)
+    assert not is_better(cells, Judgement(0.195, 0.01), best)
+    assert is_better(cells, Judgement(0.185, 0.01), best)
+    assert is_better(ridge, Judgement(0.195, 0.01), best)
+    tried = [best, (cells, Judgement(0.1, 0.01)), (ridge, Judgement(0.18, 0.01))]
     assert ended_solvers(tried) == {"ridge"}, "another gain of .02 would not reach .1"
     assert ended_solvers([*tried, (cells, Judgement(0.095, 0.01))]) == {"ridge", "local"}
 
