@@ -66,6 +66,7 @@ def train_sizes(
     observer, criterion = observer or NullObserver(), choice.record["criterion"]
     models = choice.models
     best: tuple[TrainSettings, TrainedSolver] | None = None
+    leading: tuple[Size, Judgement] | None = None  # of the best one
     leading: tuple[Size, Judgement]  # size and judgement of the best
     tried: list[tuple[Size, Judgement]] = []
     sizes, ended, skipped, seconds = list[dict[str, Any]](), set[str](), False, 0.0
@@ -87,7 +88,7 @@ def train_sizes(
             return BestSize(settings, trained, choice.record | {"why": _ordered(choice.record["why"], settings)})
         assert size is not None, "a model without a size is alone"
         judged = _judged(trained.state, data, criterion)
-        if best is None or is_better(size, judged, leading):
+        if leading is None or is_better(size, judged, leading):
             best, leading = (settings, trained), (size, judged)
             if number + 1 < len(models):
                 keep(settings, trained.solver, trained.state)
