@@ -10,7 +10,7 @@ from typing import Any
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
-from okl.foundation.errors import DivergedError
+from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
@@ -61,13 +61,12 @@ def train_sizes(
 
     Raises
     ------
-    DivergedError : the first model diverged; a later one that does only ends the sizes
+    DivergedError, ConfigError : the first model diverged, or rounding is in its way; a later one only ends the sizes
     """
     observer, criterion = observer or NullObserver(), choice.record["criterion"]
     models = choice.models
     best: tuple[TrainSettings, TrainedSolver] | None = None
     leading: tuple[Size, Judgement] | None = None  # of the best one
-    leading: tuple[Size, Judgement]  # size and judgement of the best
     tried: list[tuple[Size, Judgement]] = []
     sizes, ended, skipped, seconds = list[dict[str, Any]](), set[str](), False, 0.0
     for number, (settings, size) in enumerate(models):
@@ -78,8 +77,10 @@ def train_sizes(
         loop = LoopCheckpoints() if checkpoints_of is None else checkpoints_of(f"size{number}" if number else MAIN)
         try:
             begin = loop.last() or solver.start(data, execution)
-            trained = run_loop(solver, begin, data, execution, observer, loop, partial(keep, settings, solver))
-        except DivergedError:
+            # parts of a later size may be worse than the best size so far
+            passed = partial(keep, settings, solver) if best is None else None
+            trained = run_loop(solver, begin, data, execution, observer, loop, passed)
+        except (ConfigError, DivergedError):
             if best is None:
                 raise
             break
