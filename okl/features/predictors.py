@@ -111,7 +111,63 @@ CHUNK = 512  # supports whose kernel values with a block of rows stay in the sec
 
 
 @dataclass(frozen=True, eq=False)
-class KernelExpansion:
+class _OnSupports:
+    """Base of predictors with kernel values of supports: what they have in common."""
+
+    kernel: Kernel
+    supports: FloatArray
+
+    @property
+    def n_inputs(self) -> int:
+        return int(self.supports.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def precision(self) -> Precision:
+        return "float32" if self.supports.dtype == np.float32 else "float64"
+
+    @property
+    def n_supports(self) -> int:
+        return int(self.supports.shape[0])
+
+    def __post_init__(self) -> None:
+        if self.kernel.rule is None:
+            raise ConfigError(f"The kernel {self.kernel.name!r} has no compiled implementation. Use another kernel.")
+
+    @property
+    def rule(self) -> KernelRule:
+        """Return the kernel for compiled code."""
+        assert self.kernel.rule is not None, "it has been checked"
+        return self.kernel.rule
+
+    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
+        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs).
+
+        The same bits for a row in any block and for any number of threads.
+
+        Raises
+        ------
+        DataError : the inputs have other columns
+        """
+        inputs = as_compiled(inputs, self.supports.dtype)
+        if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
+            raise DataError(
+                f"The expansion takes inputs of shape (rows, {self.n_inputs}), but got {inputs.shape}. "
+                "Pass the columns that it was trained on."
+            )
+        scores = self._scores(inputs, n_threads)
+        return scores[:, 0] if self.n_outputs == 1 else scores
+
+    def _scores(self, inputs: FloatArray, n_threads: int) -> FloatArray:
+        """Return scores (rows, n_outputs) in the precision of the supports."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class KernelExpansion(_OnSupports):
     """A predictor: scores are sums of kernel values with support vectors.
 
     Parameters
@@ -126,8 +182,6 @@ class KernelExpansion:
     ConfigError : supports and coefficients do not fit together, or the kernel has no rule
     """
 
-    kernel: Kernel
-    supports: FloatArray
     coefficients: FloatArray
     offsets: FloatArray | None = None
 
@@ -147,43 +201,14 @@ class KernelExpansion:
                 f"Offsets {self.offsets.shape} {self.offsets.dtype} do not fit coefficients {coefficients.shape} "
                 f"{coefficients.dtype}: one for each output, of one precision."
             )
-        if self.kernel.rule is None:
-            raise ConfigError(f"The kernel {self.kernel.name!r} has no compiled implementation. Use another kernel.")
-
-    @property
-    def n_inputs(self) -> int:
-        return int(self.supports.shape[1])
+        super().__post_init__()
 
     @property
     def n_outputs(self) -> int:
         return int(self.coefficients.shape[0])
 
-    @property
-    def precision(self) -> Precision:
-        return "float32" if self.supports.dtype == np.float32 else "float64"
-
-    @property
-    def n_supports(self) -> int:
-        return int(self.supports.shape[0])
-
-    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs).
-
-        The same bits for a row in any block and for any number of threads.
-
-        Raises
-        ------
-        DataError : the inputs have other columns
-        """
-        rule = self.kernel.rule
-        assert rule is not None, "it has been checked"
-        inputs = as_compiled(inputs, self.supports.dtype)
-        if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
-            raise DataError(
-                f"The expansion takes inputs of shape (rows, {self.n_inputs}), but got {inputs.shape}. "
-                "Pass the columns that it was trained on."
-            )
-        scores = np.empty((len(inputs), self.n_outputs), dtype=self.supports.dtype)
+    def _scores(self, inputs: FloatArray, n_threads: int) -> FloatArray:
+        scores, rule = np.empty((len(inputs), self.n_outputs), dtype=self.supports.dtype), self.rule
         n_threads = max(1, min(n_threads, -(-len(inputs) // MOST_ROWS)))
 
         def score(thread: int) -> None:
@@ -195,7 +220,7 @@ class KernelExpansion:
         run_threads(n_threads, score)
         if self.offsets is not None:
             scores += self.offsets
-        return scores[:, 0] if self.n_outputs == 1 else scores
+        return scores
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays to store, by name."""
@@ -263,7 +288,7 @@ class Partition:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalExpansion:
+class LocalExpansion(_OnSupports):
     """A predictor: the mean over partitions of the kernel expansion of the cell that a row is in.
 
     f(x) = mean_p (b_c + sum_(s in c) a_s k(s, x)),  c the cell of x in partition p
@@ -279,8 +304,6 @@ class LocalExpansion:
     ConfigError : partitions and supports do not fit together, or the kernel has no rule
     """
 
-    kernel: Kernel
-    supports: FloatArray
     partitions: tuple[Partition, ...]
 
     def __post_init__(self) -> None:
@@ -289,8 +312,7 @@ class LocalExpansion:
                 f"Partitions do not fit supports {self.supports.shape} {self.supports.dtype}: expected at least one, "
                 "each with a tree over these inputs, members that are supports, and numbers of one precision."
             )
-        if self.kernel.rule is None:
-            raise ConfigError(f"The kernel {self.kernel.name!r} has no compiled implementation. Use another kernel.")
+        super().__post_init__()
 
     def _fits(self, partition: Partition) -> bool:
         tree, order, starts = partition.tree, partition.order, partition.starts
@@ -310,46 +332,19 @@ class LocalExpansion:
         )
 
     @property
-    def n_inputs(self) -> int:
-        return int(self.supports.shape[1])
-
-    @property
     def n_outputs(self) -> int:
         return int(self.partitions[0].coefficients.shape[0])
 
-    @property
-    def precision(self) -> Precision:
-        return "float32" if self.supports.dtype == np.float32 else "float64"
-
-    @property
-    def n_supports(self) -> int:
-        return int(self.supports.shape[0])
-
-    def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs).
-
-        The same bits for a row in any block and for any number of threads.
-
-        Raises
-        ------
-        DataError : the inputs have other columns
-        """
-        inputs = as_compiled(inputs, self.supports.dtype)
-        if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
-            raise DataError(
-                f"The expansion takes inputs of shape (rows, {self.n_inputs}), but got {inputs.shape}. "
-                "Pass the columns that it was trained on."
-            )
+    def _scores(self, inputs: FloatArray, n_threads: int) -> FloatArray:
         total = np.zeros((len(inputs), self.n_outputs))
         for number in range(len(self.partitions)):
             total += self._scores_of(number, inputs, n_threads)
-        scores = (total / len(self.partitions)).astype(self.supports.dtype)
-        return scores[:, 0] if self.n_outputs == 1 else scores
+        scores: FloatArray = (total / len(self.partitions)).astype(self.supports.dtype)
+        return scores
 
     def _scores_of(self, number: int, inputs: FloatArray, n_threads: int) -> Doubles:
         """Return scores (rows, n_outputs) of one partition."""
-        partition, rule = self.partitions[number], self.kernel.rule
-        assert rule is not None, "it has been checked"
+        partition, rule = self.partitions[number], self.rule
         cells = partition.tree.cells_of(inputs)
         order = np.argsort(cells, kind="stable")
         present, firsts = np.unique(cells[order], return_index=True)
