@@ -396,6 +396,34 @@ def test_a_cell_with_too_many_rows_holds_rows_that_are_all_alike(n_inputs: int) 
     assert len(most) > 3
 
 
+def test_partitions_that_draw_other_rows_share_their_supports(sets: dict[Task, Dataset]) -> None:
+    made, data, rows = (
+        solver("regression", cell_rows=100, partitions=2),
+        sets["regression"],
+        rows_of(sets["regression"]),
+    )
+    trees = tuple(CellTree(direction[np.newaxis], np.zeros(1), np.array([[-1, -2]])) for direction in np.eye(2))
+    with open_execution() as execution:
+        state = replace(made.start(data, execution), trees=trees)
+        while made.finished(state) is None:
+            state = made.advance(state, data, execution)
+    assert len(state.partitions) == 2
+    assert 400 < len(state.positions) < 800
+    np.testing.assert_array_equal(state.supports, rows.inputs[state.positions])
+    expected = np.zeros((ROWS, 1))
+    for tree, partition in zip(trees, state.partitions, strict=True):
+        cells = tree.cells_of(rows.inputs)
+        for cell in range(2):
+            kept = state.positions[partition.order[partition.members(cell)]]
+            assert len(kept) == 200
+            assert (cells[kept] == cell).all()
+            matrix = laplacian(rows.inputs[kept], rows.inputs[kept], 2.0)
+            coefficients, offsets = naive.ridge(matrix, rows.targets[kept, np.newaxis], np.ones(200), 0.1, matrix)
+            here = cells == cell
+            expected[here] += 0.5 * (laplacian(rows.inputs[here], rows.inputs[kept], 2.0) @ coefficients + offsets)
+    np.testing.assert_allclose(scores_of(made, state, rows.inputs), expected, atol=1e-8)
+
+
 def test_an_empty_cell_scores_the_mean(sets: dict[Task, Dataset]) -> None:
     made, data = solver("multiclass", partitions=1), sets["multiclass"]
     # to the right of 50 there is no row, and beyond 100 nothing but a second empty cell
