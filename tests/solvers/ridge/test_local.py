@@ -24,6 +24,7 @@ from okl.foundation.types import Task
 from okl.solvers.ridge import local
 from okl.solvers.ridge.gram import Outputs, pieces_of, read_pieces
 from okl.solvers.ridge.local import CellSolution, LocalSolver, LocalState, solve_cell
+from okl.solvers.ridge.path import errors_of_scores
 from tests.data.sources import settings as ingest_settings
 from tests.naive import ridge as naive
 from tests.solver_cases import bits, last_state, states
@@ -240,6 +241,10 @@ def test_scores_are_means_of_exact_solutions_and_judged_by_leaving_rows_out(
     np.testing.assert_array_equal(state.left_out.targets, rows_of(data).targets)
     if left_out is not None:
         np.testing.assert_allclose(state.left_out.scores, left_out, atol=1e-7)
+        outputs, targets = made._outputs(data.schema), rows_of(data).targets
+        errors = errors_of_scores(left_out, targets, outputs, 1.0)
+        assert state.left_out.errors.error == pytest.approx(errors.error, rel=1e-6)
+        assert state.left_out.errors.squared_error == pytest.approx(errors.squared_error, rel=1e-6)
     assert (state.left_out.calibration() is None) == (task == "regression")
     certificate = made.certificate(state)
     assert 0.0 <= certificate["gap"] < 1e-20 * certificate["objective"]
@@ -355,6 +360,8 @@ def test_threads_and_the_number_of_tasks_change_no_bit(
     assert made.chosen(steps[-1]) == made.chosen(whole)
     again = learnt(replace(made, seed=1), data)
     assert bits(made, again)[0] != bits(made, whole)[0]
+    drawn = [tree.thresholds.tobytes() for state in (whole, again) for tree in state.trees]
+    assert len(set(drawn)) == 2 * made.partitions
 
 
 # Odd rows and cells.
