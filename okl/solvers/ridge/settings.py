@@ -151,7 +151,9 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
         description="kernel bandwidth in units of the scaled inputs; auto: the value with the smallest leave-one-out "
         "error in sampled cells",
     )
-    cell_rows: Count = Field(CELL_ROWS, description="rows of a cell, within which rows are compared")
+    cell_rows: Count = Field(
+        CELL_ROWS, le=20_000, description="rows of a cell, within which rows are compared; at most 20,000"
+    )
     partitions: Count = Field(
         PARTITIONS,
         description="partitions into cells, whose scores are averaged; they end when another one does not reduce the "
