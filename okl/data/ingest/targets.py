@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Target classes and their counts, in bounded memory.
 
 MAX_LABELS = 1000
-LARGEST_TARGET = 1e150  # the squares of larger ones overflow
+LARGEST_TARGET = 1e70  # the spread of the squared errors of larger ones overflows
 Targets = NDArray[np.float64]
 
 
