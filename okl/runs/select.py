@@ -774,7 +774,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
             if smallest and smallest[0].seconds + tuned_seconds <= seconds:
                 # where both are trained, a sample need not decide; online models cannot be compared with these
                 most = 1.0 if sizes[0].solver == "fogd" else _NEAR
-                local, sentence = _local(settings, update, data, result, weights, criterion, metric, most)
+                local, sentence = _local(settings, update, data, result, outputs, most)
                 why.append(sentence)
         if local:
             sizes = sorted(
@@ -829,9 +829,7 @@ def _local(
     update: dict[str, Any],
     data: Dataset,
     result: Selection,
-    weights: tuple[float, ...] | None,
-    criterion: Criterion,
-    metric: tuple[float, ...],
+    outputs: Outputs,
     most: float,
 ) -> tuple[dict[str, Any], str]:
     """Return the kernel, bandwidth and ridge of models in cells, with a sentence; {} if they are not good enough.
@@ -840,14 +838,13 @@ def _local(
 
     most : their error over that of the best candidate
     """
-    rescaled = replace(data, schema=replace(data.schema, scale=result.winner.candidate.scale))
-    scaled_data = rescaled.with_metric(metric)
-    tried = {}
+    candidate, criterion, tried = result.winner.candidate, outputs.criterion, {}
+    rescaled = replace(data, schema=replace(data.schema, scale=candidate.scale)).with_metric(candidate.metric)
     for kernel in _local_kernels(update):
         solver = LocalSolver(
-            kernel, class_weights=weights, seed=settings.seed, precision="float64", criterion=criterion
+            kernel, class_weights=outputs.class_weights, seed=settings.seed, precision="float64", criterion=criterion
         )
-        tried[kernel] = solver.tuned(scaled_data, _threads(settings), compared=True)
+        tried[kernel] = solver.tuned(rescaled, _threads(settings), compared=True)
     kernel = min(tried, key=lambda name: tried[name].error)
     best = tried[kernel]
     sentence = (

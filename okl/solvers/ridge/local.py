@@ -373,10 +373,8 @@ class Tuned:
 
 CELL_ROWS, PARTITIONS = 500, 4
 _SAMPLED_OF_CELL, _LEAST_SAMPLE = 64, 1 << 14  # rows that a tree is drawn from
-_TASK_BYTES, _TASK_SQUARES = (
-    1 << 26,
-    1e11,
-)  # of the rows of one task, which reads all rows; squares of rows of its cells
+# of a task, which reads all rows and takes those of its cells: their bytes, and their number times the rows of a cell^2
+_TASK_BYTES, _TASK_SQUARES = 1 << 26, 1e11
 _LEAST_TASKS, _MOST_TASKS, TASKS_AT_ONCE = 4, 32, 8  # the last: between two checkpoints
 MOST_JUDGED = 16_384  # rows that judge
 _WORTH = 0.25  # of the difference by chance: another partition that gains less is the last one
@@ -390,7 +388,8 @@ class LocalState:
     ridge : penalty times the rows of a cell; trees : of all partitions
     done : tasks, of all partitions; solved : of the present partition
     positions : (n_supports,), ascending, of the rows that are supports; supports : (n_supports, n_inputs)
-    judged : positions of the rows that judge, ascending; scores : (rows, n_outputs), summed over the partitions
+    targets, scores : (rows,) and (rows, n_outputs), of the rows that judge, in their order; scores are summed over the
+        partitions
     errors : of the mean scores, after each partition; objective, gap : sums over the partitions
     """
 
