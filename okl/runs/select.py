@@ -770,8 +770,9 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
             seconds /= 1 + HUBER_ROUNDS
         elif by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
             smallest = local_sizes(shape)[:1]
-            tuned_seconds = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
-            if smallest and smallest[0].seconds + tuned_seconds <= seconds:
+            needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
+            if smallest and smallest[0].seconds + needed <= seconds:
+                tuned_seconds = needed
                 # where both are trained, a sample need not decide; online models cannot be compared with these
                 most = 1.0 if sizes[0].solver == "fogd" else _NEAR
                 local, sentence = _local(settings, update, data, result, outputs, most)

@@ -93,7 +93,7 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
         find_unfinished(str(tmp_path / "later"))
 
 
-@pytest.mark.parametrize("solver", ["ridge", "fogd"])
+@pytest.mark.parametrize("solver", ["ridge", "fogd", "local"])
 def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,13 +102,16 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
     if solver == "fogd":
         monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
+    if solver == "local":
+        monkeypatch.setattr(select, "_TUNING", (0.0, 0.0))
+        monkeypatch.setattr(select, "_LOCAL", ((50, 2), (100, 2)))
     data = write(tmp_path, curved(6000))
     raced: dict[str, Any] = {"data": str(data), "budget_seconds": 0.1, "checkpoint_rounds": 1}
     raced |= {"ingest": {"rows_per_shard": 1200, "rows_per_group": 120}}
     raced |= {"validation": "rows", "rescale": "standard"}  # a small race
     whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
     assert whole["settings"]["solver"] == solver
-    assert (len(whole["choice"].get("sizes", [])) > 1) == (solver == "ridge")
+    assert (len(whole["choice"].get("sizes", [])) > 1) == (solver != "fogd")
     with pytest.raises(KeyboardInterrupt):
         train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 5))
     folder = find_unfinished(str(tmp_path / "later"))
