@@ -811,13 +811,18 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
         "seconds": time.perf_counter() - started_at,
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
-        "why": why + sentences,
+        "why": ordered_reasons(why + sentences, models[0][0]) if len(models) == 1 else why + sentences,
     } | ({"hint": hint} if hint else {})
     return Choice(tuple(models), record, metric)
 
 
 IN_CELLS = "Expansions in cells of neighbouring rows"
 """Beginning of the sentence on models in cells."""
+
+
+def ordered_reasons(why: list[str], settings: TrainSettings) -> list[str]:
+    """Return the sentences, that on the chosen solver first: summaries show one."""
+    return sorted(why, key=lambda sentence: not sentence.startswith(IN_CELLS)) if settings.solver == "local" else why
 
 
 def _local_kernels(update: dict[str, Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.select import IN_CELLS, Choice, Size, named_error
+from okl.runs.select import Choice, Size, named_error, ordered_reasons
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.falkon import FalkonState
@@ -86,7 +86,7 @@ def train_sizes(
             break
         seconds += trained.seconds
         if len(models) == 1:
-            return BestSize(settings, trained, choice.record | {"why": _ordered(choice.record["why"], settings)})
+            return BestSize(settings, trained, choice.record)
         assert size is not None, "a model without a size is alone"
         judged = _judged(trained.state, data, criterion)
         if leading is None or is_better(size, judged, leading):
@@ -99,10 +99,8 @@ def train_sizes(
         observer.advance(number + 1, len(models), {"score": max(one["score"] for one in sizes)})
     assert best is not None, "a choice has models"
     clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
-    why = [
-        *_ordered(choice.record["why"], best[0]),
-        _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped),
-    ]
+    last = _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped)
+    why = [*ordered_reasons(choice.record["why"], best[0]), last]
     nominal = choice.record["nominal_seconds"] + sum(size.seconds for size, _ in tried) * (1 + clipped * HUBER_ROUNDS)
     record = choice.record | {"sizes": sizes, "why": why, "nominal_seconds": nominal}
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
@@ -114,11 +112,6 @@ class Judgement:
 
     error: float
     worth: float
-
-
-def _ordered(why: list[str], settings: TrainSettings) -> list[str]:
-    """Return the sentences, that on the chosen solver first: summaries show one."""
-    return sorted(why, key=lambda sentence: not sentence.startswith(IN_CELLS)) if settings.solver == "local" else why
 
 
 def is_better(size: Size, judged: Judgement, best: tuple[Size, Judgement]) -> bool:
