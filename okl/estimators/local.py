@@ -51,6 +51,9 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
     predictor_ : what scores rows; certificate_ : objective and how far above the optimum it is at most
     chosen_ : what "auto" parameters became, each with its reason
     n_features_in_, feature_names_in_ : of the inputs
+
+    Source: Meister & Steinwart, Optimal learning rates for localized SVMs, JMLR 17(194), 2016, section 2; see
+    `okl.solvers.ridge.local.LocalSolver`.
     """
 
     kernel: str = "laplacian"

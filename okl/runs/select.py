@@ -23,7 +23,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.registry import KERNELS
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, IntArray
-from okl.kernels import KnownKernel, kernel_class
+from okl.kernels import KnownKernel, kernel_class, shift_invariant_kernels
 from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of, standard_error
 from okl.models.inputs import class_indices
@@ -762,29 +762,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     if "solver" in update:
         models.append((_complete(settings, update, result, by), None))
     else:
-        seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
-        sizes = sizes_of(shape, schema.task != "regression")
-        local: dict[str, Any] = {}
-        if "huber" in update:
-            sizes = [size for size in sizes if size.solver == "ridge"]
-            seconds /= 1 + HUBER_ROUNDS
-        elif by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
-            smallest = local_sizes(shape)[:1]
-            needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
-            if smallest and smallest[0].seconds + needed <= seconds:
-                tuned_seconds = needed
-                # where both are trained, a sample need not decide; online models cannot be compared with these
-                most = 1.0 if sizes[0].solver == "fogd" else _NEAR
-                local, sentence = _local(settings, update, data, result, outputs, most)
-                why.append(sentence)
-        if local:
-            sizes = sorted(
-                [*(size for size in sizes if size.solver != "fogd"), *local_sizes(shape)], key=lambda size: size.seconds
-            )
-            sizes = [replace(size, largest=size is sizes[-1]) for size in sizes]
-        # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
-        one = by == "blocks" or sizes[0].solver == "fogd"
-        sizes = largest(sizes, seconds) if one else affordable(sizes, seconds - tuned_seconds)
+        sizes, local, tuned_seconds = _sizes_with_cells(settings, update, data, result, by, outputs, why)
         for size in sizes:
             sized = update | size.options | {"solver": size.solver}
             if size.solver == "falkon" and "bandwidth" in update:
@@ -816,6 +794,45 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     return Choice(tuple(models), record, metric)
 
 
+def _sizes_with_cells(
+    settings: TrainSettings,
+    update: dict[str, Any],
+    data: Dataset,
+    result: Selection,
+    by: Validation,
+    outputs: Outputs,
+    why: list[str],
+) -> tuple[list[Size], dict[str, Any], float]:
+    """Return the sizes that the budget allows, what was tuned in cells, and the nominal seconds of that.
+
+    why : gets a sentence if cells were tried
+    """
+    options, rows, schema = settings.options, data.rows("train"), data.schema
+    assert isinstance(options, AutoSettings), "the solver is auto"
+    shape, local, tuned_seconds = Shape(rows, schema.n_features, schema.n_outputs), dict[str, Any](), 0.0
+    seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
+    sizes = sizes_of(shape, schema.task != "regression")
+    if "huber" in update:
+        sizes = [size for size in sizes if size.solver == "ridge"]
+        seconds /= 1 + HUBER_ROUNDS
+    elif by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
+        smallest = local_sizes(shape)[:1]
+        needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
+        if smallest and smallest[0].seconds + needed <= seconds:
+            tuned_seconds = needed
+            # where both are trained, a sample need not decide; online models cannot be compared with these
+            most = 1.0 if sizes[0].solver == "fogd" else _NEAR
+            local, sentence = _local(settings, update, data, result, outputs, most)
+            why.append(sentence)
+    if local:
+        offline = [size for size in sizes if size.solver != "fogd"]
+        sizes = sorted([*offline, *local_sizes(shape)], key=lambda size: size.seconds)
+        sizes = [replace(size, largest=size is sizes[-1]) for size in sizes]
+    # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
+    one = by == "blocks" or sizes[0].solver == "fogd"
+    return largest(sizes, seconds) if one else affordable(sizes, seconds - tuned_seconds), local, tuned_seconds
+
+
 IN_CELLS = "Expansions in cells of neighbouring rows"
 """Beginning of the sentence on models in cells."""
 
@@ -827,7 +844,8 @@ def ordered_reasons(why: list[str], settings: TrainSettings) -> list[str]:
 
 def _local_kernels(update: dict[str, Any]) -> tuple[str, ...]:
     """Return the kernels that are tried in cells: rough functions are learned best from close neighbours."""
-    return tuple(dict.fromkeys(("laplacian", update["kernel"])))
+    able = shift_invariant_kernels()  # an added kernel may be none
+    return tuple(dict.fromkeys(name for name in ("laplacian", update["kernel"]) if name in able))
 
 
 def _local(
