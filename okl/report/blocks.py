@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from okl.report.figures import Theme
 from okl.report.format import number
 
 
@@ -53,7 +52,7 @@ class Table(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """Figure to draw in a theme, with a caption that is also its alternative text.
+    """Figure that is drawn as SVG, with a caption that is also its alternative text.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ class Figure(NamedTuple):
     """
 
     title: str
-    draw: Callable[[Theme], bytes]
+    draw: Callable[[], str]
     caption: str = ""
     wide: bool = False
 

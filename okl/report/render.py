@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from okl.report.blocks import BarChart, Block, Code, Figure, Heading, Page, Paragraph, Table, Tiles, WarningBlock
-from okl.report.figures import DARK, LIGHT
 from okl.report.format import aligned
 
 # HTML
@@ -38,9 +37,7 @@ def _template() -> Any:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, keep_trailing_newline=True
     )
     environment.filters |= {"kind": lambda block: type(block).__name__, "in_rows": _in_rows, "data_uri": data_uri}
-    environment.globals |= {
-        "light": LIGHT, "dark": DARK, "most_beside": MOST_BESIDE, "longest_beside": LONGEST_BESIDE,
-    }  # fmt: skip
+    environment.globals |= {"most_beside": MOST_BESIDE, "longest_beside": LONGEST_BESIDE}
     return environment.get_template("page.html.jinja")
 
 
@@ -52,13 +49,13 @@ def _in_rows(blocks: Sequence[Block]) -> Iterator[tuple[bool, list[Block]]]:
         yield in_columns, [*group]
 
 
-def data_uri(png: bytes) -> str:
-    """Return a PNG image as a data URI."""
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
+def data_uri(svg: str) -> str:
+    """Return an SVG image as a data URI."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode("utf-8")).decode("ascii")
 
 
 def markdown(page: Page) -> str:
-    """Return a page as Markdown, with figures as PNG data URIs in light colours."""
+    """Return a page as Markdown, with figures as SVG data URIs."""
     parts = [f"# {plain(page.title)}", *map(_markdown, page.lead)]
     for section in page.sections:
         parts += [f"## {plain(section.title)}", *map(_markdown, section.blocks)]
@@ -81,7 +78,7 @@ def _markdown(block: Block) -> str:
         case Tiles(tiles):
             return _markdown_table(("", ""), tiles)
         case Figure(title, draw, caption):
-            return f"{_markdown_caption(title, caption)}\n\n![{plain(title)}]({data_uri(draw(LIGHT))})"
+            return f"{_markdown_caption(title, caption)}\n\n![{plain(title)}]({data_uri(draw())})"
         case BarChart(title, bars, caption):
             rows = [(bar.name, bar.text) for bar in bars]
             return f"{_markdown_caption(title, caption)}\n\n{_markdown_table(('', ''), rows)}"

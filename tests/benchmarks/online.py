@@ -37,7 +37,7 @@ def measure(part: str, repeats: int, patience: float, folder: Path) -> list[Line
     if part == "growth":
         return measure_growth(repeats, patience)
     lines = measure_throughput(patience)
-    draw_throughput(lines, folder / "throughput.png")
+    draw_throughput(lines, folder / "throughput.svg")
     return lines
 
 

@@ -17,7 +17,7 @@ from okl.data.executor import Rows
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, make_loss
-from okl.report.figures import LIGHT, add_axes, empty_figure, png
+from okl.report.figures import LIGHT, add_axes, empty_figure, svg
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.nystrom import NOGDLearner
@@ -104,10 +104,10 @@ def _learning(name: str, size: Size) -> Callable[[], object]:
 
 def draw_throughput(lines: list[Line], file: Path) -> None:
     """Write the picture: rows a second against each size, both in logarithms."""
-    figure = empty_figure(10.0, 7.4, LIGHT)
+    figure = empty_figure(10.0, 7.4)
     rates = {(line.name, line.setting): 1e9 / line.mine for line in lines}
     for number, panel in enumerate(PANELS):
-        axes = add_axes(figure, LIGHT, (2, 2, number + 1))
+        axes = add_axes(figure, (2, 2, number + 1))
         for name, colour in COLOURS.items():
             if name in panel.learners:
                 reached = [rates[name, _setting(panel, value)] for value in panel.values]
@@ -123,4 +123,4 @@ def draw_throughput(lines: list[Line], file: Path) -> None:
         axes.grid(color=LIGHT.faint, linewidth=0.5)
     handles = figure.axes[1].get_lines()
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=9)
-    file.write_bytes(png(figure))
+    file.write_text(svg(figure), encoding="utf-8")

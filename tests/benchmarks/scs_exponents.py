@@ -1,4 +1,4 @@
-"""How seconds grow with the rows: `python -m tests.benchmarks.scs_exponents DATA_FOLDER [PICTURE.png [MOST_SECONDS]]`.
+"""How seconds grow with the rows: `python -m tests.benchmarks.scs_exponents DATA_FOLDER [PICTURE.svg [MOST_SECONDS]]`.
 
 Seconds on one thread until a method is within 1% of the optimum of its OWN objective on ALL rows, on 5,000 to 80,000
 rows of covtype_binary, lam = 1e-3, C = 1 / (lam rows): SCS and dual coordinate descent in 256 Fourier features, whose
@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 from okl.compiled.jit import one_blas_thread
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
-from okl.report.figures import LIGHT, add_axes, empty_figure, png
+from okl.report.figures import add_axes, empty_figure, svg
 from okl.solvers.subgradient.coordinate import DualDescent
 from tests.benchmarks.scs_data import Doubles, kernel_of, mapped, objective, standardised
 from tests.benchmarks.scs_rivals import LAM, run, scs
@@ -97,8 +97,8 @@ def loosest_tolerance(folder: str) -> float:
 
 def draw(lines: dict[str, list[tuple[int, float]]], path: str) -> None:
     """Seconds against rows, both logarithmic, with the exponents."""
-    figure = empty_figure(6.4, 4.2, LIGHT)
-    axes = add_axes(figure, LIGHT, (1, 1, 1))
+    figure = empty_figure(6.4, 4.2)
+    axes = add_axes(figure, (1, 1, 1))
     for label, points in lines.items():
         axes.plot(*zip(*points, strict=True), marker="o", label=f"{label}: rows^{exponent(points):.2f}")
     axes.set_xscale("log")
@@ -106,7 +106,7 @@ def draw(lines: dict[str, list[tuple[int, float]]], path: str) -> None:
     axes.set_xlabel("rows")
     axes.set_title(f"{SET}: seconds to 1% of the own optimum", loc="left", fontsize=10)
     axes.legend(frameon=False, fontsize=8.5)
-    Path(path).write_bytes(png(figure))
+    Path(path).write_text(svg(figure), encoding="utf-8")
 
 
 def exponent(points: list[tuple[int, float]]) -> float:

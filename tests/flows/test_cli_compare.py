@@ -29,7 +29,7 @@ def test_models_are_compared_recorded_and_the_best_one_scores(
 
     artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-compare-%'"))
     assert set(artifacts) == {*(f"okl-compare-cancer-{part}" for part in ("progress", "metrics", "report"))}
-    assert "data:image/png" in artifacts["okl-compare-cancer-report"]
+    assert "data:image/svg+xml" in artifacts["okl-compare-cancer-report"]
     names = [row["model"] for row in json.loads(json.loads(artifacts["okl-compare-cancer-metrics"]))]
     assert sorted(names) == ["mm-fda", "mm-mpm"]
 

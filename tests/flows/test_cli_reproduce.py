@@ -30,7 +30,7 @@ def test_a_table_is_reproduced_on_workers_recorded_and_resumed(
 
     artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-reproduce-%'"))
     assert set(artifacts) == {*(f"okl-reproduce-lu2016-table5-{part}" for part in ("progress", "metrics", "report"))}
-    assert "data:image/png" in artifacts["okl-reproduce-lu2016-table5-report"]
+    assert "data:image/svg+xml" in artifacts["okl-reproduce-lu2016-table5-report"]
     assert [row["dataset"] for row in json.loads(json.loads(artifacts["okl-reproduce-lu2016-table5-metrics"]))] == [
         "german",
         "w7a",

@@ -9,7 +9,6 @@ import pytest
 
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.report.blocks import Figure
-from okl.report.figures import DARK, LIGHT
 from okl.report.retraining import champion_figure, points_of
 from tests.lifecycle.stories import settings, shards
 
@@ -48,12 +47,12 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     # the first version had none before it
     assert "What changed" not in Path(first["report"]).read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="http', page)
-    pictures = [b64decode(found) for found in re.findall(r"data:image/png;base64,([A-Za-z0-9+/=]+)", page)]
-    assert len(pictures) == 6  # three, on light and on dark ground
-    assert all(picture.startswith(b"\x89PNG") for picture in pictures)
-    assert len(set(pictures)) == 6
+    pictures = [b64decode(found) for found in re.findall(r"data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)", page)]
+    assert len(pictures) == 3
+    assert all(picture.startswith(b"<?xml") for picture in pictures)
+    assert len(set(pictures)) == 3
     markdown = run.report_markdown()
-    assert markdown.count("](data:image/png;base64,") == 3
+    assert markdown.count("](data:image/svg+xml;base64,") == 3
     assert "| day-05.parquet | contradiction |" in markdown
     again = retrain(settings(tmp_path, publish_if="better", margin=0.5))
     assert (again["outcome"], again["report"]) == ("judged before", None)
@@ -72,5 +71,5 @@ def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> N
     assert [one["rejected"] for one in points] == [False] * 6 + [True]
     (picture,) = champion_figure(result)
     assert isinstance(picture, Figure)
-    assert picture.draw(LIGHT) == picture.draw(LIGHT) != picture.draw(DARK)
+    assert picture.draw() == picture.draw()
     assert champion_figure({**result, "history": [], "progressive": []}) == []

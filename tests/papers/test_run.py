@@ -112,7 +112,7 @@ def test_a_searched_setting_is_chosen_on_the_extra_order_and_reported(data: Path
 def test_the_report_is_one_page_without_outside_reference(data: Path, tmp_path: Path) -> None:
     reproduce(settings(data, tmp_path / "run", repeats=1))
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "data:image/png;base64," in page
+    assert "data:image/svg+xml;base64," in page
     assert "http://" not in page
     assert "https://" not in page
     assert "w7a.parquet is not in --data" in page

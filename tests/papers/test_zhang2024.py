@@ -26,7 +26,6 @@ from okl.papers.zhang2024.tables import (
     race_item,
     zhang_datasets,
 )
-from okl.report.figures import LIGHT
 from tests.papers.sets import write_set
 
 SETS = "wdbc,skin-nonskin"  # one by its file, one as it is printed
@@ -138,7 +137,7 @@ def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
     assert [item.name for item in table.items(request)] == list(recorded)
     curves = json.loads(json.dumps(table.curves(request)))
     assert list(curves) == ["breast cancer"]
-    drawn = table.figures(curves)[0].draw(LIGHT)
+    drawn = table.figures(curves)[0].draw()
     lines = curves["breast cancer"]
     optimum = lines.pop("optimum")[0][3]
     assert set(lines) == set(ALGORITHMS) - {EXACT}

@@ -195,7 +195,7 @@ def test_numbers_that_are_not_numbers_become_a_dash() -> None:
         line.split() for line in text_summary(result).splitlines() if line.startswith(("ROC AUC", "Average precision"))
     ]
     assert [row[-3] for row in rows] == ["-", "-"]
-    assert not re.search(r"\bnan\b", re.sub(r"data:image/png;base64,[^\"]*", "", html_report(undrawn(result))))
+    assert not re.search(r"\bnan\b", re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", html_report(undrawn(result))))
 
 
 def test_many_warnings_of_the_data_are_counted_not_listed() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from okl.report.blocks import Paragraph
-from okl.report.figures import LIGHT
 from okl.report.format import number
 from okl.report.results import RunResult
 from okl.report.training import html_report, markdown_report, text_summary
@@ -60,14 +59,14 @@ def test_a_certificate_of_regret_is_a_sentence_and_a_line_a_horizon(reader: str)
 def test_regret_is_drawn_twice_log_log() -> None:
     drawn = figures_of(CERTIFIED)
     assert [picture.title for picture in drawn if "egret" in picture.title] == PAIR
-    pair = [picture.draw(LIGHT) for picture in drawn if picture.title in PAIR]
+    pair = [picture.draw() for picture in drawn if picture.title in PAIR]
     assert pair[0] != pair[1]
-    assert pair == [picture.draw(LIGHT) for picture in figures_of(CERTIFIED) if picture.title in PAIR]
+    assert pair == [picture.draw() for picture in figures_of(CERTIFIED) if picture.title in PAIR]
     page = html_report(CERTIFIED)
-    pngs = [b64decode(uri) for uri in re.findall(r"data:image/png;base64,([^\"]*)", page)]
-    assert len(pngs) == len(set(pngs)) == 2 * len(drawn)
-    assert all(png.startswith(b"\x89PNG") and 5_000 < len(png) < 150_000 for png in pngs)
-    assert "//" not in re.sub(r"data:image/png;base64,[^\"]*", "", page)
+    pictures = [b64decode(uri) for uri in re.findall(r"data:image/svg\+xml;base64,([^\"]*)", page)]
+    assert len(pictures) == len(set(pictures)) == len(drawn)
+    assert all(picture.startswith(b"<?xml") and 2_000 < len(picture) < 60_000 for picture in pictures)
+    assert "//" not in re.sub(r"data:image/svg\+xml;base64,[^\"]*", "", page)
 
 
 def test_terminal_shows_regret_and_kernel_bound_in_one_line_each() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from okl.report.blocks import Figure, Paragraph, Table
-from okl.report.figures import LIGHT, wilson
+from okl.report.figures import wilson
 from okl.report.quality import (
     absolute_residual_quantile,
     calibration_error,
@@ -49,7 +49,7 @@ def test_report_shows_the_calibration_error_of_logistic_scores() -> None:
     assert picture.title == "Reliability of probabilities, test rows"
     scores = reliability_of(BINARY)[1]
     assert isinstance(scores, Figure)
-    assert picture.draw(LIGHT) == picture.draw(LIGHT) != scores.draw(LIGHT)
+    assert picture.draw() == picture.draw() != scores.draw()
 
 
 def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None:

@@ -113,7 +113,7 @@ def test_the_folder_holds_result_report_and_model(result: dict[str, Any]) -> Non
     assert sorted(path.name for path in folder.iterdir()) == ["model", "report.html", "result.json"]
     assert json.loads((folder / "result.json").read_text()) == result
     page = (folder / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 4
+    assert page.count("data:image/svg+xml;base64,") == 2
     assert "http://" not in page
     assert "https://" not in page
     assert "error-minimising" in page
