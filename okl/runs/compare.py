@@ -26,6 +26,7 @@ from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import criterion_error, criterion_of, row_losses
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
+from okl.runs.candidates import ValidationSample, basis_of, initial_candidates, successive_halving
 from okl.runs.compare_grids import (
     ComparedGrid,
     Signs,
@@ -38,15 +39,7 @@ from okl.runs.compare_grids import (
 from okl.runs.compare_sample import Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.loop import progressive_metric
-from okl.runs.select import (
-    Shape,
-    ValidationSample,
-    basis_of,
-    choose_solver,
-    initial_candidates,
-    selection_rounds,
-    successive_halving,
-)
+from okl.runs.select import Shape, choose_solver, selection_rounds
 from okl.runs.sizes import train_sizes
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path

@@ -71,10 +71,10 @@ def main(folder: Path) -> dict[str, Any]:
     from okl.estimators.online import BudgetKernelClassifier, FOGDClassifier
     from okl.foundation.errors import OklError
     from okl.foundation.settings import settings_from
+    from okl.runs.candidates import FACTORS
     from okl.runs.compare import ONLINE_NAMES
     from okl.runs.compare_run import compare
     from okl.runs.compare_settings import CompareSettings
-    from okl.runs.select import FACTORS
     from okl.solvers.settings import solver_settings
 
     random = np.random.default_rng(5)

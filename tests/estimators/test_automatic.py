@@ -22,7 +22,7 @@ from okl.estimators.automatic import KernelClassifier, KernelRegressor
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.kernels import Gaussian
 from okl.metrics.calibration import fit_calibration
-from okl.runs import select
+from okl.runs import candidates, select
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs, WeightedRows
 from okl.solvers.ridge.path import fit_rows
 
@@ -34,9 +34,9 @@ UNEQUAL = {
 @pytest.fixture(autouse=True)
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the choice try a linear and a Gaussian candidate, which takes a tenth of the time of all."""
-    of_all = select.initial_candidates
+    of_all = candidates.initial_candidates
 
-    def first_of_kinds(scales: Any) -> list[select.Candidate]:
+    def first_of_kinds(scales: Any) -> list[candidates.Candidate]:
         return [*{candidate.kernel: candidate for candidate in of_all(scales)}.values()][:2]
 
     monkeypatch.setattr(select, "initial_candidates", first_of_kinds)

@@ -25,14 +25,13 @@ from okl.models.file import load_model
 from okl.models.onnx import to_onnx
 from okl.report.explanation import explanation_text
 from okl.report.training import text_summary
+from okl.runs.candidates import FACTORS, Candidate, initial_candidates
 from okl.runs.explain import ExplainSettings, explain
 from okl.runs.select import (
     ENOUGH_LANDMARKS,
-    FACTORS,
     LEAST_LANDMARKS,
     LEAST_ROWS,
     MOST_LANDMARKS,
-    Candidate,
     Choice,
     NeighbourSimilarity,
     Shape,
@@ -40,7 +39,6 @@ from okl.runs.select import (
     are_test_rows_given,
     choose_solver,
     fogd_seconds,
-    initial_candidates,
     ridge_seconds,
     selection_rounds,
     sizes_of,

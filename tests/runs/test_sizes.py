@@ -15,7 +15,7 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.distributed.local import LocalExecution
 from okl.foundation.settings import settings_from
-from okl.runs import select
+from okl.runs import candidates, select
 from okl.runs.select import IN_CELLS, Choice, Size, choose_solver
 from okl.runs.sizes import BestSize, Judgement, ended_solvers, is_better, train_sizes
 from okl.solvers.factory import training_columns
@@ -45,7 +45,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
         monkeypatch.setattr(select, name, value)
     monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
-    monkeypatch.setattr(select, "FACTORS", {"gaussian": (0.5, 1.0)})
+    monkeypatch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0)})
     monkeypatch.setattr(select, "_LOCAL", ())
 
 

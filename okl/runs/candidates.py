@@ -1,0 +1,427 @@
+"""Comparison of scalings, kernels, bandwidths and learnt metrics on sampled rows, by successive halving."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from okl.data.dataset import Scale, Schema, scaling_of
+from okl.data.executor import Rows
+from okl.features.bandwidth import fit_kernel
+from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric
+from okl.foundation.registry import KERNELS
+from okl.foundation.types import FloatArray, IntArray
+from okl.kernels import KnownKernel, kernel_class
+from okl.metrics.calibration import log_losses
+from okl.metrics.criterion import criterion_error, standard_error
+from okl.runs.baselines import COSTS, fit_logistic
+from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.path import (
+    FOLDS,
+    LossComparison,
+    apart,
+    best_of,
+    compare_logarithm,
+    compare_losses,
+    fit_rows,
+    folds_of,
+    leave_folds_out,
+)
+from okl.solvers.ridge.solver import plain_inputs
+
+# Candidates: scalings, kernels and bandwidths of kernel least squares
+
+FACTORS = {name: factors for name in KERNELS if (factors := kernel_class(name).factors)}
+"""Bandwidths to try, as multiples of the median distance, by kernel."""
+
+_NEXT = 2.0**0.5
+LOGISTIC = "logistic regression"
+"""Kernel of the candidate that is linear and trained with the logistic loss."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Candidate of the automatic choice.
+
+    Parameters
+    ----------
+    factor : bandwidth divided by the median distance of the sample
+    metric : learnt weights of the scaled inputs, () for all 1; steps : in which they were learnt
+    """
+
+    scale: Scale
+    kernel: str
+    factor: float = 1.0
+    metric: tuple[float, ...] = field(default=(), repr=False)
+    steps: int = 0
+
+    @property
+    def name(self) -> str:
+        """Return a description for reports."""
+        scaling = {"none": "unscaled inputs", "standard": "standardised inputs", "minmax": "inputs scaled to 0 .. 1"}
+        if self.kernel in ("linear", LOGISTIC):
+            return f"{self.kernel}, {scaling[self.scale]}"
+        learnt = f", metric learnt in {self.steps} step{'s' if self.steps > 1 else ''}" if self.metric else ""
+        return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}{learnt}"
+
+    def neighbours(self) -> tuple[Candidate, ...]:
+        """Return the same candidate with bandwidths 2^(1/2) times smaller and larger."""
+        if self.kernel in ("linear", LOGISTIC):
+            return ()
+        return replace(self, factor=self.factor / _NEXT), replace(self, factor=self.factor * _NEXT)
+
+
+def initial_candidates(scales: tuple[Scale, ...]) -> list[Candidate]:
+    """Return all candidates of the first round; linear ones come first, because the first of equals is kept."""
+    linear = [Candidate(scale, "linear") for scale in scales]
+    curved = [
+        Candidate(scale, kernel, factor)
+        for kernel, factors in FACTORS.items()
+        for factor in factors
+        for scale in scales
+    ]
+    return linear + curved
+
+
+# Successive halving: rounds on more and more sampled rows, with fewer and fewer candidates
+
+Validation = Literal["rows", "blocks", "fifths"]
+"""Validation: leave-one-out, five contiguous folds, or five shuffled folds."""
+
+LOGISTIC_ROWS, LOGISTIC_NUMBERS = 8192, 400_000  # of the sample that logistic regression is validated on
+HUBER_ROWS, _HUBER_LANDMARKS = 4096, 512  # of the sample that Huber's loss is validated on
+_ALIKE = 0.1  # standard errors
+SURVIVORS = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
+Report = Callable[[int, int, float], None]
+"""Called with candidates done, candidates in all, and the best score so far."""
+
+
+@dataclass(frozen=True)
+class CandidateResult:
+    """Result of a candidate in its last round.
+
+    Parameters
+    ----------
+    error : validated error by the criterion, such as the mistake rate, or the squared error divided by that of the mean
+    squared_error : squared error divided by that of the mean, also for classes
+    penalty : penalty with the smallest error; of logistic regression, C
+    landmarks : landmarks of the round, or columns of a linear candidate
+    bandwidth : in scaled units; None for a linear candidate
+    in_last_round : whether the candidate was in the last round
+    chance : difference of errors below which squared errors decide
+    weights : (n_outputs, landmarks) of the landmarks; None if the rows were validated in folds
+    """
+
+    candidate: Candidate
+    error: float
+    squared_error: float
+    penalty: float
+    rows: int
+    landmarks: int
+    bandwidth: float | None
+    seconds: float
+    in_last_round: bool
+    chance: float = 0.0
+    weights: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON values; the score is 1 less the error: the accuracy, ROC AUC, share of explained variance, ..."""
+        return {
+            "name": self.candidate.name,
+            "score": 1.0 - self.error,
+            "rows": self.rows,
+            "landmarks": self.landmarks,
+            "seconds": self.seconds,
+            "kept": self.in_last_round,
+        }
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Results of all candidates, best first.
+
+    Parameters
+    ----------
+    logistic : result of logistic regression, and of the winner on the same folds; None if these were not tried
+    """
+
+    ran: tuple[CandidateResult, ...]
+    logistic: tuple[CandidateResult, CandidateResult] | None = None
+
+    @property
+    def winner(self) -> CandidateResult:
+        """Return the best result of the last round."""
+        return self.ran[0]
+
+    @property
+    def best_linear(self) -> CandidateResult:
+        """Return the best linear result, on the same rows as the winner."""
+        return next(result for result in self.ran if result.candidate.kernel == "linear")
+
+
+class ValidationSample:
+    """Shuffled sample of raw rows on which candidates are validated.
+
+    Parameters
+    ----------
+    positions : (rows,), positions of the sampled rows in the data set
+    n_threads : number of threads, which never changes the results
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        sample: Rows,
+        positions: IntArray,
+        outputs: Outputs,
+        n_threads: int,
+        by: Validation = "rows",
+    ) -> None:
+        self._schema, self._sample, self._positions, self._threads = schema, sample, positions, n_threads
+        self.outputs, self.by = outputs, by
+
+    def judging(self, by: Validation) -> ValidationSample:
+        """Return the same sample with another validation."""
+        return ValidationSample(self._schema, self._sample, self._positions, self.outputs, self._threads, by)
+
+    def has_folds(self, rows: int) -> bool:
+        """Return whether the first rows can be split into folds: some class must have more than one row."""
+        targets = self._sample.targets[:rows]
+        return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
+
+    def can_fit_logistic(self, rows: int) -> int:
+        """Return the rows that logistic regression is validated on; 0 for many inputs, or a class of few rows."""
+        n_inputs = self._sample.inputs.shape[1]
+        some = min(rows, LOGISTIC_ROWS, LOGISTIC_NUMBERS // max(1, n_inputs))
+        targets = self._sample.targets[:some]
+        return some if min((targets > 0).sum(), (targets <= 0).sum()) >= FOLDS else 0
+
+    def run_logistic(self, rows: int) -> CandidateResult:
+        """Validate logistic regression of standardised inputs in five folds, with the cost of the least error."""
+        started_at, candidate = time.perf_counter(), Candidate("standard", LOGISTIC)
+        inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
+        targets = self._sample.targets[:rows]
+        places = self._positions[:rows] if self.by == "blocks" else np.arange(rows)
+        folds = folds_of(targets, places, self.outputs.task)
+        classes = (targets > 0).astype(np.int64)
+        weights, length = self.outputs.weights(targets), float(inputs.shape[1] + 1)
+        errors, spreads, criterion = {}, {}, self.outputs.criterion
+        counts = np.bincount(classes, minlength=2).tolist()
+        for cost in COSTS:
+            scores = np.empty(rows)
+            for fold in np.unique(folds):
+                held = folds == fold
+                own = None if weights is None else weights[~held]
+                slopes, offsets = fit_logistic(inputs[~held], classes[~held], cost / length, own)
+                scores[held] = inputs[held] @ slopes[0] + offsets[0]
+            if criterion == "log-loss":  # of the scores as they are: they will be log-odds
+                losses = log_losses(scores, classes)
+                error, spread = float(losses.mean()), float(losses.std()) / rows**0.5
+            else:
+                error = criterion_error(criterion, scores, classes)
+                spread = standard_error(criterion, error, counts)
+            errors[cost / length], spreads[cost / length] = error, spread
+        least = min(errors, key=lambda cost: errors[cost])
+        # the smallest of those that are as good: its problem is the easiest to solve
+        best = min(cost for cost, error in errors.items() if error <= errors[least] + _ALIKE * spreads[least])
+        seconds = time.perf_counter() - started_at
+        return CandidateResult(
+            candidate, errors[best], np.inf, best, rows, inputs.shape[1], None, seconds, True, spreads[best]
+        )
+
+    def compare_losses(self, candidate: Candidate, rows: int) -> LossComparison | None:
+        """Compare Huber's loss with least squares on held-out folds of a regression; None for light tails."""
+        basis, sample, folds = self._folds(candidate, rows)
+        return compare_losses(basis, sample, self.outputs, folds, self._threads)
+
+    def compare_logarithm(self, candidate: Candidate, rows: int) -> tuple[float, float] | None:
+        """Return held-out errors of models of log(target) and of the target, if the logarithm is clearly better."""
+        basis, sample, folds = self._folds(candidate, rows)
+        return compare_logarithm(basis, sample, self.outputs, folds, self._threads)
+
+    def _folds(self, candidate: Candidate, rows: int) -> tuple[Basis, Rows, IntArray]:
+        """Return the basis of a candidate, and rows of a regression with their folds."""
+        some = min(rows, HUBER_ROWS)
+        inputs = scaled(self._schema, self._sample.inputs[:some], candidate)
+        sample = Rows(inputs, self._sample.targets[:some])
+        positions = self._positions[:some] if self.by == "blocks" else np.arange(some)
+        folds = folds_of(sample.targets, positions, self.outputs.task)
+        basis, _ = basis_of(candidate, inputs, min(some, _HUBER_LANDMARKS))
+        return basis, sample, folds
+
+    def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
+        """Fit a candidate to the first rows with the penalty of the smallest validation error."""
+        started_at = time.perf_counter()
+        inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
+        basis, bandwidth = basis_of(candidate, inputs, landmarks)
+        sample, weights = Rows(inputs, self._sample.targets[:rows]), None
+        if self.by == "rows":
+            solution = fit_rows(basis, sample, self.outputs, n_threads=self._threads)
+            best, weights = solution.best, solution.weights
+            assert best is not None, "no penalty was given"
+        else:
+            positions = self._positions[:rows] if self.by == "blocks" else np.arange(rows)  # these are shuffled
+            folds = folds_of(sample.targets, positions, self.outputs.task)
+            best = best_of(leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows)
+        return CandidateResult(
+            candidate,
+            best.error,
+            best.squared_error,
+            best.penalty,
+            rows,
+            basis.n_columns,
+            bandwidth,
+            time.perf_counter() - started_at,
+            in_last_round,
+            best.chance if best.judged is not None or best.mistake_rate is None else apart(best.error, rows),
+            weights,
+        )
+
+    def next_step(self, result: CandidateResult) -> Candidate:
+        """Return the candidate with the metric of the gradients of its solution, for the next step of learning it."""
+        candidate, weights = result.candidate, result.weights
+        inputs = scaled(self._schema, self._sample.inputs[: result.rows], candidate)
+        basis, _ = basis_of(candidate, inputs, result.landmarks)
+        assert isinstance(basis, LandmarkBasis), "linear candidates have no metric"
+        assert isinstance(basis.kernel, KnownKernel), "candidates name kernels"
+        if weights is None:
+            sample = Rows(inputs, self._sample.targets[: result.rows])
+            weights = fit_rows(basis, sample, self.outputs, result.penalty, n_threads=self._threads).weights
+        some = max(GRADIENT_ROWS, int(GRADIENT_PRODUCTS / max(1, weights.size * inputs.shape[1])))
+        sums = gradient_sums(basis.kernel, basis.landmarks, weights, inputs[:some], self._threads)
+        before = np.array(candidate.metric or (1.0,) * inputs.shape[1])
+        metric = learnt_metric(sums, before, input_groups(self._schema))
+        return replace(candidate, metric=metric, steps=candidate.steps + 1)
+
+
+def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:
+    """Return raw inputs (rows, n_inputs) scaled for a candidate by the statistics of the training rows, float64."""
+    pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
+    factors = pairs[:, 1] * np.sqrt(candidate.metric) if candidate.metric else pairs[:, 1]
+    return np.ascontiguousarray((inputs - pairs[:, 0]) * factors, dtype=np.float64)
+
+
+def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
+    """Return the basis of a candidate, with the first rows as landmarks, and its bandwidth in scaled units."""
+    if candidate.kernel == "linear":
+        return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
+    _, chosen = fit_kernel(candidate.kernel, None, inputs)
+    bandwidth = candidate.factor * float(chosen["bandwidth"])
+    kernel, _ = fit_kernel(candidate.kernel, bandwidth, inputs)
+    return LandmarkBasis(kernel, np.ascontiguousarray(inputs[:landmarks])), bandwidth
+
+
+def successive_halving(
+    track: ValidationSample,
+    starters: list[Candidate],
+    rounds: list[tuple[int, int]],
+    report: Report,
+    learns_metric: bool = False,
+) -> Selection:
+    """Validate all candidates in the first round, the best of them in the next, and so on.
+
+    Metrics are learnt in the round before the last one, and compete in the last one with the best candidates without
+    one; the steps of the winner continue on the rows of the last round.
+
+    Parameters
+    ----------
+    rounds : sampled rows and landmarks of each round
+    report : called with the number of finished fits, their total, and the best score
+    learns_metric : whether candidates with a learnt metric are added
+    """
+    running, out = list(starters), list[CandidateResult]()
+    total = (
+        len(starters) + sum(number + 1 for number in SURVIVORS[: len(rounds) - 1]) + 2 + METRICS_KEPT * learns_metric
+    )
+    done = 0
+    ran: list[CandidateResult] = []
+    for number, (rows, landmarks) in enumerate(rounds):
+        last = number == len(rounds) - 1
+        if last and ran:
+            running += [neighbour for neighbour in ran[0].candidate.neighbours() if neighbour not in running]
+        if last:
+            total = done + len(running)
+        ran = []
+        for candidate in running:
+            ran.append(track.run(candidate, rows, landmarks, last))
+            done += 1
+            report(done, total, 1.0 - min(result.error for result in ran))
+        ran = ranked(ran)
+        learnt = learn_metrics(track, ran) if learns_metric and number == max(0, len(rounds) - 2) else []
+        if last:
+            ran = ranked([*ran, *learnt])
+        else:
+            best, ran = ran[0], ranked([*ran, *learnt])
+            better = [result for result in ran[: ran.index(best)] if result.candidate.metric][:METRICS_KEPT]
+            plain = [result for result in ran if not result.candidate.metric]
+            going = [result.candidate for result in surviving(plain, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
+            going = [*(result.candidate for result in better), *going]
+            # the best linear candidate always continues: it is cheap, and the baseline of the kernels
+            going += [result.candidate for result in plain if result.candidate.kernel == "linear"][:1]
+            going = list(dict.fromkeys(going))
+            out += [result for result in ran if result.candidate not in going]
+            running = going
+    if learns_metric and len(rounds) > 1 and ran[0].candidate.metric:
+        ran = ranked([*ran, *continued_metric(track, ran[0])])
+    out.sort(key=lambda result: (-result.rows, result.error, result.squared_error))
+    return Selection((*ran, *out))
+
+
+def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:
+    """Sort results, best first; errors within chance of the best are sorted by squared error."""
+    best = min(ran, key=lambda result: result.error)
+    alike = best.error + best.chance
+    return sorted(
+        ran, key=lambda result: (result.error > alike, result.squared_error if result.error <= alike else result.error)
+    )
+
+
+def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateResult]:
+    """Return the kept results: half by rank, the others by squared error, which is more reliable on few rows."""
+    first = best_first[: -(-number // 2)]
+    others = sorted((result for result in best_first if result not in first), key=lambda result: result.squared_error)
+    return first + others[: number - len(first)]
+
+
+# Learnt metrics: recursive feature machines that start at good candidates
+
+METRIC_STEPS = 4  # at most, from each of the two candidates that learning starts at, and on the rows of the last round
+METRICS_KEPT = 2  # candidates with a learnt metric in the last round
+GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
+_STEADY = 0.005  # relative reduction of the squared error; learning ends after a step with less
+
+
+def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) -> list[CandidateResult]:
+    """Return the steps of metrics that are learnt from the best candidate and from the best one of another kernel."""
+    curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
+    others = [result for result in curved if result.candidate.kernel != curved[0].candidate.kernel]
+    steps = [step for start in curved[:1] for step in continued_metric(track, start)]
+    if len(steps) > 1:  # the first one reduced the error
+        steps += [step for start in others[:1] for step in continued_metric(track, start)]
+    return steps
+
+
+def continued_metric(track: ValidationSample, start: CandidateResult) -> list[CandidateResult]:
+    """Return the results of the next steps of a candidate's metric, on its rows and landmarks.
+
+    Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1; steps are compared by the
+    validation of all candidates.
+    """
+    steps, last = list[CandidateResult](), start
+    while len(steps) < METRIC_STEPS:
+        step = track.run(track.next_step(last), start.rows, start.landmarks, start.in_last_round)
+        steps.append(step)
+        if step.squared_error > (1.0 - _STEADY) * last.squared_error:
+            break
+        last = step
+    return steps
+
+
+def kernel_has_gradient(kernel: str) -> bool:
+    """Return whether a metric can be learnt from solutions of a candidate's kernel."""
+    return kernel in FACTORS and kernel_class(kernel).slopes is not KnownKernel.slopes
