@@ -264,17 +264,33 @@ def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractS
     if not labels:
         return
     now = np.array([profile.labels.get(label, 0) for label in labels], dtype=np.int64)
-    distance, p_value = label_distance(np.array(baseline.class_counts, dtype=np.int64), now)
+    before = np.array(baseline.class_counts, dtype=np.int64)
+    distance, p_value = label_distance(before, now)
+    shares = [
+        [float(share) for share in pair]
+        for pair in zip(before / max(1, before.sum()), now / max(1, now.sum()), strict=True)
+    ]
     if distance > contract.label_distance and p_value < contract.level:
-        before = np.array(baseline.class_counts) / sum(baseline.class_counts)
-        shares = {str(label): [float(b), float(n)] for label, b, n in zip(labels, before, now / now.sum(), strict=True)}
-        worst = max(shares, key=lambda label: abs(shares[label][1] - shares[label][0]))
-        yield Finding(
-            "label-shares",
-            f"{name}: the distance of the label shares from those so far is {distance:.2f}; expected at most "
-            f"{contract.label_distance:g}. {worst} was {shares[worst][0]:.1%} and is {shares[worst][1]:.1%}.",
-            {"distance": distance, "p_value": p_value, "shares": shares},
+        worst = max(range(len(labels)), key=lambda index: abs(shares[index][1] - shares[index][0]))
+        text = (
+            f"the distance of the label shares from those so far is {distance:.2f}; expected at most "
+            f"{contract.label_distance:g}. {labels[worst]} was {shares[worst][0]:.1%} and is {shares[worst][1]:.1%}."
         )
+    elif gone := [index for index in range(len(labels)) if has_vanished(before, now, index, contract.level)]:
+        described = [f"{labels[index]} ({shares[index][0]:.2%} of the rows so far)" for index in gone]
+        text = f"no row has the label {listed(described)}; {now.sum():,} rows are too many for that by chance."
+    else:
+        return
+    figures = {"distance": distance, "p_value": p_value}
+    yield Finding(
+        "label-shares", f"{name}: {text}", figures | {"shares": dict(zip(map(str, labels), shares, strict=True))}
+    )
+
+
+def has_vanished(before: NDArray[np.int64], now: NDArray[np.int64], index: int, level: float) -> bool:
+    """Return whether a label has no row now, and the G-test of its share excludes chance."""
+    pair = [np.array([counts[index], counts.sum() - counts[index]]) for counts in (before, now)]
+    return bool(now[index] == 0 < before[index]) and label_distance(*pair)[1] < level
 
 
 def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:

@@ -203,7 +203,7 @@ class Scoring:
             return None  # chance may explain it
         probe = self._probe(record)
         if probe is None or probe[0] == 0.0 or not probe[1] < BY_CHANCE:
-            return None  # such as rows that are all of one class
+            return None
         highest = probe[0] + SURE * probe[0] / probe[1]  # its standard error added twice
         return unrelated(record.name, errors, usual[0], *probe) if highest < 0.5 * usual[0] else None
 
@@ -216,11 +216,17 @@ class Scoring:
         return self._agreement(trained[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
-        """Return the agreement of a model trained on this shard alone with its reserved rows; None if unknown."""
+        """Return the agreement of a model trained on this shard alone with its reserved rows.
+
+        None if there is no such model: a class has no training row, or the method diverges.
+        """
+        data = self.store.dataset(record)
+        if data.schema.task != "regression" and not all(data.schema.class_counts):
+            return None
         train = without_constraints(same_location(self.settings.train, str(self.store.location)))
         parts = (self.execution, NullObserver())
         try:
-            if is_online(train, self.store.dataset(record)):
+            if is_online(train, data):
                 predictor = learn_shards(train, self.store, None, [record], *parts).predictor
             else:
                 predictor = solve_window(train, self.store, [record], [record], *parts).predictor

@@ -40,6 +40,9 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     >>> summary_sentence({"model": "churn", "outcome": "kept", "reason": "Kept: no better. 14% wrong.",
     ...                   "parent": 1, "drift": {"found": False}})
     'churn: kept the champion. No better. 14% wrong.'
+    >>> summary_sentence({"model": "churn", "outcome": "nothing new", "reason": "There are no new shards to train on.",
+    ...                   "shards": {"rejected": [{"name": "day-4.csv"}]}, "drift": {"found": False}})
+    'churn: 1 file quarantined, nothing trained. There are no new shards to train on.'
     """
     outcome, reason = str(result["outcome"]), str(result["reason"])
     version = f", version {result['version']}" if result.get("version") else ""
@@ -50,6 +53,8 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     decision = outcome
     if outcome == "kept":
         decision = "kept the champion" if result.get("parent") else "nothing published"
+    if outcome == "nothing new" and (bad := len(result.get("shards", {}).get("rejected", ()))):
+        decision = f"{counted(bad, 'file')} quarantined, nothing trained"
     return f"{result['model']}: {decision}{version}. {reason}{drift}"
 
 

@@ -17,6 +17,7 @@ from tests.lifecycle.shards import content, land
 
 def settings(place: Path, **values: Any) -> RetrainSettings:
     train = {"frequencies": 50, "seed": 1, "step_size": 0.1, "order": "stored", "threads": 1} | values.pop("train", {})
+    train = {name: value for name, value in train.items() if value is not None}
     given: dict[str, Any] = {
         "name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0,
         "train": train, "ingest": {"scale": "standard", "keys": ["hour"]}, "publish_if": "not worse",

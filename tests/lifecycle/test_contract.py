@@ -14,7 +14,7 @@ import pytest
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.data.ingest.run import ingest
-from okl.lifecycle.contract import KINDS, baseline_of, label_distance, stopped_changing, two_valued
+from okl.lifecycle.contract import KINDS, baseline_of, has_vanished, label_distance, stopped_changing, two_valued
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.settings import ContractSettings
 from tests.data.mixed import mixed
@@ -87,6 +87,19 @@ def test_a_file_that_cannot_be_read_is_a_finding_and_no_error(
     path.write_bytes(spoil(path.read_bytes()))
     record = validated(ShardStore(tmp_path / "data"), path, schema)
     assert (record.status, [finding.kind for finding in record.findings]) == ("quarantined", [kind])
+
+
+def test_a_label_that_is_gone_is_a_finding_where_chance_does_not_explain_it(tmp_path: Path, schema: Schema) -> None:
+    rare, whole = np.array([980, 20]), np.array([4000, 0])
+    assert has_vanished(rare, whole, 1, 1e-6)
+    assert not has_vanished(rare, whole, 0, 1e-6)
+    assert not has_vanished(rare, whole // 20, 1, 1e-6)  # 4 of 200 rows were expected
+    assert not has_vanished(np.array([1000, 0]), whole, 1, 1e-6)
+    table = content(1).filter(pa.compute.greater(content(1)["y"], 0))
+    path, limits = land(tmp_path / "landing", "day-1.parquet", table), ContractSettings(label_distance=0.9)
+    (finding,) = validated(ShardStore(tmp_path / "data"), path, schema, limits).findings
+    assert finding.kind == "label-shares"
+    assert re.search(r"no row has the label -1 \(\d\d\.\d\d% of the rows so far\)", finding.sentence)
 
 
 def test_a_shard_without_rows_is_empty(tmp_path: Path, schema: Schema) -> None:

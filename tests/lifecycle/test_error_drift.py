@@ -125,3 +125,19 @@ def test_labels_that_are_noise_are_quarantined_and_another_rule_is_learnt(
     released = retrain(settings(tmp_path, release=[bad["sha256"][:16]], publish_if="not worse", slice_margin=1.0))
     assert "day-04.parquet" in [one["name"] for one in released["shards"]["learnt"]]
     assert "day-04.parquet" in lineage(tmp_path) or released["outcome"] == "kept"
+
+
+def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    batch = {"solver": "c-svm", "C": 1.0, "step_size": None, "order": None, "frequencies": None}
+    contract = {"label_distance": 1.0, "level": 1e-300}
+    shards(tmp_path, 1, 2, 3, rows=1500)
+    retrain(settings(tmp_path, train=batch, contract=contract))
+    whole = content(4, 1500)
+    land(tmp_path / "in", "day-04.parquet", whole.filter(pa.compute.less(whole["y"], 0)))
+    result = retrain(settings(tmp_path, train=batch, contract=contract))
+    assert result["progressive"][0]["agreement"] == 0.0  # of which a model of that shard alone would be asked
+    assert [one["name"] for one in result["shards"]["learnt"]] == ["day-04.parquet"]
+    assert result["outcome"] in ("kept", "published")
