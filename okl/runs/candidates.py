@@ -352,7 +352,7 @@ def successive_halving(
             done += 1
             report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran)
-        learnt = learn_metrics(track, ran) if learns_metric and number == max(0, len(rounds) - 2) else []
+        learnt = learn_metrics(track, ran) if learns_metric and (not last or len(rounds) == 1) else []
         if last:
             ran = ranked([*ran, *learnt])
         else:
@@ -393,17 +393,19 @@ def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateR
 METRIC_STEPS = 4  # at most, from each of the two candidates that learning starts at, and on the rows of the last round
 METRICS_KEPT = 2  # candidates with a learnt metric in the last round
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
-_STEADY = 0.005  # relative reduction of the squared error; learning ends after a step with less
+_STEADY, _PATIENCE = 0.005, 2  # learning ends after two steps that reduce the squared error by less than that share
 
 
 def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) -> list[CandidateResult]:
-    """Return the steps of metrics that are learnt from the best candidate and from the best one of another kernel."""
+    """Return the steps of metrics that are learnt from the best candidate.
+
+    As long as that has none, also from the best one of another kernel: a metric of rough kernels is learned slowly.
+    """
     curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
-    others = [result for result in curved if result.candidate.kernel != curved[0].candidate.kernel]
-    steps = [step for start in curved[:1] for step in continued_metric(track, start)]
-    if len(steps) > 1:  # the first one reduced the error
-        steps += [step for start in others[:1] for step in continued_metric(track, start)]
-    return steps
+    kernels = {result.candidate.kernel: result for result in reversed(curved)}
+    starts = sorted(kernels.values(), key=curved.index)
+    starts = starts[: 1 if curved and curved[0].candidate.metric else 2]
+    return [step for start in starts for step in continued_metric(track, start)]
 
 
 def continued_metric(track: ValidationSample, start: CandidateResult) -> list[CandidateResult]:
@@ -412,14 +414,12 @@ def continued_metric(track: ValidationSample, start: CandidateResult) -> list[Ca
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1; steps are compared by the
     validation of all candidates.
     """
-    steps, last = list[CandidateResult](), start
-    while len(steps) < METRIC_STEPS:
-        step = track.run(track.next_step(last), start.rows, start.landmarks, start.in_last_round)
-        steps.append(step)
-        if step.squared_error > (1.0 - _STEADY) * last.squared_error:
-            break
-        last = step
-    return steps
+    steps, least, in_vain = [start], start.squared_error, 0
+    while len(steps) <= METRIC_STEPS and in_vain < _PATIENCE:
+        steps.append(track.run(track.next_step(steps[-1]), start.rows, start.landmarks, start.in_last_round))
+        in_vain = in_vain + 1 if steps[-1].squared_error > (1.0 - _STEADY) * least else 0
+        least = min(least, steps[-1].squared_error)
+    return steps[1:]
 
 
 def kernel_has_gradient(kernel: str) -> bool:

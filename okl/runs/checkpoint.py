@@ -32,7 +32,7 @@ from okl.foundation import plugins
 from okl.foundation.errors import CheckpointError, OklError
 from okl.foundation.folders import CHECKPOINT, checkpoints_in, is_leftover, local_folder, resumable, resumable_in, sync
 from okl.foundation.folders import name_of as folders_name_of
-from okl.foundation.locations import file_sha256, okl_home, place_of
+from okl.foundation.locations import DATED, file_sha256, okl_home, place_of, runs_named
 from okl.foundation.settings import settings_from
 from okl.foundation.stored import class_of, lasting_attributes, stored, tag_of, tagged_classes, with_todays_names
 from okl.foundation.telemetry import run_logger
@@ -721,8 +721,11 @@ def find_unfinished(run: str) -> Path:
     for location in candidates:
         if location.exists():
             raise CheckpointError(f"{location} is complete: there is nothing left to resume.")
-        if folders := [folder for folder in resumable_in(location.parent) if folders_name_of(folder) == location.name]:
+        named = {folder: folders_name_of(folder) for folder in resumable_in(location.parent)}
+        if folders := [one for one, name in named.items() if location.name in (name, DATED.sub("", name))]:
             return max(folders, key=lambda folder: max(latest.stat().st_mtime for latest in checkpoints_in(folder)))
+    if "/" not in run and (complete := runs_named(run)):
+        raise CheckpointError(f"{complete[0]} is complete: there is nothing left to resume.")
     names = sorted({folders_name_of(folder) for location in candidates for folder in resumable_in(location.parent)})
     advice = f"Runs that can be resumed: {', '.join(names)}." if names else "Train again without --resume."
     raise CheckpointError(f"No unfinished run {run!r} with a checkpoint is in {candidates[-1].parent}. {advice}")

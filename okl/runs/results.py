@@ -40,7 +40,7 @@ from okl.runs.loop import TrainedSolver, progressive_metric
 from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
-from okl.solvers.online.settings import FogdSettings, constraints_of
+from okl.solvers.online.settings import FogdSettings, OnlineSettings, constraints_of
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.settings import PegasosSettings
@@ -212,6 +212,14 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     if len(schema.formats) > 3:
         sentences.append(f"text of {_named([form.column for form in schema.formats[3:]])} is read as numbers or dates")
     return sentences
+
+
+def mode_assumption(settings: TrainSettings) -> list[str]:
+    """Return the sentence on a mode that workers decided, in which another model comes out than in one process."""
+    if settings.mode != "auto" or not settings.has_workers or not isinstance(settings.options, OnlineSettings):
+        return []
+    mode = settings.training_mode
+    return [f"mode {mode}, because of the workers; one process trains another model, or this one with --mode {mode}"]
 
 
 RARE_VALUES = 0.05
@@ -408,7 +416,10 @@ class RunRecord:
             "bytes_received": self.traffic.bytes_received,
             "chosen": self.chosen,
             "criterion": self.criterion,
-            "assumptions": assumptions(self.data, settings.ingest) if not is_dataset(settings.data) else [],
+            "assumptions": [
+                *(assumptions(self.data, settings.ingest) if not is_dataset(settings.data) else []),
+                *mode_assumption(settings),
+            ],
             **({"calibration": self.calibration} if self.calibration else {}),
             **({"importance": self.importance.as_json() | {"on": "test rows"}} if self.importance else {}),
             **({"largest_errors": self.errors} if self.errors else {}),

@@ -126,7 +126,8 @@ def rounds_seconds(
     rounds: list[tuple[int, int]], shape: Shape, n_candidates: int, learns_metric: bool = False
 ) -> float:
     """Return the nominal seconds of rounds of sampled rows and landmarks."""
-    running = (n_candidates, *(number + 1 + learns_metric * (METRIC_STEPS + METRICS_KEPT) for number in SURVIVORS))
+    first = n_candidates + 2 * METRIC_STEPS * learns_metric  # of two kernels, as long as there is no metric
+    running = (first, *(number + 1 + learns_metric * (METRIC_STEPS + METRICS_KEPT) for number in SURVIVORS))
     return sum(
         number * ridge_seconds(replace(shape, rows=rows), landmarks)
         for number, (rows, landmarks) in zip(running, rounds, strict=False)
@@ -381,7 +382,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     if len(models) == 1 and (only := models[0][1]) is not None:
         exact = only.options.get("n_landmarks") == rows
         name = only.name[0].upper() + only.name[1:]
-        limit = f"{name}, as many as {options.budget_seconds:g} s allow on a machine with two cores."
+        allowed = f"as many as {options.budget_seconds:g} s allow on a machine with two cores"
+        limit = f"{name}, {'the largest size that is tried' if only.largest else allowed}."
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
     record = {
         "validation": by,

@@ -15,7 +15,15 @@ from okl.data.executor import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.folders import CHECKPOINT, RunFolder, local_folder, name_of, output_folder, resumable_in
+from okl.foundation.folders import (
+    CHECKPOINT,
+    RunFolder,
+    local_folder,
+    name_of,
+    output_folder,
+    resumable,
+    resumable_in,
+)
 from okl.foundation.telemetry import NullObserver, Observer, run_logger
 from okl.models.file import Model, save_model
 from okl.report.results import RunResult
@@ -210,6 +218,11 @@ class TrainingRun(Run[TrainSettings]):
                 shutil.rmtree(self._so_far, ignore_errors=True)  # of an earlier interrupt of this run
                 kept = best.rename(self._so_far)
                 _LOG.warning("The best model so far is kept. To predict: okl predict %s ROWS --out SCORES", kept)
+            elif stage == "learn" and not resumable(self.staging):
+                _LOG.warning(
+                    "Nothing of %s is kept: training writes a checkpoint every %g s (--checkpoint-seconds).",
+                    self.name, self.settings.checkpoint_seconds,
+                )  # fmt: skip
             raise
 
     @property

@@ -32,7 +32,7 @@ def test_a_killed_command_is_gone_on_with_by_another(
     unrecorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, home, terminal = write(tmp_path, curved(1000)), Path(os.environ["OKL_HOME"]), Terminal(capsys, monkeypatch)
-    words = ["--passes", "25", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1"]
+    words = ["--passes", "25", "--frequencies", "40", "--checkpoint-rounds", "1", "--threads", "1", "--name", "long"]
     process = start(home, "train", data, *words)
     while not any(int(one.name[-6:]) > 2 for one in home.glob("runs/.*.unfinished-*/checkpoint/[!.]*")):
         assert process.poll() is None
@@ -44,14 +44,15 @@ def test_a_killed_command_is_gone_on_with_by_another(
     refused = terminal.okl("train", "--resume", name, "--seed", "1")
     assert refused.code == 2
     assert f"{name} was started with seed = 0, but seed = 1 was given. Remove it" in refused.sentence
-    resumed = terminal.okl_json("train", "--resume", name, "--threads", "2", "--checkpoint-seconds", "0")
+    resumed = terminal.okl_json("train", "--resume", "long", "--threads", "2", "--checkpoint-seconds", "0")
     assert resumed["resumed"] == 1
     assert resumed["run"] == str(home / "runs" / name)
     assert [path.name for path in (home / "runs").iterdir()] == [name]
     whole = train(train_settings(data, tmp_path / "whole", passes=25))
     assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
-    again = terminal.okl("train", "--resume", name)
-    assert (again.code, "is complete: there is nothing left to resume" in again.sentence) == (2, True)
+    for given in (name, "long"):
+        again = terminal.okl("train", "--resume", given)
+        assert (again.code, "is complete: there is nothing left to resume" in again.sentence) == (2, True)
 
 
 class BreaksOnce(ArtifactObserver):

@@ -25,7 +25,14 @@ from okl.models.file import load_model
 from okl.models.onnx import to_onnx
 from okl.report.explanation import explanation_text
 from okl.report.training import text_summary
-from okl.runs.candidates import FACTORS, Candidate, initial_candidates
+from okl.runs.candidates import (
+    FACTORS,
+    Candidate,
+    CandidateResult,
+    continued_metric,
+    initial_candidates,
+    learn_metrics,
+)
 from okl.runs.explain import ExplainSettings, explain
 from okl.runs.select import (
     ENOUGH_LANDMARKS,
@@ -181,6 +188,49 @@ def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path
     explained = explanation_text(explain(ExplainSettings(model=result["model"], rows=50, repeats=1)))
     assert "Share of the squared distance of two rows in the learnt metric" in explained
     assert metric_shares(model.schema) == shares
+
+
+class ScriptedSample:
+    """Stands for a sample: each step of a metric has the next of the given squared errors."""
+
+    def __init__(self, *errors: float) -> None:
+        self.errors = iter(errors)
+
+    def next_step(self, result: CandidateResult) -> Candidate:
+        return replace(result.candidate, metric=(1.0,), steps=result.candidate.steps + 1)
+
+    def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
+        return result_of(candidate, next(self.errors))
+
+
+def result_of(candidate: Candidate, squared_error: float) -> CandidateResult:
+    return CandidateResult(candidate, 0.5, squared_error, 1.0, 100, 10, 1.0, 0.0, False)
+
+
+@pytest.mark.parametrize(
+    ("errors", "steps"),
+    [
+        ((0.8, 0.7, 0.6, 0.5, 0.4), 4),  # as many as there are
+        ((1.1, 0.9, 0.8, 0.8, 0.8), 4),  # the first step was in vain, later ones were not
+        ((1.1, 1.0, 0.5), 2),
+        ((0.8, 0.799, 0.798, 0.5), 3),
+    ],
+)
+def test_learning_a_metric_ends_after_two_steps_in_vain(errors: tuple[float, ...], steps: int) -> None:
+    start: Any = result_of(Candidate("standard", "gaussian"), 1.0)
+    track: Any = ScriptedSample(*errors)
+    assert [result.squared_error for result in continued_metric(track, start)] == list(errors[:steps])
+
+
+def test_a_metric_starts_from_two_kernels_until_there_is_one() -> None:
+    names = ("laplacian", "laplacian", "gaussian", "matern32", "linear")
+    plain = [result_of(Candidate("standard", name, float(place)), 1.0 + place) for place, name in enumerate(names)]
+    track: Any = ScriptedSample(*[9.0] * 4)
+    kernels = [result.candidate.kernel for result in learn_metrics(track, plain)]
+    assert kernels == ["laplacian", "laplacian", "gaussian", "gaussian"]
+    learnt = result_of(Candidate("standard", "gaussian", metric=(1.0,), steps=2), 0.9)
+    [third, fourth] = learn_metrics(ScriptedSample(9.0, 9.0), [learnt, *plain])  # type: ignore[arg-type]
+    assert (third.candidate.kernel, third.candidate.steps, fourth.candidate.steps) == ("gaussian", 3, 4)
 
 
 def test_a_metric_is_used_only_if_errors_are_smaller_with_it(data: dict[str, Dataset]) -> None:
