@@ -17,6 +17,15 @@ def process_tag() -> str:
     return f"okl-process:{platform.node()}:{os.getpid()}:{_start_time(os.getpid())}"
 
 
+def is_command(tag: str) -> bool:
+    """Return whether a tag names a process: that of a command, which no deployment has started.
+
+    >>> is_command(process_tag()), is_command("okl")
+    (True, False)
+    """
+    return PROCESS.fullmatch(tag) is not None
+
+
 def is_dead_process(tag: str) -> bool:
     """Return whether a tag names a process of this host that has ended.
 

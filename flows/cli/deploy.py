@@ -235,9 +235,11 @@ def deployed_text(
     url : URL of the server, if the command `prefect` is not configured for it
     scoring : source and destination of the deployment that scores after each retraining, if there is one
     """
+    from flows.stack.status import variables
+
     first = names[0]
     own = [name for name in names if not name.endswith("/default")] or [first]
-    prefect = f"PREFECT_API_URL={url} prefect" if url else "prefect"
+    prefect = f"{variables(url)} prefect" if url else "prefect"
     when = "when started by hand (no --cron)"
     if schedule is not None:
         when = f'on schedule "{schedule["cron"]}", {schedule["timezone"]}; next: {schedule["next"].replace("T", " ")}'

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -80,8 +81,10 @@ def _replace_line(text: str, terminal: bool) -> None:
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _confirm_interruption(names: list[str]) -> None:
+def _confirm_interruption(runs: Sequence[Mapping[str, Any]]) -> None:
     """Ask whether to interrupt runs; raise ConfigError without a terminal, ExecutionError if the answer is no."""
+    commands = " (a command, which goes on without a record, unless it uses the workers)"
+    names = [f"{run['name']}{commands if run['command'] else ''}" for run in runs]
     shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     problem = f"{len(names)} runs are in progress: {shown}." if len(names) > 1 else f"A run is in progress: {shown}."
     if not sys.stdin.isatty():
@@ -118,7 +121,7 @@ def down(
     """Stop the local stack and its runs, within five seconds.
 
     If runs are in progress, their names are shown, and the command asks whether to interrupt them. Interrupted runs can
-    be resumed: okl train --resume.
+    be resumed: okl train --resume. Commands such as okl train go on without a record, unless they use its workers.
     """
     from flows.stack.control import down as bring_down
     from flows.stack.state import live_state, stack_folder
@@ -126,7 +129,7 @@ def down(
 
     state, notes = live_state(stack_folder(okl_home())), []
     if state is not None and not force and (runs := active_runs(state, RUNS_SECONDS)):
-        _confirm_interruption([str(run["name"]) for run in runs])
+        _confirm_interruption(runs)
     start = time.monotonic()
     if state is not None:
         notes = leaving(state.url, os.environ.get("PREFECT_API_URL"), schedules_at(state.url, ASK_SECONDS))

@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from flows.processes import is_dead_process
+from flows.processes import is_command, is_dead_process
 from flows.server import ASK_SECONDS, LOOPBACK, get_json, login_file, server_answers, stack_login
 from flows.stack.state import HEALTH_SOCKET, StackState, code_on_disk, live_stack, stack_folder
 from flows.stack.supervisor import PREFECT_WORKER, memory_of
@@ -65,6 +65,7 @@ def active_runs(state: StackState, seconds: float = ASK_SECONDS) -> list[dict[st
     wanted = {"flow_runs": {"state": {"type": {"any_": list(ACTIVE)}}}, "limit": 100}
     runs = [
         {"id": run["id"], "name": run["name"], "state": run["state_name"], "since": run["start_time"]}
+        | {"command": any(map(is_command, run["tags"]))}
         for run in _ask(f"{state.url}/flow_runs/filter", wanted, seconds) or []
         if not any(map(is_dead_process, run["tags"]))
     ]

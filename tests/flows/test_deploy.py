@@ -356,6 +356,8 @@ def test_summary_shows_schedule_and_commands() -> None:
     assert "okl-retrain/hours runs when started by hand (no --cron)" in told
     assert "okl-score/hours scores /new.csv after each retraining; scores go to /scores/{time}" in told
     assert "remove:           prefect deployment delete okl-score/hours" in told
+    elsewhere = deployed_text(names, None, "http://127.0.0.1:4200/api")
+    assert 'PREFECT_API_URL=http://127.0.0.1:4200/api PREFECT_API_AUTH_STRING="$(cat ' in elsewhere
     told = deployed_text(names[::2], None, None).splitlines()
     assert "no scoring of rows (no --score); an earlier scoring deployment is removed" in told
     assert "scor" not in deployed_text(["okl-train/default"], None, None)

@@ -213,7 +213,7 @@ def test_down_leaves_no_process_within_five_seconds_even_in_the_middle_of_a_run(
     running = start(home, "train", str(home.parent / "rows.parquet"), "--target", "y", "--passes", "100000")
     assert soon(lambda: ("RUNNING",) in query(home, "select state_type from task_run where name = 'learn'"), 60.0)
     refused = okl(home, "down")
-    assert (refused.code, "A run is in progress: train rows. Wait until" in refused.sentence) == (2, True)
+    assert (refused.code, "A run is in progress: train rows (a command, which goes on" in refused.sentence) == (2, True)
     stopped = okl(home, "down", "--force", "--json")
     assert stopped.code == 0
     assert json.loads(stopped.out)["seconds"] < 5.0 + 1.0  # as the command measures it, without its own import
