@@ -397,15 +397,19 @@ _STEADY, _PATIENCE = 0.005, 2  # learning ends after two steps that reduce the s
 
 
 def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) -> list[CandidateResult]:
-    """Return the steps of metrics that are learnt from the best candidate.
+    """Return the steps of metrics that are learnt from the best candidate and from another one.
 
-    As long as that has none, also from the best one of another kernel: a metric of rough kernels is learned slowly.
+    That is the best without a metric, as more rows may lead elsewhere; or, if both are the same, the best one of
+    another kernel, as rough kernels learn a metric slowly.
     """
     curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
-    kernels = {result.candidate.kernel: result for result in reversed(curved)}
-    starts = sorted(kernels.values(), key=curved.index)
-    starts = starts[: 1 if curved and curved[0].candidate.metric else 2]
-    return [step for start in starts for step in continued_metric(track, start)]
+    best = curved[0].candidate if curved else None
+    others = [
+        result
+        for result in curved
+        if best is not None and not result.candidate.metric and (best.metric or result.candidate.kernel != best.kernel)
+    ]
+    return [step for start in (*curved[:1], *others[:1]) for step in continued_metric(track, start)]
 
 
 def continued_metric(track: ValidationSample, start: CandidateResult) -> list[CandidateResult]:

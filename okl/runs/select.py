@@ -126,8 +126,8 @@ def rounds_seconds(
     rounds: list[tuple[int, int]], shape: Shape, n_candidates: int, learns_metric: bool = False
 ) -> float:
     """Return the nominal seconds of rounds of sampled rows and landmarks."""
-    first = n_candidates + 2 * METRIC_STEPS * learns_metric  # of two kernels, as long as there is no metric
-    running = (first, *(number + 1 + learns_metric * (METRIC_STEPS + METRICS_KEPT) for number in SURVIVORS))
+    steps = 2 * METRIC_STEPS * learns_metric  # from two candidates
+    running = (n_candidates + steps, *(number + 1 + steps + METRICS_KEPT * learns_metric for number in SURVIVORS))
     return sum(
         number * ridge_seconds(replace(shape, rows=rows), landmarks)
         for number, (rows, landmarks) in zip(running, rounds, strict=False)

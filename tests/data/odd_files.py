@@ -237,7 +237,12 @@ odd("two_names_missing.csv", "a,y,,\n1,0,,\n2,1,,\n", r"columns 3, 4 have no nam
 odd("index_column.csv", ",a,y\n0,1,0\n1,2,1\n", {"": [0.0, 1.0], "a": [1.0, 2.0], "y": [0.0, 1.0]})
 odd("two_alike.csv", "a,a,y\n1,2,0\n3,4,1\n", r"more than one column is named 'a'")
 odd("no_header.csv", "1.5,2,0\n2.5,3,1\n", r"If these are values, add a header line with names")
-odd("comment_lines.csv", "# made by hand\n" + PLAIN, r"row 0 .*: expected 1 value, got 3: 'a,b,y'")
+odd(
+    "comment_lines.csv",
+    "# made by hand\n" + PLAIN,
+    r"begins with a comment: '# made by hand'\. Remove the lines above the header",
+)
+odd("header_behind_a_hash.csv", "#a,b,y\n1,2,0\n3,4,1\n", {"#a": [1.0, 3.0], "b": [2.0, 4.0], "y": [0.0, 1.0]})
 odd("empty.csv", "", r"empty\.csv is empty; expected a CSV file with a header line")
 odd("only_newline.csv", "\n", r"only_newline\.csv holds no rows")
 odd("only_header.csv", "a,b,y\n", r"only_header\.csv holds no rows")

@@ -222,15 +222,16 @@ def test_learning_a_metric_ends_after_two_steps_in_vain(errors: tuple[float, ...
     assert [result.squared_error for result in continued_metric(track, start)] == list(errors[:steps])
 
 
-def test_a_metric_starts_from_two_kernels_until_there_is_one() -> None:
+def test_a_metric_starts_from_the_best_candidate_and_from_one_without_a_metric() -> None:
     names = ("laplacian", "laplacian", "gaussian", "matern32", "linear")
     plain = [result_of(Candidate("standard", name, float(place)), 1.0 + place) for place, name in enumerate(names)]
     track: Any = ScriptedSample(*[9.0] * 4)
     kernels = [result.candidate.kernel for result in learn_metrics(track, plain)]
     assert kernels == ["laplacian", "laplacian", "gaussian", "gaussian"]
     learnt = result_of(Candidate("standard", "gaussian", metric=(1.0,), steps=2), 0.9)
-    [third, fourth] = learn_metrics(ScriptedSample(9.0, 9.0), [learnt, *plain])  # type: ignore[arg-type]
-    assert (third.candidate.kernel, third.candidate.steps, fourth.candidate.steps) == ("gaussian", 3, 4)
+    scripted: Any = ScriptedSample(*[9.0] * 4)
+    steps = [(one.candidate.kernel, one.candidate.steps) for one in learn_metrics(scripted, [learnt, *plain])]
+    assert steps == [("gaussian", 3), ("gaussian", 4), ("laplacian", 1), ("laplacian", 2)]
 
 
 def test_a_metric_is_used_only_if_errors_are_smaller_with_it(data: dict[str, Dataset]) -> None:

@@ -112,6 +112,8 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     apart = {settings.target, *settings.keys, *settings.drop, split, holdout, *settings.text}
     apart |= {INDICES, VALUES} if sparse is not None else set()
     features = tuple(name for name in columns if name not in apart)
+    if len(features) > 1 and "" not in settings.categories:  # without a name: most often an index that pandas wrote
+        features = tuple(filter(None, features))
     if settings.dates == "drop":
         features = tuple(name for name in features if not is_date(types[name]))
     if features or not (sparse or settings.text):

@@ -309,6 +309,12 @@ def check_text(file: Place, beginning: bytes) -> None:
         raise DataError(f"{file} holds a NUL byte at byte {at}, so it is no text. Expected a CSV file in UTF-8.")
     if re.match(rb"\s*<(!doctype|html|\?xml)", beginning, re.IGNORECASE):
         raise DataError(f"{file} is an HTML page or XML. Download the data file itself.")
+    if (comments := re.match(rb"(?:\xef\xbb\xbf)?((?:#[^\n]*\n)+)([^#\n][^\n]*)", beginning)) is not None:
+        first, header = comments[1].splitlines()[0], comments[2]
+        mark = separator_of(header + b"\n").encode()
+        if first.count(mark) != header.count(mark):  # otherwise the line with # is the header
+            text = first.decode(errors="replace")[:60]
+            raise DataError(f"{file} begins with a comment: {text!r}. Remove the lines above the header.")
 
 
 def _first_types(file: Place, dialect: Dialect) -> pa.Schema:

@@ -598,6 +598,8 @@ def ingest(
         roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
     if reference is None:
         ids = identifier_warnings(opened, roles, settings.categories)
+        if "" in opened.columns and "" not in (*roles.features, roles.target, *roles.keys, *settings.drop):
+            ids = ["The column without a name is left out, as an index that pandas wrote. Name it to use it.", *ids]
         roles = learn_texts(opened, roles, settings, spread)
         roles, left_out = learn_encodings(opened, roles, settings, spread, keep_fills)
         notes = [*notes, *left_out, *ids]

@@ -63,3 +63,14 @@ def test_only_the_first_rows_are_looked_at_however_they_are_grouped(tmp_path: Pa
         told.add(tuple(warnings(source)))
     ((sentence,),) = told
     assert f"the first {FIRST_ROWS:,} rows" in sentence
+
+
+@pytest.mark.parametrize("text", ["a,b,y,\n1,2,0,\n3,5,1,\n2,2,1,\n", ",a,b,y\n0,1,2,0\n1,3,5,1\n2,2,2,1\n"])
+def test_a_column_without_a_name_is_left_out_unless_it_is_the_only_one(text: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(text)
+    data = ingest(tmp_path / "rows.csv", tmp_path / "set", IngestSettings()).dataset
+    assert data.schema.features == ("a", "b")
+    assert data.warnings[0].startswith("The column without a name is left out")
+    (tmp_path / "one.csv").write_text(",y\n1,0\n3,1\n2,1\n")
+    alone = ingest(tmp_path / "one.csv", tmp_path / "one", IngestSettings()).dataset
+    assert (alone.schema.features, [one for one in alone.warnings if "without a name" in one]) == (("",), [])
