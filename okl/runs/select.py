@@ -68,6 +68,7 @@ _NARROWER = 1 / 3  # power of the number of landmarks: more of them stand closer
 _LOCAL = ((500, 4), (1000, 8), (2000, 8), (4000, 8))  # rows of a cell and partitions of local
 _CELL_SQUARE, _CELL_VALUE = 2e-11, 7e-11  # seconds of a row in a cell, times its rows squared, and of a kernel value
 _TUNING = (2.5, 3e-3)  # seconds of a kernel in sampled cells, and of an input
+_CLEARLY = 0.95  # times the error of the best candidate: models in cells are preferred to Huber's loss, which they lack
 _NEAR = 1.25  # times the error of the best candidate: models in cells are trained, too, and compared
 _MOST_SUPPORTS = 1.25e8  # numbers in the rows that a model in cells holds: a gigabyte
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
@@ -411,32 +412,35 @@ def _sizes_with_cells(
 ) -> tuple[list[Size], dict[str, Any], float]:
     """Return the sizes that the budget allows, what was tuned in cells, and the nominal seconds of that.
 
-    why : gets a sentence if cells were tried
+    update : loses Huber's loss where cells are clearly better; why : gets a sentence if cells were tried
     """
     options, rows, schema = settings.options, data.rows("train"), data.schema
     assert isinstance(options, AutoSettings), "the solver is auto"
     shape, local, tuned_seconds = Shape(rows, schema.n_features, schema.n_outputs), dict[str, Any](), 0.0
     seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
     sizes = sizes_of(shape, schema.task != "regression")
-    if "huber" in update:
-        sizes = [size for size in sizes if size.solver == "ridge"]
-        seconds /= 1 + HUBER_ROUNDS
-    elif by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
+    if by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
         smallest = local_sizes(shape)[:1]
         needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
         if smallest and smallest[0].seconds + needed <= seconds:
             tuned_seconds = needed
             # where both are trained, a sample need not decide; online models cannot be compared with these
             most = 1.0 if sizes[0].solver == "fogd" else _NEAR
+            most = _CLEARLY if "huber" in update else most
             local, sentence = _local(settings, update, data, result, outputs, most)
             why.append(sentence)
+    if local and update.pop("huber", None):
+        why.append("Least squares in cells are clearly better, so Huber's loss is not used.")
+    left = seconds - tuned_seconds
+    if "huber" in update:
+        sizes, left = [size for size in sizes if size.solver == "ridge"], left / (1 + HUBER_ROUNDS)
     if local:
         offline = [size for size in sizes if size.solver != "fogd"]
         sizes = sorted([*offline, *local_sizes(shape)], key=lambda size: size.seconds)
         sizes = [replace(size, largest=size is sizes[-1]) for size in sizes]
     # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
     one = by == "blocks" or sizes[0].solver == "fogd"
-    return largest(sizes, seconds) if one else affordable(sizes, seconds - tuned_seconds), local, tuned_seconds
+    return largest(sizes, seconds) if one else affordable(sizes, left), local, tuned_seconds
 
 
 IN_CELLS = "Expansions in cells of neighbouring rows"

@@ -146,6 +146,20 @@ def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
     assert not any(why.startswith(IN_CELLS) for why in choice.record["why"])
 
 
+@pytest.mark.usefixtures("with_cells")
+@pytest.mark.parametrize("clearly", [True, False])
+def test_cells_take_the_place_of_hubers_loss_where_they_are_clearly_better(
+    clearly: bool, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select, "_heavy_tails", lambda *_: ["The errors have heavy tails."])
+    monkeypatch.setattr(select, "_CLEARLY", 2.0 if clearly else 0.0)
+    choice, _ = chosen(data["number"])
+    huber = {getattr(settings.options, "huber", None) for settings, _ in choice.models}
+    assert ("local" in {settings.solver for settings, _ in choice.models}) == clearly
+    assert (huber == {None}) == clearly
+    assert any("Huber's loss is not used" in why for why in choice.record["why"]) == clearly
+
+
 def test_a_size_of_another_solver_is_taken_only_if_it_is_better_beyond_chance() -> None:
     ridge, cells = (Size(solver, {}, 1.0) for solver in ("ridge", "local"))
     best = ridge, Judgement(0.2, 0.01)
