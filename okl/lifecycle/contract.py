@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -358,7 +359,7 @@ def check_contract(
     except PlaceError:
         raise  # it has no information on the rows
     except (DataError, OSError) as error:
-        return ContractResult((_unreadable(name, str(error)),), None)
+        return ContractResult((unreadable(name, str(error)),), None)
     first, last = profile.first_time, profile.last_time
     if time_column is None:
         first = last = time_in_name(name)
@@ -384,10 +385,13 @@ def contract_digest(contract: ContractSettings, time_column: str | None) -> str:
     return hashlib.sha256(f"{contract.model_dump_json()} {time_column}".encode()).hexdigest()[:16]
 
 
-def _unreadable(name: str, why: str) -> Finding:
+def unreadable(name: str, why: str) -> Finding:
+    """Return the finding of a file that cannot be read; why : the error, which may begin with the file's path."""
     if "holds no rows" in why or " is empty" in why:
         return Finding("empty", f"{name} holds no rows.", {"rows": 0})
-    return Finding("unreadable", f"{name} cannot be read: {why}", {"error": why})
+    before, path, rest = why.partition(f"/{name} ")
+    named = path and not re.search(r"\s", before)  # the error is about the file itself
+    return Finding("unreadable", f"{name} {rest}" if named else f"{name} cannot be read: {why}", {"error": why})
 
 
 def _column_findings(

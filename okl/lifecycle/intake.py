@@ -24,10 +24,11 @@ from okl.lifecycle.contract import (
     check_contract,
     contract_digest,
     learnable,
+    unreadable,
 )
 from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.profile import Profile
-from okl.lifecycle.record import Finding, ShardRecord, Status, in_window
+from okl.lifecycle.record import ShardRecord, Status, in_window
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ def validate_file(
         except PlaceError:
             raise  # a full disk, a store that does not answer: the shard may be well, and is held again
         except DataError as error:  # such as too few rows to leave one to learn
-            finding = Finding("unreadable", f"{arrival.name} cannot be read: {error}", {"error": str(error)})
-            record = replace(record, status="quarantined", findings=(*record.findings, finding))
+            findings = (*record.findings, unreadable(arrival.name, str(error)))
+            record = replace(record, status="quarantined", findings=findings)
     if not arrival.is_unchanged():
         if data is not None and isinstance(data.folder, Path):
             shutil.rmtree(data.folder, ignore_errors=True)

@@ -165,11 +165,11 @@ class MemoryPlan:
         """Return one line for a log."""
         where = f"each of {workers} workers" if workers > 1 else ("the worker" if workers else "this process")
         of_limit = "" if self.limit is None else f" of {self.limit / MIB:,.0f}"
-        reread = f"{100 * self.missing_share:.0f}% of the rows are read again every round"
-        cached = "all rows stay decoded" if self.held >= self.wanted else reread
+        reread = f"; {100 * self.missing_share:.0f}% of the rows are read again every round"
         return (
-            f"memory: {where} takes at most {self.worker / MIB:,.0f}{of_limit} MiB ({self.block / MIB:,.0f} a block, "
-            f"{self.vectors / MIB:,.0f} vectors, {self.held / MIB:,.0f} cached rows; {cached})"
+            f"memory: {where} takes at most {self.worker / MIB:,.0f}{of_limit} MiB: {self.block / MIB:,.0f} for "
+            f"a block of rows, {self.vectors / MIB:,.0f} for vectors, {self.held / MIB:,.0f} for rows kept in memory"
+            f"{reread if self.held < self.wanted else ''}"
         )
 
 
@@ -454,7 +454,8 @@ def _lines(plan: SolverPlan) -> list[str]:
     processes = f"{plan.workers} workers" if plan.workers > 1 else ("1 worker" if plan.workers else "this process")
     lines = [
         f"{plan.solver}, mode {plan.mode}, {processes}",
-        f"  {plan.memory.sentence(plan.workers)}; the driver takes {size(plan.memory.driver)}",
+        f"  {plan.memory.sentence(plan.workers)}"
+        + (f"; the process of the command takes {size(plan.memory.driver)}" if plan.workers else ""),
     ]
     if plan.mode == "stream" and plan.workers:
         lines.append("  mode stream trains in one process; modes mix and sum use all workers")

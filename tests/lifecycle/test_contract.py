@@ -14,7 +14,15 @@ import pytest
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.data.ingest.run import ingest
-from okl.lifecycle.contract import KINDS, baseline_of, has_vanished, label_distance, stopped_changing, two_valued
+from okl.lifecycle.contract import (
+    KINDS,
+    baseline_of,
+    has_vanished,
+    label_distance,
+    stopped_changing,
+    two_valued,
+    unreadable,
+)
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.settings import ContractSettings
 from tests.data.mixed import mixed
@@ -100,6 +108,13 @@ def test_a_label_that_is_gone_is_a_finding_where_chance_does_not_explain_it(tmp_
     (finding,) = validated(ShardStore(tmp_path / "data"), path, schema, limits).findings
     assert finding.kind == "label-shares"
     assert re.search(r"no row has the label -1 \(\d\d\.\d\d% of the rows so far\)", finding.sentence)
+
+
+def test_a_file_that_cannot_be_read_is_named_once() -> None:
+    found = unreadable("a b.csv.gz", "/in/a b.csv.gz cannot be unpacked as gzip: cut. Write it again.")
+    assert found.sentence == "a b.csv.gz cannot be unpacked as gzip: cut. Write it again."
+    other = unreadable("day.csv", "Column 'x' of /in/day.csv holds words.")
+    assert other.sentence == "day.csv cannot be read: Column 'x' of /in/day.csv holds words."
 
 
 def test_a_shard_without_rows_is_empty(tmp_path: Path, schema: Schema) -> None:
