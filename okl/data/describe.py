@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from okl.data.dataset import ColumnStatistics, Dataset, Encoding, Schema
+from okl.data.encoder import missing_word_of
 
 SHOWN_COLUMNS = 60
 
@@ -102,9 +103,9 @@ def _shown_encoding(encoding: Encoding) -> str:
     missing = ["missing"] if encoding.missing else []
     if encoding.kind == "category":
         n = len(encoding.categories)
-        return " + ".join(
-            [f"{n} {'category' if n == 1 else 'categories'}", *(["other"] if encoding.other else []), *missing]
-        )
+        parts = [f"{n} {'category' if n == 1 else 'categories'}", *(["other"] if encoding.other else []), *missing]
+        word = missing_word_of(encoding)
+        return " + ".join(parts) + (f" ({word!r} is a category, not missing)" if word else "")
     if encoding.kind == "number":
         return "number + missing" if missing else ""
     zone = f" in {encoding.time_zone}" if encoding.time_zone else ""

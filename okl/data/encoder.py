@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import Encoding, Missing, Schema, origins, source_columns
 from okl.data.values import (
     MISSING_WORDS,
+    PANDAS_MISSING,
     Codes,
     codes_of,
     date_parts,
@@ -73,6 +74,11 @@ def missing_word_among(categories: tuple[str, ...], kind: pa.DataType) -> str:
     if not _spellings(categories, value_type(kind)):
         return ""
     return next((word for word in categories if word in MISSING_WORDS), "")
+
+
+def missing_word_of(encoding: Encoding) -> str:
+    """Return a category of a text column, such as 'n/a', that pandas reads as a missing value; "" if there is none."""
+    return next((word for word in encoding.categories if word in PANDAS_MISSING), "")
 
 
 @lru_cache(maxsize=256)

@@ -24,7 +24,10 @@ Codes = NDArray[np.int64]
 
 MOST_NAMED = 8  # columns that a message lists
 
-_ABSENT = ("?", "None", "none", "<NA>", *ConvertOptions().null_values)
+PANDAS_MISSING = ("None", "<NA>", *ConvertOptions().null_values)
+"""Words that pandas reads as missing in every column, if nothing else is said."""
+
+_ABSENT = ("?", "none", *PANDAS_MISSING)
 MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
 """Words of a CSV file that mean a missing number or date, such as NA; in a text column they are ordinary values."""
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
 from okl.data.dataset import Dataset, Encoding, Schema, Shard
+from okl.data.encoder import missing_word_of
 from okl.data.executor import Execution, Traffic
 from okl.data.ingest.formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
@@ -198,6 +199,7 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
+    sentences += _words_as_categories(schema)
     if dates := [encoding.column for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]:
         sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
     sentences += [
@@ -220,6 +222,18 @@ def mode_assumption(settings: TrainSettings) -> list[str]:
         return []
     mode = settings.training_mode
     return [f"mode {mode}, because of the workers; one process trains another model, or this one with --mode {mode}"]
+
+
+def _words_as_categories(schema: Schema) -> list[str]:
+    """Return a sentence on text columns with words such as 'n/a', which pandas reads as missing values."""
+    words = {encoding.column: missing_word_of(encoding) for encoding in schema.encodings}
+    columns = [column for column, word in words.items() if word]
+    if not columns:
+        return []
+    return [
+        f"text {words[columns[0]]!r} of {_named(columns)} is a category of its own, not a missing value; "
+        "pandas.read_csv makes it a missing one: give okl the file itself"
+    ]
 
 
 RARE_VALUES = 0.05

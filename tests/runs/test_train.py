@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from okl.data.describe import describe_text
 from okl.data.ingest.run import ingest as run_ingest
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
@@ -300,3 +302,25 @@ def test_rare_values_of_a_text_column_that_share_an_input_are_stated(tmp_path: P
         f"the 4 most frequent values of sku are inputs; all others, in {share:.0%} of the rows, share one "
         "(--max-categories)"
     )
+
+
+def test_words_that_pandas_reads_as_missing_are_stated_and_read_the_same_from_pandas(tmp_path: Path) -> None:
+    words = ["a", "n/a", "", "b"] * 60
+    lines = [f"{word},{i % 7 if i % 9 else 'n/a'},{i % 2}" for i, word in enumerate(words)]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(["plan,calls,y", *lines]))
+    settings = TrainSettings(
+        data=str(file), out=str(tmp_path / "run"), ingest=IngestSettings(), solver="ridge", n_landmarks=8
+    )
+    result = train(settings)
+    (sentence,) = [line for line in result["assumptions"] if "category of its own" in line]
+    assert sentence == (
+        "text 'n/a' of plan is a category of its own, not a missing value; pandas.read_csv makes it a missing one: "
+        "give okl the file itself"
+    )
+    assert "('n/a' is a category, not missing)" in describe_text(open_dataset(tmp_path / "run" / "data"))
+    model = result.model
+    read = pa.csv.read_csv(file)
+    assert read.column("plan").to_pylist()[1:3] == ["n/a", ""]
+    np.testing.assert_array_equal(model.scores(read), model.scores(str(file)))
+    assert (model.scores(pd.read_csv(file)) != model.scores(str(file))).any()
