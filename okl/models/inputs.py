@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from okl.data.dataset import Dataset, Schema
-from okl.data.encoder import check_kinds, encoder_of
+from okl.data.dataset import Dataset, Encoding, Schema
+from okl.data.encoder import check_kinds, encoder_of, texts_and_index
 from okl.data.ingest.columns import values_hint
 from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files, without_views
@@ -114,7 +115,7 @@ class RawRows(NamedTuple):
 
 Replaced: TypeAlias = Counter[str]
 """Rows in which a number is missing and replaced by the mean, by its column, of columns without missing values in
-training; and rows without a target, which are incomplete, by NO_TARGET."""
+training; rows without a target, which are incomplete, by NO_TARGET; and rows by LATER and UNSEEN."""
 
 NO_TARGET = ""
 
@@ -146,7 +147,7 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
             f"Dates are later than all training dates: {shown}. The model has not learned from such dates, so check "
             "its error on labelled new rows, or train on ages (days since) instead of dates."
         )
-    return lines
+    return lines + unseen_sentences(replaced, schema)
 
 
 LATER = "later than in training: "
@@ -164,6 +165,71 @@ def later_dates(schema: Schema, values: FloatArray) -> Replaced:
             if later := int((values[index] > last).sum()):
                 found[LATER + encoding.column] = later
     return found
+
+
+UNSEEN = "unseen in training: "
+"""Start of the keys in `Replaced` of a text column and, after its name and a line end, of its unseen values."""
+ALL_ROWS = f"{UNSEEN}\n"
+
+UNSEEN_SHARE = 0.1  # of the rows, above that of training, from which on a sentence names a column
+MOST_EXAMPLES = 3
+
+
+def unseen_values(schema: Schema, batch: pa.RecordBatch, values: FloatArray) -> Replaced:
+    """Return the rows with values of text columns that have no input of their own, by column and by value.
+
+    values : inputs (n_features, rows) of the batch; of the values of a column, a few frequent ones are named
+    """
+    place = {name: index for index, name in enumerate(schema.features)}
+    found: Replaced = Counter()
+    for encoding in schema.encodings:
+        own = [place[name] for name in encoding.inputs if name in place]
+        if encoding.kind != "category" or len(own) < len(encoding.inputs):
+            continue
+        found[ALL_ROWS], n = batch.num_rows, len(encoding.categories)
+        known = values[own[:n] + own[n + encoding.other :]].any(axis=0)
+        if known.all():
+            continue
+        texts, index = texts_and_index(batch.column(encoding.column).filter(pa.array(~known)))
+        counts = Counter(texts.take(pa.array(index % len(texts))).to_pylist())  # -1 is the last one: None
+        counts.pop(None, None)
+        found[UNSEEN + encoding.column] = counts.total()
+        ranked = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_EXAMPLES]
+        found.update({f"{UNSEEN}{encoding.column}\n{word}": counts[word] for word in ranked})
+    return found
+
+
+def unseen_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]:
+    """Return a sentence that names the text columns of which many more values than in training have no input."""
+    shown = []
+    for encoding in schema.encodings if replaced.get(ALL_ROWS) else ():
+        key = UNSEEN + encoding.column
+        share = replaced.get(key, 0) / replaced[ALL_ROWS]
+        if share - share_of_other(schema, encoding) <= UNSEEN_SHARE:
+            continue
+        words = [name for name in replaced if name.startswith(f"{key}\n")]
+        words = sorted(words, key=lambda name: (-replaced[name], name))[:MOST_EXAMPLES]
+        examples = ", ".join(repr(name[len(key) + 1 :]) for name in words)
+        shown.append(f"{encoding.column!r} in {share:.0%} of the rows, such as {examples}")
+    if not shown:
+        return []
+    return [
+        f"Values of text columns are unknown to the model: {'; '.join(shown)}. Such rows are scored without them; "
+        "check the spelling."
+    ]
+
+
+def share_of_other(schema: Schema, encoding: Encoding) -> float:
+    """Return the share of training rows with a category that has no input of its own."""
+    if encoding.kind != "category" or not encoding.other or not schema.feature_statistics:
+        return 0.0
+    return schema.feature_statistics[schema.features.index(encoding.inputs[len(encoding.categories)])].mean
+
+
+def warn_of_unseen(replaced: Mapping[str, int], schema: Schema) -> None:
+    """Warn of rows in memory as the command does, once for a sentence."""
+    for sentence in unseen_sentences(replaced, schema):
+        warnings.warn(sentence, UserWarning, stacklevel=6)  # the caller of Model.predict
 
 
 def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
@@ -235,6 +301,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     means = plain_means(schema)
     complete = apply_missing_policy(values, encoder.origins, schema.missing, rows.file, rows.first_row, means)
     targets, replaced = None, newly_missing(schema, rows.batch) + later_dates(schema, values)
+    replaced += unseen_values(schema, rows.batch, values)
     if with_targets:
         targets, present = _targets(schema, rows)
         if present is not None:
@@ -313,7 +380,9 @@ def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> Any:
         return _of_sparse(schema, values, precision)
     if isinstance(values, np.ndarray | list | tuple):
         return _of_array(schema, checked_array(schema, values), precision)
-    return _of_table(schema, values, precision)
+    raw = _of_table(schema, values, precision)
+    warn_of_unseen(raw.replaced, schema)
+    return raw.inputs
 
 
 def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
@@ -330,8 +399,8 @@ def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
     return beside(np.empty((rows.shape[0], 0)), rows.astype(precision), schema.sparse)
 
 
-def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
-    """Return inputs from a table, by the code that prepares the rows of a file."""
+def _of_table(schema: Schema, values: Any, precision: Precision) -> RawRows:
+    """Return complete rows of a table, by the code that prepares the rows of a file."""
     table = convert_table(table_of(values), schema.formats)
     check_columns(schema, table.schema, "table")
     raw = prepare_rows(schema, batch_of(table, list(schema.source_columns)), precision)
@@ -340,7 +409,7 @@ def _of_table(schema: Schema, values: Any, precision: Precision) -> FloatArray:
         raise ModelError(
             f"Row {row} of the table has a missing value, but the model requires complete rows. Drop such rows."
         )
-    return raw.inputs
+    return raw
 
 
 def table_of(values: Any) -> pa.Table:

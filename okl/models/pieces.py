@@ -28,12 +28,14 @@ from okl.foundation.types import FloatArray, Precision
 from okl.models.inputs import (
     RawRows,
     RawValues,
+    Replaced,
     batch_of,
     check_columns,
     check_encodings,
     checked_array,
     prepare_rows,
     table_of,
+    warn_of_unseen,
 )
 
 # Pieces of a source to be scored in parallel.
@@ -197,7 +199,7 @@ def raw_rows(schema: Schema, piece: TablePiece, precision: Precision, with_targe
 
 def located_inputs(schema: Schema, precision: Precision, location: str) -> FloatArray:
     """Return scaled inputs (rows, n_features) of all rows of files or of a data set; see `Model.prepare`."""
-    parts, n_rows = list[FloatArray](), 0
+    parts, n_rows, replaced = list[FloatArray](), 0, Replaced()
     for rows in _rows_at(schema, precision, location, with_targets=False):
         if rows.complete is not None and not rows.complete.all():
             raise ModelError(
@@ -206,6 +208,8 @@ def located_inputs(schema: Schema, precision: Precision, location: str) -> Float
             )
         parts.append(rows.inputs)
         n_rows += count_inputs(rows.inputs)
+        replaced.update(rows.replaced)
+    warn_of_unseen(replaced, schema)
     inputs: FloatArray = stacked(parts)
     return inputs
 

@@ -30,7 +30,7 @@ from okl.foundation.types import Criterion, Precision
 from okl.metrics.criterion import criterion_of
 from okl.metrics.definitions import LargestLosses, Tally
 from okl.models.file import Model
-from okl.models.inputs import class_indices, predictions
+from okl.models.inputs import class_indices, predictions, share_of_other
 from okl.models.quality import Importances, in_scaled_unit, in_target_unit, permutation_importance, rows_to_permute
 from okl.report.format import scalar_metrics
 from okl.runs.baselines import ConstantPredictor
@@ -206,7 +206,7 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         f"the {len(encoding.categories)} most frequent values of {encoding.column} are inputs; all others, in "
         f"{share:.0%} of the rows, share one (--max-categories)"
         for encoding in schema.encodings
-        if (share := _share_of_other(schema, encoding)) >= RARE_VALUES
+        if (share := share_of_other(schema, encoding)) >= RARE_VALUES
     ]
     sentences += [
         f"{described(form)} (--{'decimal' if form.kind == 'number' else 'date-order'})" for form in schema.formats[:3]
@@ -238,14 +238,6 @@ def _words_as_categories(schema: Schema) -> list[str]:
 
 RARE_VALUES = 0.05
 """Share of the rows with values without an input of their own, from which on a sentence says so."""
-
-
-def _share_of_other(schema: Schema, encoding: Encoding) -> float:
-    """Return the share of training rows with a category that has no input of its own."""
-    if encoding.kind != "category" or not encoding.other or not schema.feature_statistics:
-        return 0.0
-    place = schema.features.index(encoding.inputs[len(encoding.categories)])
-    return schema.feature_statistics[place].mean
 
 
 def _named(columns: Sequence[str]) -> str:

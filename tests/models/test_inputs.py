@@ -18,7 +18,7 @@ from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.foundation.errors import DataError
 from okl.foundation.types import Precision
-from okl.models.inputs import NO_TARGET, RawRows, check_columns, inputs_of, prepare_rows
+from okl.models.inputs import NO_TARGET, RawRows, check_columns, inputs_of, prepare_rows, replaced_sentences
 from okl.models.pieces import TablePiece, read_table, table_pieces
 from tests.data.sources import parquet, replaced, settings, table
 
@@ -195,3 +195,32 @@ def test_pieces_of_a_data_set_carry_keys_and_labels_as_they_were(tmp_path: Path)
     whole = prepared(data, rows_of(pieces, list(content.column_names)))
     np.testing.assert_array_equal(whole.inputs, rows.inputs)
     np.testing.assert_array_equal(whole.targets, rows.targets)
+
+
+def test_unknown_values_of_a_text_column_are_named_in_files_and_tables(tmp_path: Path) -> None:
+    words = ["red", "blue", "green"] * 40
+    content = pa.table({"colour": words, "x": np.arange(120.0), "y": np.arange(120) % 2})
+    data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
+
+    def found(colours: list[str | None]) -> list[str]:
+        schema, n = data.schema, len(colours)
+        rows = pa.table({"colour": pa.array(colours, pa.string()), "x": np.arange(float(n)), "y": np.arange(n) % 2})
+        return replaced_sentences(prepare_rows(schema, batch(rows), "float32").replaced, schema)
+
+    assert found([*words, None, "RED"]) == []
+    (sentence,) = found(["RED"] * 3 + ["BLUE"] * 2 + ["A", "B"] + ["red", None, "blue"])
+    assert sentence == (
+        "Values of text columns are unknown to the model: 'colour' in 70% of the rows, such as 'RED', 'BLUE', 'A'. "
+        "Such rows are scored without them; check the spelling."
+    )
+    with pytest.warns(UserWarning, match="'colour' in 100% of the rows, such as 'RED'"):
+        inputs_of(data.schema, pa.table({"colour": ["RED"], "x": [1.0]}), "float32")
+
+
+def test_values_that_training_held_as_rare_ones_are_no_warning(tmp_path: Path) -> None:
+    words = [f"w{k // 3:03d}" for k in range(300)]
+    content = pa.table({"word": words, "x": np.arange(300.0), "y": np.arange(300) % 2})
+    data = ingest(parquet(tmp_path, content), tmp_path / "data", settings(max_categories=10)).dataset
+    raw = prepare_rows(data.schema, batch(content), "float32")
+    assert raw.replaced
+    assert replaced_sentences(raw.replaced, data.schema) == []
