@@ -320,6 +320,21 @@ class StructuredFeatures:
         return Structured(signs, half_turns.astype(dtype), dtype.type(self.n_frequencies**-0.5))
 
 
+def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
+    """Return the frequencies (n_inputs, n_frequencies) that the rotations of a structured map amount to."""
+    size = structured.signs.shape[2]
+    hadamard = np.ones((1, 1))
+    while len(hadamard) < size:
+        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    blocks = []
+    for first, second, third in structured.signs.astype(np.float64):
+        turned = hadamard * first @ (hadamard * second) @ (hadamard * third)  # H D1 H D2 H D3: rows are directions
+        blocks.append(turned / size**1.5)
+    directions = np.concatenate(blocks)[: structured.n_frequencies, : structured.n_inputs]
+    radii = structured.radii.astype(np.float64)
+    return np.ascontiguousarray((directions * radii[:, None]).T, dtype=structured.radii.dtype)
+
+
 def draw_structured_map(
     kernel: Kernel, n_inputs: int, n_frequencies: int, seed: int, precision: Precision = "float32"
 ) -> StructuredFeatures:

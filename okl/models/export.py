@@ -9,17 +9,19 @@ from importlib.util import find_spec
 from typing import Any, Literal, get_args
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from okl.data.dataset import Encoding, Schema
 from okl.data.ingest.sources import SourceBatch
+from okl.data.values import date_parts
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.folders import write_whole
 from okl.foundation.locations import place_of
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice
 from okl.models.file import Model
-from okl.models.inputs import prepare_rows
-from okl.models.onnx import MATRIX, feeds_of, made_up
+from okl.models.inputs import plain_means, prepare_rows
 from okl.models.reference import load
 
 Format = Literal["onnx", "skops"]
@@ -130,3 +132,71 @@ def _as_skops(model: Model) -> tuple[bytes, Scorer]:
 def _matrix(feeds: Feeds) -> NDArray[Any]:
     """Raw columns side by side, in the order of schema.source_columns."""
     return feeds[MATRIX] if MATRIX in feeds else np.stack([*feeds.values()], axis=1)
+
+
+# Synthetic rows for the verification of an export.
+
+MATRIX = "rows"  # what a graph calls the raw values of columns of numbers
+UNSEEN = "a value that did not occur in training"
+DAY_SECONDS = 86_400
+
+
+def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
+    """Raw rows: numbers of double precision, normal about the training mean and within the training range.
+
+    They are no float32 numbers, so that an export that does not round as okl does is found. Text has every category,
+    one never seen, and none; dates are of four decades; where the model imputes missing values, one in eight numbers
+    is missing.
+    """
+    random = np.random.default_rng(0)
+    statistics = dict(zip(schema.features, schema.feature_statistics, strict=True))
+    by_column = {encoding.column: encoding for encoding in schema.encodings}
+    arrays = {}
+    for column in schema.source_columns:
+        encoding = by_column.get(column)
+        if encoding is not None and encoding.kind == "category":
+            choices = pa.array(
+                [*encoding.categories, UNSEEN, *([None] if schema.missing != "drop" else [])], pa.string()
+            )
+            arrays[column] = choices.take(pa.array(random.integers(len(choices), size=n_rows)))
+        elif encoding is not None and encoding.kind != "number":
+            arrays[column] = _dates(encoding, n_rows, random)
+        else:
+            moments = statistics[column if encoding is None else encoding.inputs[0]]
+            drawn = moments.mean + moments.standard_deviation * random.standard_normal(n_rows)
+            values = np.clip(drawn, moments.minimum, moments.maximum)
+            imputed = schema.missing == "zero" or plain_means(schema) is not None or (encoding and encoding.fills)
+            absent = random.random(n_rows) < 0.125 if imputed else np.zeros(n_rows, dtype=bool)
+            arrays[column] = pa.array(values, mask=absent)
+    return pa.record_batch(arrays)
+
+
+def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
+    """Return the inputs of a graph of `input_nodes`: a matrix, or a tensor for each column or part of a date."""
+    if not schema.encodings:
+        columns = [_numbers(batch.column(name)) for name in schema.features]
+        return {MATRIX: np.stack(columns, axis=1)}
+    by_column = {encoding.column: encoding for encoding in schema.encodings}
+    feeds: dict[str, NDArray[Any]] = {}
+    for name in schema.source_columns:
+        encoding, column = by_column.get(name), batch.column(name)
+        if encoding is None or encoding.kind == "number":
+            feeds[name] = _numbers(column)
+        elif encoding.kind == "category":
+            feeds[name] = column.fill_null("").to_numpy(zero_copy_only=False)
+        else:
+            parts = date_parts(column, encoding.kind == "timestamp", encoding.time_zone)
+            feeds |= dict(zip(encoding.inputs, parts, strict=False))  # the input of missing dates is made in the graph
+    return feeds
+
+
+def _numbers(column: pa.Array) -> NDArray[np.float64]:
+    values: NDArray[np.float64] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return values
+
+
+def _dates(encoding: Encoding, n_rows: int, random: np.random.Generator) -> pa.Array:
+    seconds = random.integers(0, 40 * 365 * DAY_SECONDS, size=n_rows)
+    if encoding.kind == "date":
+        return pa.array((seconds // DAY_SECONDS).astype(np.int32)).cast(pa.date32())
+    return pa.array(seconds).cast(pa.timestamp("s", encoding.time_zone or None))

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, checker, helper, numpy_helper
 
 from okl.data.dataset import Encoding, Schema
-from okl.data.values import PARTS, YEAR_DAYS, date_parts
+from okl.data.values import PARTS, YEAR_DAYS
 from okl.features.base import FeatureMap
 from okl.features.cells import CellTree
-from okl.features.fourier import FourierFeatures, StructuredFeatures
+from okl.features.fourier import FourierFeatures, StructuredFeatures, dense_frequencies
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import (
@@ -30,6 +29,7 @@ from okl.features.predictors import (
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
+from okl.models.export import MATRIX
 from okl.models.file import Model
 from okl.models.inputs import plain_means
 
@@ -83,74 +83,6 @@ class Graph:
 def values_of(name: str, dtype: Any, shape: list[str | int]) -> ValueInfoProto:
     """Return an input or output of a graph."""
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
-
-
-# Synthetic rows for the verification of an export.
-
-MATRIX = "rows"  # what a graph calls the raw values of columns of numbers
-UNSEEN = "a value that did not occur in training"
-DAY_SECONDS = 86_400
-
-
-def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
-    """Raw rows: numbers of double precision, normal about the training mean and within the training range.
-
-    They are no float32 numbers, so that an export that does not round as okl does is found. Text has every category,
-    one never seen, and none; dates are of four decades; where the model imputes missing values, one in eight numbers
-    is missing.
-    """
-    random = np.random.default_rng(0)
-    statistics = dict(zip(schema.features, schema.feature_statistics, strict=True))
-    by_column = {encoding.column: encoding for encoding in schema.encodings}
-    arrays = {}
-    for column in schema.source_columns:
-        encoding = by_column.get(column)
-        if encoding is not None and encoding.kind == "category":
-            choices = pa.array(
-                [*encoding.categories, UNSEEN, *([None] if schema.missing != "drop" else [])], pa.string()
-            )
-            arrays[column] = choices.take(pa.array(random.integers(len(choices), size=n_rows)))
-        elif encoding is not None and encoding.kind != "number":
-            arrays[column] = _dates(encoding, n_rows, random)
-        else:
-            moments = statistics[column if encoding is None else encoding.inputs[0]]
-            drawn = moments.mean + moments.standard_deviation * random.standard_normal(n_rows)
-            values = np.clip(drawn, moments.minimum, moments.maximum)
-            imputed = schema.missing == "zero" or plain_means(schema) is not None or (encoding and encoding.fills)
-            absent = random.random(n_rows) < 0.125 if imputed else np.zeros(n_rows, dtype=bool)
-            arrays[column] = pa.array(values, mask=absent)
-    return pa.record_batch(arrays)
-
-
-def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
-    """Return the inputs of a graph of `input_nodes`: a matrix, or a tensor for each column or part of a date."""
-    if not schema.encodings:
-        columns = [_numbers(batch.column(name)) for name in schema.features]
-        return {MATRIX: np.stack(columns, axis=1)}
-    by_column = {encoding.column: encoding for encoding in schema.encodings}
-    feeds: dict[str, NDArray[Any]] = {}
-    for name in schema.source_columns:
-        encoding, column = by_column.get(name), batch.column(name)
-        if encoding is None or encoding.kind == "number":
-            feeds[name] = _numbers(column)
-        elif encoding.kind == "category":
-            feeds[name] = column.fill_null("").to_numpy(zero_copy_only=False)
-        else:
-            parts = date_parts(column, encoding.kind == "timestamp", encoding.time_zone)
-            feeds |= dict(zip(encoding.inputs, parts, strict=False))  # the input of missing dates is made in the graph
-    return feeds
-
-
-def _numbers(column: pa.Array) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return values
-
-
-def _dates(encoding: Encoding, n_rows: int, random: np.random.Generator) -> pa.Array:
-    seconds = random.integers(0, 40 * 365 * DAY_SECONDS, size=n_rows)
-    if encoding.kind == "date":
-        return pa.array((seconds // DAY_SECONDS).astype(np.int32)).cast(pa.date32())
-    return pa.array(seconds).cast(pa.timestamp("s", encoding.time_zone or None))
 
 
 def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray) -> str:
@@ -439,21 +371,6 @@ def _wave_scores(graph: Graph, frequencies: FloatArray, weights: FloatArray, inp
         for wave, part in (("Sin", scaled[:, :n_frequencies]), ("Cos", scaled[:, n_frequencies:]))
     ]
     return graph.add("Add", *halves)
-
-
-def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
-    """Return the frequencies (n_inputs, n_frequencies) that the rotations of a structured map amount to."""
-    size = structured.signs.shape[2]
-    hadamard = np.ones((1, 1))
-    while len(hadamard) < size:
-        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
-    blocks = []
-    for first, second, third in structured.signs.astype(np.float64):
-        turned = hadamard * first @ (hadamard * second) @ (hadamard * third)  # H D1 H D2 H D3: rows are directions
-        blocks.append(turned / size**1.5)
-    directions = np.concatenate(blocks)[: structured.n_frequencies, : structured.n_inputs]
-    radii = structured.radii.astype(np.float64)
-    return np.ascontiguousarray((directions * radii[:, None]).T, dtype=structured.radii.dtype)
 
 
 # Documentation of the inputs.

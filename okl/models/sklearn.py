@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from okl.data.dataset import Schema
-from okl.features.fourier import FourierFeatures, StructuredFeatures
+from okl.features.fourier import FourierFeatures, StructuredFeatures, dense_frequencies
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor
@@ -23,7 +23,6 @@ from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
 from okl.models.file import Model
 from okl.models.inputs import plain_means
-from okl.models.onnx import dense_frequencies
 
 WAVES_TO_COSINES = 0.5 * np.pi  # sin a = cos(a - pi / 2)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +54,21 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
     out.write_text("mine")
     assert "already exists and is not overwritten" in terminal.okl("export", tmp_path / "model", out).sentence
     assert out.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("blocked", "ending", "code"), [("onnx", "onnx", 2), ("skops", "skops", 2), ("onnx", "skops", 0)]
+)
+def test_a_format_whose_package_is_missing_is_one_sentence(
+    terminal: Terminal, tmp_path: Path, blocked: str, ending: str, code: int
+) -> None:
+    command = ["okl", "export", str(tmp_path / "model"), str(tmp_path / f"model.{ending}")]
+    program = f"import sys; sys.modules[{blocked!r}] = None; sys.argv = {command}; from flows.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    assert (tmp_path / f"model.{ending}").exists() == (code == 0)
+    if code:
+        assert done.stderr == f"Error: --format {ending} requires {ending}. Install: pip install 'okl[{ending}]'.\n"
 
 
 def test_file_whose_scores_differ_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

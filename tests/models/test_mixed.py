@@ -22,9 +22,10 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 import okl
 from okl.data.ingest.sources import SourceBatch
 from okl.foundation.errors import ConfigError
+from okl.models.export import UNSEEN, feeds_of, made_up
 from okl.models.file import Model
 from okl.models.inputs import prepare_rows
-from okl.models.onnx import UNSEEN, feeds_of, made_up, to_onnx
+from okl.models.onnx import to_onnx
 from okl.models.sklearn import to_sklearn
 from okl.runs.predict import score_stream
 
