@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,7 +203,7 @@ def test_unknown_values_of_a_text_column_are_named_in_files_and_tables(tmp_path:
     content = pa.table({"colour": words, "x": np.arange(120.0), "y": np.arange(120) % 2})
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
 
-    def found(colours: list[str | None]) -> list[str]:
+    def found(colours: Sequence[str | None]) -> list[str]:
         schema, n = data.schema, len(colours)
         rows = pa.table({"colour": pa.array(colours, pa.string()), "x": np.arange(float(n)), "y": np.arange(n) % 2})
         return replaced_sentences(prepare_rows(schema, batch(rows), "float32").replaced, schema)

@@ -124,16 +124,25 @@ def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothi
     assert '"" stands for missing text' in meta.description
 
 
+@pytest.mark.parametrize("target", ["y", "size"])
 def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = table().to_pandas().rename(columns={"seen": "since"})
     raw["since"] = raw["since"].dt.strftime("%Y-%m-%d").where(raw.index % 9 != 4)
+    raw["kind"] = raw["kind"].where(raw.index % 7 != 3, "n/a")
     raw.to_csv(tmp_path / "rows.csv", index=False)
-    okl.ingest(tmp_path / "rows.csv", tmp_path / "data", target="y", missing="mean", dates="parts", scale="standard")
+    source: dict[str, Any] = {
+        "target": target,
+        "missing": "mean",
+        "dates": "parts",
+        "scale": "standard",
+        "holdout": 0.2,
+    }
+    okl.ingest(tmp_path / "rows.csv", tmp_path / "data", **source)
     made = okl.train(tmp_path / "data", frequencies=40, bandwidth=2.0, step_size=0.5, out=str(tmp_path / "run"))
     okl.export(made["model"], tmp_path / "churn.onnx")
-    raw.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    raw.drop(columns=target).to_csv(tmp_path / "new.csv", index=False)
     page = (Path(__file__).parents[2] / "infra" / "docs" / "how-to" / "export.md").read_text()
     (told,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -142,9 +151,15 @@ def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
     out = io.BytesIO()
     score_stream(made["model"], io.BytesIO((tmp_path / "new.csv").read_bytes()), out)
     expected = pd.read_csv(io.BytesIO(out.getvalue()))
+    outputs = found["outputs"]
     assert raw.isna().any().sum() == 3
-    np.testing.assert_allclose(found["scores"], expected["score"], atol=1e-5)
-    assert list(found["labels"]) == list(expected["prediction"])
+    np.testing.assert_allclose(outputs["scores"], expected["score"], atol=1e-5)
+    if target == "size":
+        np.testing.assert_allclose(outputs["predictions"], expected["prediction"], atol=1e-5)
+        return
+    assert list(outputs["labels"]) == list(expected["prediction"])
+    probabilities = expected[["probability_no", "probability_yes"]]
+    np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-5)
 
 
 def test_columns_may_be_called_as_what_a_graph_makes(tmp_path: Path) -> None:
