@@ -32,10 +32,15 @@ Threshold = Annotated[
 @accepts(where=EXECUTION)
 def evaluate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
-    dataset: Annotated[
-        str, typer.Argument(metavar="DATASET", help="Data set, or a source with the model's target column.")
-    ],
     where: OptionValues,
+    dataset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATASET",
+            help="Data set, or a source with the model's target column; none: the data set of the model's run.",
+            show_default=False,
+        ),
+    ] = None,
     split: Annotated[
         str,
         typer.Option(
@@ -62,16 +67,16 @@ def evaluate(
     """Evaluate a model on labelled rows, and the majority class or the mean of its training rows.
 
     \b
-    okl evaluate churn rows.csv                the model as it is
-    okl evaluate churn rows.csv --recall 0.9   with the threshold that finds 90% of the second class
+    okl evaluate churn rows.csv       the model as it is, on new rows
+    okl evaluate churn --recall 0.9   on the test rows of its run, with the threshold that finds 90% of the second class
     """
     from okl.report.training import text_evaluation
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
     resolved = _resolve_model(model, registry)
     asked = {"threshold": threshold, "recall": recall, "precision": precision}
-    values = {"source": data_location(dataset), "split": split}
-    values |= {name: value for name, value in asked.items() if value is not None}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    values = {"source": None if dataset is None else data_location(dataset), "split": split} | asked
     settings = settings_from(EvaluateSettings, resolved | values | where, "okl evaluate")
     observer = terminal_observer()
     try:
@@ -80,9 +85,10 @@ def evaluate(
         observer.finish()
     text = "\n".join([text_evaluation(result), *_warned(result)])
     if result["learnt_rows"] and split != "train":
+        again = " ".join(["okl evaluate", quote(model), *(f"--{name} {value}" for name, value in asked.items())])
         text += (
             f"\nWarning: the model was trained on {result['learnt_rows']:,} of these rows, so these figures are too "
-            f"optimistic. For figures on held-out rows, if any: okl explain {quote(model)}"
+            "optimistic. " + (f"On its test rows: {again}" if result["has_test_rows"] else "Give other rows.")
         )
     print_result(result, json, text)
 

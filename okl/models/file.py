@@ -30,7 +30,15 @@ from okl.foundation.validation import sealed, validated
 from okl.metrics.criterion import criterion_of
 from okl.models.inputs import RawValues, inputs_of, no_probabilities, predictions, refuse_nonfinite
 from okl.models.pieces import labelled_rows, located_inputs
-from okl.models.quality import Importances, in_scaled_unit, in_target_unit, permutation_importance, tally_of
+from okl.models.quality import (
+    Importances,
+    check_one_threshold,
+    decided,
+    in_scaled_unit,
+    in_target_unit,
+    permutation_importance,
+    tally_of,
+)
 
 # Schema validation.
 
@@ -182,21 +190,39 @@ class Model:
             raise ModelError(no_probabilities(self.schema))
         return self.predictor.probabilities(self.scores(values, n_threads))
 
-    def evaluate(self, values: RawValues, targets: Any = None, n_threads: int = 1) -> dict[str, Any]:
+    def evaluate(
+        self,
+        values: RawValues,
+        targets: Any = None,
+        n_threads: int = 1,
+        *,
+        threshold: float | None = None,
+        recall: float | None = None,
+        precision: float | None = None,
+    ) -> dict[str, Any]:
         """Return metrics of labelled rows by name, as `okl evaluate` does; of a data set, those of its test rows.
 
         Parameters
         ----------
         values : raw rows, see `prepare`; targets : (rows,), None where the rows have the target column
+        threshold : probability from which on the second of two classes is predicted; None: the model's own
+        recall, precision : chooses the threshold on these rows, which is returned as "threshold"; see `okl.evaluate`
 
         Raises
         ------
         DataError : a label never seen in training, no complete row; and the errors of `prepare`
+        ConfigError : two of threshold, recall and precision; one of them for a model that is not of two classes
         """
+        check_one_threshold(threshold, recall, precision)
+        self.check_chooses(recall, precision)
         rows, schema = labelled_rows(self.schema, self.precision, values, targets), self.schema
-        scores = in_target_unit(schema, self.predictor.scores(rows.inputs, n_threads))
-        tally = tally_of(schema, scores, in_target_unit(schema, rows.targets), self.predictor)
-        return in_scaled_unit(schema, tally.report())
+        predictor = self.with_threshold(threshold).predictor
+        scores = in_target_unit(schema, predictor.scores(rows.inputs, n_threads))
+        tally = tally_of(schema, scores, in_target_unit(schema, rows.targets), predictor)
+        if recall is None and precision is None:
+            return in_scaled_unit(schema, tally.report())
+        tally, chosen = decided(tally, recall, precision)
+        return tally.report() | {"threshold": chosen}
 
     def explain(
         self, values: RawValues, targets: Any = None, most_rows: int = 5000, repeats: int = 5, seed: int = 0
@@ -276,14 +302,23 @@ class Model:
             return self
         if not 0.0 < threshold < 1.0:
             raise ConfigError(f"threshold = {threshold:g}, but a probability between 0 and 1 is expected.")
+        self._check_two_classes("threshold", threshold)
+        assert isinstance(self.predictor, CalibratedPredictor), "it has probabilities"
+        return replace(self, predictor=self.predictor.with_threshold(threshold))
+
+    def check_chooses(self, recall: float | None, precision: float | None) -> None:
+        """Raise ConfigError or ModelError if a recall or precision is wanted, but the model has no threshold for it."""
+        for name, value in (("recall", recall), ("precision", precision)):
+            if value is not None:
+                self._check_two_classes(name, value)
+
+    def _check_two_classes(self, name: str, value: float) -> None:
         if self.schema.task != "binary":
             raise ConfigError(
-                f"threshold = {threshold:g} is for two classes, but the model is for {self.schema.task} targets. "
-                "Remove it."
+                f"{name} = {value:g} is for two classes, but the model is for {self.schema.task} targets. Remove it."
             )
-        if not isinstance(self.predictor, CalibratedPredictor):
+        if not self.has_probabilities:
             raise ModelError(no_probabilities(self.schema))
-        return replace(self, predictor=self.predictor.with_threshold(threshold))
 
 
 def save_model(model: Model, folder: Path) -> str:

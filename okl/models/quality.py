@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Schema, origins
 from okl.features.predictors import Predictor
-from okl.foundation.errors import DataError
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Criterion, FloatArray
-from okl.metrics.calibration import log_losses
+from okl.metrics.calibration import log_losses, probabilities_of
 from okl.metrics.criterion import criterion_error
 from okl.metrics.definitions import Tally, measure, predicted_classes
+from okl.metrics.ranking import confusion_from, threshold_for
 from okl.models.inputs import class_indices
 
 
@@ -64,6 +65,30 @@ def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
     factor = schema.target_shift_and_factor[1]
     # not factor**2: the square of the factor alone may overflow
     return report | {"squared_loss": report["squared_loss"] * factor * factor}
+
+
+def check_one_threshold(threshold: float | None, recall: float | None, precision: float | None) -> None:
+    """Raise ConfigError if more than one of three determines a threshold."""
+    wanted = {"threshold": threshold, "recall": recall, "precision": precision}
+    given = [name for name, value in wanted.items() if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{given[0]} and {given[1]} both determine the threshold. Remove one.")
+
+
+def decided(tally: Tally, recall: float | None, precision: float | None) -> tuple[Tally, float]:
+    """Return a tally of two classes decided by the threshold with the wanted recall or precision, and the threshold.
+
+    Raises
+    ------
+    ConfigError : no threshold has it
+    """
+    assert tally.ranking is not None, "there are two classes"
+    found = threshold_for(tally.ranking, recall, precision)
+    if found is None:
+        wanted = f"precision {precision:g}" if recall is None else f"recall {recall:g}"
+        raise ConfigError(f"No threshold has {wanted} on these rows. Lower it, or give rows of both classes.")
+    chosen = float(probabilities_of(np.array([found]))[0, 1])
+    return replace(tally, confusion=confusion_from(tally.ranking, found)), chosen
 
 
 # Permutation importance: increase of the error when the values of a column are permuted

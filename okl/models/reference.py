@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
+from okl.data.manifest import is_dataset
 from okl.foundation.errors import ConfigError, DataError, ModelError
-from okl.foundation.locations import RemotePath, close_to, place_of, runs_named
+from okl.foundation.locations import Place, RemotePath, close_to, place_of, runs_named
 from okl.foundation.validation import NAME
 from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version
@@ -120,3 +123,20 @@ def load(model: Location, registry: Location | None = None) -> Model:
     """
     reference = meant(model, registry)
     return find_version(reference, registry).load() if is_reference(reference) else load_model(reference)
+
+
+def result_of_run(folder: Place) -> dict[str, Any]:
+    """Return the result of the run of a model's folder; {} for a model outside the folder of its run."""
+    try:
+        read = json.loads((folder.parent / "result.json").read_text(encoding="utf-8"))
+    except (OSError, DataError, ValueError):
+        return {}
+    return read if isinstance(read, dict) else {}
+
+
+def run_data(model: Location, registry: Location | None = None) -> str | None:
+    """Return the location of the data set of the model's run; None if it is not there. model : as `load` has it."""
+    reference = meant(model, registry)
+    folder = find_version(reference, registry).model_folder if is_reference(reference) else place_of(reference)
+    location = (result_of_run(folder.absolute()).get("dataset") or {}).get("folder")
+    return str(location) if location and is_dataset(location) else None

@@ -119,13 +119,15 @@ def ingest(
     return ingest_source(os.fspath(source), os.fspath(destination), made, overwrite, progress).dataset
 
 
-def evaluate(model: Place, source: Place | Any, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
+def evaluate(
+    model: Place, source: Place | Any = None, *, observer: Observer | None = None, **options: Any
+) -> dict[str, Any]:
     """Evaluate a saved model on labelled rows, out of core: `okl evaluate`.
 
     Parameters
     ----------
     model : folder of a model, or NAME@WHICH of a registry
-    source : data set, or raw rows with the target column: files, or a table in memory
+    source : data set, or raw rows with the target column: files, or a table in memory; None: the data set of the run
     options : fields of `EvaluateSettings`: split="test", threshold, recall, precision, registry, workers, threads
 
     Returns

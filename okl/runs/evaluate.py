@@ -23,14 +23,20 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion, FloatArray, Precision
-from okl.metrics.calibration import log_losses, probabilities_of
+from okl.metrics.calibration import log_losses
 from okl.metrics.definitions import Tally, largest_losses, merge, merge_named, predicted_classes
-from okl.metrics.ranking import confusion_from, threshold_for
 from okl.models.file import Model
 from okl.models.inputs import Replaced, class_indices, learnt_among, read_as, replaced_sentences
 from okl.models.pieces import TablePiece, check_pieces, raw_rows, table_pieces
-from okl.models.quality import in_scaled_unit, in_target_unit, logits_of, tally_of
-from okl.models.reference import REGISTRY, load, pinned
+from okl.models.quality import (
+    check_one_threshold,
+    decided,
+    in_scaled_unit,
+    in_target_unit,
+    logits_of,
+    tally_of,
+)
+from okl.models.reference import REGISTRY, load, pinned, run_data
 from okl.report.format import scalar_metrics
 from okl.runs.baselines import ConstantPredictor
 
@@ -142,7 +148,9 @@ class EvaluateSettings(ExecutionSettings):
 
     model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
-    source: str = Field(description="data set, or raw rows with the model's target column")
+    source: str | None = Field(
+        None, description="data set, or raw rows with the model's target column; none: the data set of the model's run"
+    )
     split: Literal["test", "train", "all"] = Field(
         "test", description="rows of a data set to evaluate on; all if there is no split"
     )
@@ -158,9 +166,7 @@ class EvaluateSettings(ExecutionSettings):
 
     @model_validator(mode="after")
     def _one_threshold(self) -> EvaluateSettings:
-        given = [name for name in ("threshold", "recall", "precision") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ConfigError(f"{given[0]} and {given[1]} both determine the threshold. Remove one.")
+        check_one_threshold(self.threshold, self.recall, self.precision)
         return self
 
 
@@ -196,13 +202,14 @@ def _with_constant(model: Model) -> dict[str, Predictor]:
 
 
 def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
-    """Evaluate a saved model on a split of a data set, or on all rows of a source with the target column.
+    """Evaluate a saved model on a split of a data set, by default that of its run, or on all rows of a source.
 
     Returns
     -------
     model, source, split, rows, seconds, metrics, baselines (the same by majority or mean), as printed by `okl evaluate
-    --json`; learnt_rows: number of these rows that the model was trained on; threshold of two classes: of the model, or
-    as given or chosen; wanted: the threshold, recall or precision that was given
+    --json`; learnt_rows: number of these rows that the model was trained on; has_test_rows: whether, if there are some,
+    the data set of its run has test rows; threshold of two classes: of the model, or as given or chosen; wanted: the
+    threshold, recall or precision that was given
 
     Raises
     ------
@@ -211,13 +218,16 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     observer = observer or NullObserver()
     started, chosen = time.perf_counter(), pinned(settings.model, settings.registry)
     model = load(chosen, settings.registry).with_threshold(settings.threshold)
-    if settings.recall is not None or settings.precision is not None:
-        model.with_threshold(0.5)  # or refuse: a model without probabilities has no threshold
+    model.check_chooses(settings.recall, settings.precision)
     check_workers(settings)
-    data = read_as(open_dataset(settings.source), model.schema) if is_dataset(settings.source) else None
-    pieces = table_pieces(settings.source, model.schema) if data is None else ()
+    own = run_data(chosen, settings.registry)
+    source = settings.source or own
+    if source is None:
+        raise ConfigError(f"{chosen} has no data set of its run. Give labelled rows or a data set to evaluate on.")
+    data = read_as(open_dataset(source), model.schema) if is_dataset(source) else None
+    pieces = table_pieces(source, model.schema) if data is None else ()
     if data is None:
-        check_pieces(model.schema, pieces, settings.source, with_targets=True)
+        check_pieces(model.schema, pieces, source, with_targets=True)
     replaced = Replaced()
     with open_for(settings) as execution:
         observer.stage("evaluate")
@@ -228,7 +238,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
                 replaced.update(some)
             if not tallies:
                 raise DataError(
-                    f"{settings.source}: no row has a value of the target {model.schema.target!r} and of every column "
+                    f"{source}: no row has a value of the target {model.schema.target!r} and of every column "
                     "that needs one. Give labelled rows."
                 )
             measured = merge_named(tallies)
@@ -237,10 +247,11 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
             measured = predictor_tallies(data, shards, _with_constant(model), model.precision, execution)
     tally, threshold = measured.pop("model"), getattr(model.predictor, "threshold", None)
     if settings.recall is not None or settings.precision is not None:
-        tally, threshold = _decided(tally, settings)
+        tally, threshold = decided(tally, settings.recall, settings.precision)
+    learnt = learnt_among(model.provenance, source, data, split)
     return {
         "model": chosen,
-        "source": settings.source,
+        "source": source,
         "split": split,
         "rows": tally.rows,
         "seconds": time.perf_counter() - started,
@@ -251,25 +262,10 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "labels": list(model.schema.labels),
         "wanted": settings.model_dump(include={"threshold", "recall", "precision"}, exclude_none=True),
         **({"threshold": threshold} if model.schema.task == "binary" else {}),
-        "learnt_rows": learnt_among(model.provenance, settings.source, data, split),
+        "learnt_rows": learnt,
+        "has_test_rows": learnt > 0 and own is not None and bool(open_dataset(own).split("test")),
         "warnings": replaced_sentences(replaced, model.schema),
     }
-
-
-def _decided(tally: Tally, settings: EvaluateSettings) -> tuple[Tally, float]:
-    """Return a tally of two classes decided by the threshold with the wanted recall or precision, and the threshold.
-
-    Raises
-    ------
-    ConfigError : no threshold has it
-    """
-    assert tally.ranking is not None, "there are two classes"
-    found = threshold_for(tally.ranking, settings.recall, settings.precision)
-    if found is None:
-        wanted = f"precision {settings.precision:g}" if settings.recall is None else f"recall {settings.recall:g}"
-        raise ConfigError(f"No threshold has {wanted} on these rows. Lower it, or give rows of both classes.")
-    decided = replace(tally, confusion=confusion_from(tally.ranking, found))
-    return decided, float(probabilities_of(np.array([found]))[0, 1])
 
 
 def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from okl.models.file import Model, load_model
 from okl.models.inputs import Replaced, learnt_among, read_as, replaced_sentences
 from okl.models.pieces import check_pieces, raw_rows, table_pieces
 from okl.models.quality import Importances, permutation_importance
-from okl.models.reference import REGISTRY, find_version, is_reference, meant
+from okl.models.reference import REGISTRY, find_version, is_reference, meant, result_of_run
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 
 
@@ -172,18 +171,9 @@ def _facts(settings: ExplainSettings) -> ModelFacts:
         rows = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
         lineage = {"version": version.number, **rows, **version.lineage.as_json()}
         folder = version.model_folder
-        return ModelFacts(version.load(), str(version), folder, lineage, _result_of_run(folder))
+        return ModelFacts(version.load(), str(version), folder, lineage, result_of_run(folder))
     folder = place_of(named)
-    return ModelFacts(load_model(named), named, folder, {}, _result_of_run(folder.absolute()))
-
-
-def _result_of_run(folder: Place) -> dict[str, Any]:
-    """Return the result of the model's run; {} for a model outside the folder of its run."""
-    try:
-        read = json.loads((folder.parent / "result.json").read_text(encoding="utf-8"))
-    except (OSError, DataError, ValueError):
-        return {}
-    return read if isinstance(read, dict) else {}
+    return ModelFacts(load_model(named), named, folder, {}, result_of_run(folder.absolute()))
 
 
 def _written(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -202,7 +203,14 @@ def test_describe_and_evaluate_print_text_and_json(unrecorded: Path, tmp_path: P
     for words in ([tmp_path / "rows.parquet"], [tmp_path / "run" / "data", "--split", "all"]):
         flattered = terminal.okl("evaluate", tmp_path / "run" / "model", *words)
         assert f"Warning: the model was trained on {result['rows']} of these rows" in flattered.out
+        assert f"On its test rows: okl evaluate {tmp_path / 'run' / 'model'}\n" in flattered.out
         assert flattered.out.startswith("600 rows\n")
+    own = terminal.okl_json("evaluate", tmp_path / "run", "--recall", "0.6")
+    assert (own["source"], own["rows"]) == (str(tmp_path / "run" / "data"), again["rows"])
+    shutil.copytree(tmp_path / "run" / "model", tmp_path / "alone")
+    alone = terminal.okl("evaluate", tmp_path / "alone")
+    assert (alone.code, "has no data set of its run. Give labelled rows" in alone.sentence) == (2, True)
+    assert "Give other rows." in terminal.okl("evaluate", tmp_path / "alone", tmp_path / "rows.parquet").out
 
 
 def test_deploy_applies_checked_settings_and_keeps_the_options_of_a_solver(

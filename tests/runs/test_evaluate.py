@@ -250,7 +250,7 @@ def test_the_constant_of_the_training_rows_stands_beside_the_model(runs: dict[st
 
 @pytest.mark.parametrize("wanted", [{"recall": 0.9}, {"precision": 0.8}])
 def test_a_threshold_is_chosen_for_a_recall_or_precision_and_predicts_so(
-    wanted: dict[str, float], runs: dict[str, Any], tmp_path: Path
+    wanted: dict[str, Any], runs: dict[str, Any], tmp_path: Path
 ) -> None:
     data = Path(runs["binary"]["run"]) / "data"
     found = evaluate(runs["binary"], data, **wanted)
@@ -267,11 +267,20 @@ def test_a_threshold_is_chosen_for_a_recall_or_precision_and_predicts_so(
     rows = curved(900)
     source = write(tmp_path, rows)
     assert evaluate(runs["binary"], source, **wanted)["rows"] == 900
+    model = load_model(runs["binary"]["model"])
+    assert model.evaluate(data, **wanted) == found["metrics"] | {"threshold": found["threshold"]}
+    assert model.evaluate(data, threshold=found["threshold"])["confusion"] == found["metrics"]["confusion"]
 
 
 def test_thresholds_that_cannot_be_are_refused(runs: dict[str, Any]) -> None:
     data = Path(runs["binary"]["run"]) / "data"
     with pytest.raises(ConfigError, match=r"recall and precision both determine the threshold\. Remove one"):
         evaluate(runs["binary"], data, recall=0.5, precision=0.5)
-    with pytest.raises(ConfigError, match=r"for two classes, but the model is for multiclass"):
-        evaluate(runs["multiclass"], Path(runs["multiclass"]["run"]) / "data", recall=0.5)
+    several = Path(runs["multiclass"]["run"]) / "data"
+    refused = r"^recall = 0\.5 is for two classes, but the model is for multiclass targets"
+    with pytest.raises(ConfigError, match=refused):
+        evaluate(runs["multiclass"], several, recall=0.5)
+    with pytest.raises(ConfigError, match=refused):
+        load_model(runs["multiclass"]["model"]).evaluate(several, recall=0.5)
+    with pytest.raises(ConfigError, match="threshold and precision both determine"):
+        load_model(runs["binary"]["model"]).evaluate(data, threshold=0.5, precision=0.5)
