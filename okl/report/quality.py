@@ -220,7 +220,7 @@ def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target
         counts = np.array(confusion, dtype=np.int64)
         wrong = int(counts.sum() - counts.trace())
         pairs = [_confused_pairs(counts, labels, wrong)] if len(counts) > 2 and wrong else []
-        return [*pairs, _classes(counts, labels, rows_name)]
+        return [*pairs, class_table(counts, labels, rows_name)]
     histogram = measured.get("residual_histogram")
     if not histogram or not histogram["counts"]:
         return []
@@ -243,20 +243,26 @@ def _confused_pairs(counts: NDArray[np.int64], labels: Sequence[object], wrong: 
     return Table("Most confused classes", ("True class", "predicted", "rows", "share of class"), rows, note)
 
 
-def _classes(counts: NDArray[np.int64], labels: Sequence[object], rows_name: str) -> Table:
+def class_table(
+    counts: NDArray[np.int64], labels: Sequence[object], rows_name: str, most: int = MOST_CLASSES_LISTED
+) -> Table:
+    """Return the table of rows, recall and precision by class; the rarest of several classes is marked.
+
+    counts : (n_classes, n_classes) rows by class and predicted class
+    """
     of_class, predicted, hits = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
+    rarest = int(np.argmin(np.where(of_class > 0, of_class, np.inf))) if len(counts) > 2 else -1
     recalls = np.where(of_class > 0, hits / np.maximum(of_class, 1), np.inf)
     rows = [
         [
-            shortened(labels[i]),
+            shortened(labels[i]) + (" (rarest)" if i == rarest else ""),
             number(int(of_class[i])),
             percent(float(recalls[i]), 3) if of_class[i] else "-",
             percent(float(hits[i] / predicted[i]), 3) if predicted[i] else "-",
         ]
-        for i in np.argsort(recalls, kind="stable")[:MOST_CLASSES_LISTED].tolist()
+        for i in np.argsort(recalls, kind="stable")[:most].tolist()
     ]
-    cut = len(counts) > MOST_CLASSES_LISTED
-    note = f"The {MOST_CLASSES_LISTED} classes with the lowest recall of {len(counts)}." if cut else ""
+    note = f"The {most} classes with the lowest recall of {len(counts)}." if len(counts) > most else ""
     return Table(f"Classes, lowest recall first, {rows_name}", ("Class", "rows", "recall", "precision"), rows, note)
 
 

@@ -11,6 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from okl.foundation.errors import listed
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
 from okl.foundation.registry import SECTIONS, load
@@ -53,7 +56,7 @@ from okl.report.format import (
     scalar_metrics,
     shortened,
 )
-from okl.report.quality import THRESHOLD_HEADER, threshold_rows
+from okl.report.quality import THRESHOLD_HEADER, class_table, threshold_rows
 from okl.report.render import html, markdown
 from okl.report.results import (
     Assessment,
@@ -121,6 +124,7 @@ def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:
         columns = zip(cells, widths[1:], strict=True)
         lines.append("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in columns)]))
     lines += _threshold_lines(result, verbose)
+    lines += class_lines(result.test or {}, result.dataset.get("labels") or [])
     lines += ["", *(f"{name:<{first}}  {value}" for name, value in facts)]
     return "\n".join([*lines, *(f"Warning: {sentence}" for sentence in warning_sentences(result))])
 
@@ -140,6 +144,18 @@ def threshold_lines(measured: Mapping[str, Any], threshold: float | None, labels
     positive = shortened((list(labels) or ["the second class"])[-1], 20)
     header = [f"{positive!r} from", *THRESHOLD_HEADER[1:]]
     return ["", *aligned([header, *rows], numbers_from=1)] if rows else []
+
+
+def class_lines(measured: Mapping[str, Any], labels: Sequence[object]) -> list[str]:
+    """Return the lines of the table of more than two classes, and a caution for those of few rows; none otherwise."""
+    counts = np.array(measured.get("confusion") or [], dtype=np.int64)
+    if len(counts) < 3 or len(labels) != len(counts):
+        return []
+    table = class_table(counts, labels, "", MOST_CLASSES)
+    of_class = zip(labels, counts.sum(axis=1).tolist(), strict=True)
+    few = [f"{shortened(label, 30)!r} ({counted(rows, 'row')})" for label, rows in of_class if 0 < rows < FEW_OF_CLASS]
+    caution = [f"Recall and precision of so few rows may be chance: {listed(few, 5)}."] if few else []
+    return ["", *aligned([table.header, *table.rows], numbers_from=1), *([table.note] if table.note else []), *caution]
 
 
 def _brief_facts(result: RunResult) -> list[tuple[str, str]]:
@@ -304,6 +320,7 @@ def text_evaluation(result: Mapping[str, Any]) -> str:
     confusion = metrics.get("confusion") or []
     if result.get("wanted") or (confusion and outside_share([sum(row) for row in confusion]) < RARE):
         lines += threshold_lines(metrics, result.get("threshold"), result.get("labels") or [])
+    lines += class_lines(metrics, result.get("labels") or [])
     return "\n".join([*lines, *_threshold_sentences(result)])
 
 
@@ -324,6 +341,10 @@ def _threshold_sentences(result: Mapping[str, Any]) -> list[str]:
 OVER = 1.1
 """Times the budget, from which on a sentence says that it was exceeded."""
 MOST_DATA_WARNINGS = 3
+MOST_CLASSES = 10
+"""Classes in the table of a terminal."""
+FEW_OF_CLASS = 10
+"""Rows of a class below which a sentence says that its figures may be chance."""
 FEW_ROWS = 30
 """Test rows below which a warning says that figures may be chance."""
 

@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from okl.report.format import number
@@ -33,9 +34,10 @@ def test_text_summary_is_a_headline_a_small_table_and_a_few_lines(name: str) -> 
     result = RESULTS[name]
     text = text_summary(result)
     headline, empty, *rest = [line for line in text.splitlines() if not line.startswith("Warning")]
-    assert (empty, rest.count("")) == ("", 1)
+    blocks = "\n".join(rest).split("\n\n")
+    assert (empty, len(blocks)) == ("", 3 if name == "multiclass" else 2)
     assert "on 1,000 test rows; always" in headline
-    table, facts = rest[1 : rest.index("")], rest[rest.index("") + 1 :]
+    table, facts = blocks[0].splitlines()[1:], blocks[-1].splitlines()
     assert 3 <= len(table) <= 5
     assert len({len(line) for line in rest[: len(table) + 1]}) == 1
     assert [fact.split("  ")[0] for fact in facts] == ["Trained on", "Report", "To predict"]
@@ -213,6 +215,23 @@ def test_an_evaluation_is_a_table_beside_a_constant() -> None:
         "Accuracy  0.5000          0.4000",
         "ROC AUC        -          0.5000",
     ]
+
+
+def test_several_classes_have_a_table_with_the_rarest_marked() -> None:
+    metrics = {"accuracy": 0.8, "confusion": [[70, 30, 0], [9, 91, 0], [1, 0, 2]]}
+    lines = [
+        "",
+        "Class       rows  recall  precision",
+        "c (rarest)     3   66.7%       100%",
+        "a            100     70%      87.5%",
+        "b            100     91%      75.2%",
+        "Recall and precision of so few rows may be chance: 'c' (3 rows).",
+    ]
+    assert text_evaluation({"metrics": metrics, "rows": 203, "labels": ["a", "b", "c"]}).splitlines()[3:] == lines
+    result = {"test": metrics, "dataset": {"labels": ["a", "b", "c"], "test_rows": 203}}
+    assert "\n".join(lines) in text_summary(result)
+    many = {"metrics": {"confusion": np.diag(range(20, 35)).tolist()}, "rows": 9, "labels": [*"abcdefghijklmno"]}
+    assert text_evaluation(many).splitlines()[-1] == "The 10 classes with the lowest recall of 15."
 
 
 def test_report_shows_the_candidates_of_the_automatic_choice_with_reasons() -> None:

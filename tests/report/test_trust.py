@@ -102,7 +102,7 @@ def test_the_worst_pairs_and_classes_come_first() -> None:
     assert isinstance(classes, Table)
     assert pairs.rows[:3] == [["b", "a", "30", "30%"], ["a", "b", "8", "8%"], ["a", "c", "2", "2%"]]
     assert pairs.note == "These are 100% of all mistakes."
-    assert classes.rows == [["c", "1", "0%", "0%"], ["b", "100", "70%", "88.6%"], ["a", "100", "90%", "75%"]]
+    assert classes.rows == [["c (rarest)", "1", "0%", "0%"], ["b", "100", "70%", "88.6%"], ["a", "100", "90%", "75%"]]
 
 
 def test_quantiles_of_absolute_residuals_are_computed_from_the_histogram() -> None:
