@@ -464,9 +464,9 @@ def _advice(result: RunResult) -> str:
 def _why_linear_wins(result: RunResult) -> str:
     """Return the likely reason why a linear model is better, and advice."""
     chosen, settings = result.chosen, result.settings
-    if chosen.get("map") == "linear":
+    if "linear" in (chosen.get("map"), settings.get("kernel")):
         advice = "" if result.choice else " Try okl train without --solver, which compares maps and solvers."
-        return f"The chosen map is also linear.{advice}"
+        return f"This model is also linear.{advice}"
     single_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
     rescaled = settings.get("rescale", "stored") not in ("stored", "none") or "maps" in chosen  # some maps standardise
     unscaled = single_bandwidth and result.dataset.get("scale") == "none" and not rescaled

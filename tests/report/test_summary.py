@@ -144,6 +144,9 @@ def test_kernel_is_not_blamed_if_the_linear_map_was_chosen() -> None:
     assert linear.endswith("is also linear. Try okl train without --solver, which compares maps and solvers.")
     (raced,) = warning_sentences(result | {"chosen": {"map": "linear"}, "choice": {"why": ["as it is"]}})
     assert raced.endswith("is also linear.")
+    logistic = {"settings": {"solver": "logistic", "kernel": "linear"}, "choice": {"why": ["Logistic regression"]}}
+    (chosen,) = warning_sentences(result | logistic)
+    assert chosen.endswith("this model root mean squared error 2.449. This model is also linear.")
 
 
 def test_errors_on_training_rows_are_warned_of_with_advice() -> None:
