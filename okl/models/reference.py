@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from okl.data.manifest import is_dataset
-from okl.foundation.errors import ConfigError, DataError, ModelError
+from okl.foundation.errors import DataError, ModelError
 from okl.foundation.locations import Place, RemotePath, close_to, place_of, runs_named
+from okl.foundation.telemetry import run_logger
 from okl.foundation.validation import NAME
 from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version
 
+_LOG = run_logger()
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 
 REGISTRY = "folder or URL of the registry of NAME@WHICH; default: OKL_REGISTRY, or the okl home"
@@ -50,11 +52,11 @@ def meant(model: Location, registry: Location | None = None) -> str:
     """Return the folder, URL or NAME@WHICH of the given name; anything else is returned unchanged.
 
     A run's folder or URL means the model in it; a NAME alone means NAME@champion where models of that name are
-    registered, else for the model of the run in okl's home that has this name, with or without its date.
+    registered, else for the model of the newest run in okl's home that has this name, with or without its date.
 
     Raises
     ------
-    ConfigError : several runs have that name; ModelError : it is the name of nothing that is there
+    ModelError : it is the name of nothing that is there
     """
     given = os.fspath(model)
     path = place_of(given)
@@ -88,16 +90,12 @@ def _is_run(path: RemotePath) -> bool:
 def run_named(name: str) -> Path | None:
     """Return the folder of the run in okl's home that is named so, with or without its date; None if there is none.
 
-    Raises
-    ------
-    ConfigError : several are, and the name has no date
+    Of several runs of a name without a date it is the newest, which is logged.
     """
     runs = runs_named(name)
-    exact = [run for run in runs if run.name == name]
-    if len(runs) > 1 and not exact:
-        raise ConfigError(f"{len(runs)} runs are named {name}. Give a full name, such as {runs[0].name}, the newest.")
-    matches = exact or runs
-    return matches[0] if matches else None
+    if len(runs) > 1 and not any(run.name == name for run in runs):
+        _LOG.warning("%s is %s, the newest of %d runs of this name.", name, runs[0].name, len(runs))
+    return next((run for run in runs if run.name == name), runs[0] if runs else None)
 
 
 def pinned(model: Location, registry: Location | None = None) -> str:

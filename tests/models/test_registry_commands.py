@@ -83,16 +83,17 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert (again.code, "has no earlier champion to roll back to" in again.sentence) == (2, True)
 
 
-def test_names_of_runs_and_of_registered_models_stand_for_their_models(terminal: Terminal, tmp_path: Path) -> None:
+def test_names_of_runs_and_of_registered_models_stand_for_their_models(
+    terminal: Terminal, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     runs, rows = tmp_path / "home" / "runs", rows_in(tmp_path)
     for number, run in enumerate(("first-20260101-101010-7", "first-20260102-101010-7", "churn-20260103-101010-7"), 1):
         save_model(model_numbered(number), runs / run / "model")
     for given in ("churn", "churn-20260103-101010-7", runs / "churn-20260103-101010-7"):
         assert terminal.okl_json("evaluate", given, rows)["model"] == str(runs / "churn-20260103-101010-7" / "model")
-    assert (
-        "2 runs are named first. Give a full name, such as first-20260102"
-        in terminal.okl("evaluate", "first", rows).sentence
-    )
+    assert caplog.messages == []
+    assert terminal.okl_json("evaluate", "first", rows)["model"] == str(runs / "first-20260102-101010-7" / "model")
+    assert caplog.messages == ["first is first-20260102-101010-7, the newest of 2 runs of this name."]
     told = terminal.okl("models", "publish", "other", "first-20260101-101010-7", "--promote").out
     assert told.endswith("\nchampion of other: 1\n")
     told = terminal.okl("models", "publish", "churn", "first-20260101-101010-7").out
