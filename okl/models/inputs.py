@@ -171,7 +171,8 @@ UNSEEN = "unseen in training: "
 """Start of the keys in `Replaced` of a text column and, after its name and a line end, of its unseen values."""
 ALL_ROWS = f"{UNSEEN}\n"
 
-UNSEEN_SHARE = 0.1  # of the rows, above that of training, from which on a sentence names a column
+UNSEEN_SHARE, UNSEEN_OF_FEW = 0.2, 0.5  # of the rows, above that of training, from which on a sentence names a column
+FEW_ROWS = 100
 MOST_EXAMPLES = 3
 
 
@@ -201,11 +202,12 @@ def unseen_values(schema: Schema, batch: pa.RecordBatch, values: FloatArray) -> 
 
 def unseen_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]:
     """Return a sentence that names the text columns of which many more values than in training have no input."""
-    shown = []
-    for encoding in schema.encodings if replaced.get(ALL_ROWS) else ():
+    shown, rows = [], replaced.get(ALL_ROWS, 0)
+    limit = UNSEEN_SHARE if rows >= FEW_ROWS else UNSEEN_OF_FEW
+    for encoding in schema.encodings if rows else ():
         key = UNSEEN + encoding.column
-        share = replaced.get(key, 0) / replaced[ALL_ROWS]
-        if share - share_of_other(schema, encoding) <= UNSEEN_SHARE:
+        share = replaced.get(key, 0) / rows
+        if share - share_of_other(schema, encoding) <= limit:
             continue
         words = [name for name in replaced if name.startswith(f"{key}\n")]
         words = sorted(words, key=lambda name: (-replaced[name], name))[:MOST_EXAMPLES]

@@ -208,7 +208,8 @@ def test_unknown_values_of_a_text_column_are_named_in_files_and_tables(tmp_path:
         rows = pa.table({"colour": pa.array(colours, pa.string()), "x": np.arange(float(n)), "y": np.arange(n) % 2})
         return replaced_sentences(prepare_rows(schema, batch(rows), "float32").replaced, schema)
 
-    assert found([*words, None, "RED"]) == []
+    assert found([*words, None, *["RED"] * 29]) == found(["RED", "red"]) == []
+    assert "'colour' in 22% of the rows, such as 'RED'." in found([*words, *["RED"] * 33])[0]
     (sentence,) = found(["RED"] * 3 + ["BLUE"] * 2 + ["A", "B"] + ["red", None, "blue"])
     assert sentence == (
         "Values of text columns are unknown to the model: 'colour' in 70% of the rows, such as 'RED', 'BLUE', 'A'. "
