@@ -169,7 +169,7 @@ def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Pa
     result = okl.train(source, ingest={"keys": ["id"]}, frequencies=20, out=tmp_path / "run", observer=Listens())
     assert (result["rows"], result["dataset"]["test_rows"]) == (640, 160)  # a source without a split
     assert stages == ["ingest", "plan", "learn", "evaluate", "save", "report", "over"]
-    told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), keys=["id"], frequencies=20, out=tmp_path / "b")
+    told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), key="id", frequencies=20, out=tmp_path / "b")
     assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 640)
     with pytest.raises(ModelError, match=r"Expected a table or an array, but got list"):
         okl.train([1.0], target="y")
@@ -194,8 +194,16 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
     assert {row["model"] for row in compared["models"]} == {"c-svm", "logistic"}
     assert okl.runs(1) == okl.runs()[:1]  # type: ignore[operator]
     assert {run["name"] for run in okl.runs()} >= {of_table["name"], of_file["name"]}  # type: ignore[operator]
-    with pytest.raises(DataError, match=r"table has no target column 'z'"):
+    with pytest.raises(
+        DataError, match=r"^table has no target column 'z'.* Name the column to predict: target=\"NAME\"\."
+    ):
         okl.train(table, target="z")
+    with pytest.raises(DataError, match=r"rows.parquet has no target column 'z'.* target=\"NAME\"\."):
+        okl.train(source, target="z")
+    with pytest.raises(ConfigError, match=r"'categry' is not an option \(did you mean categories\?\); .* holdout,"):
+        okl.train(table, categry="x")
+    with pytest.raises(ConfigError, match=r"'key' is not an option \(did you mean keys\?\)"):
+        okl.train(table, key="id", keys=["id"])
 
 
 def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from typer.core import TyperCommand
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
 from okl.foundation.registry import SOLVERS
-from okl.foundation.settings import ExecutionSettings, IngestSettings, read_toml, settings_from
+from okl.foundation.settings import ONE_OF_MANY, ExecutionSettings, IngestSettings, read_toml, settings_from
 from okl.solvers.settings import TrainSettings, solver_settings
 
 # Options generated from settings
@@ -31,12 +31,6 @@ OptionValues = dict[str, Any]
 """Values that the user gave for a group of options, by the names of their settings."""
 
 MOST_METAVAR = 60  # characters; longer lists of choices are shown in the help text
-ONE_OF_MANY = {
-    "keys": "key",
-    "categories": "category",
-    "constraints": "constraint",
-    "slices": "slice",
-}  # a repeatable option has the singular name of its setting
 TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256"}  # placeholders of repeatable options that are not columns
 
 

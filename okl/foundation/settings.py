@@ -116,6 +116,21 @@ def _names(value: object) -> object:
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
+def _one_column(value: object) -> object:
+    return (value,) if isinstance(value, str) else value
+
+
+Columns = Annotated[tuple[str, ...], BeforeValidator(_one_column)]
+
+ONE_OF_MANY = {
+    "keys": "key",
+    "categories": "category",
+    "constraints": "constraint",
+    "slices": "slice",
+}
+"""Singular names of settings that hold several values: of the repeatable options of a command."""
+
+
 class ExecutionSettings(BaseModel):
     """Settings of execution: workers, scheduler, threads; in a given mode they never change the model's bits."""
 
@@ -170,8 +185,8 @@ class IngestSettings(BaseModel):
         "none: okl train holds out 20% of a source without a split, drawn by class",
     )
     stratify: bool = Field(False, description="draw the test rows of a share by class, so that rare classes have some")
-    keys: tuple[str, ...] = Field((), description="columns copied to the scores, such as an identifier; never inputs")
-    drop: tuple[str, ...] = Field((), description="columns to ignore")
+    keys: Columns = Field((), description="columns copied to the scores, such as an identifier; never inputs")
+    drop: Columns = Field((), description="columns to ignore")
     scale: Literal["none", "standard", "minmax"] = Field(
         "none", description="scaling of inputs, applied when rows are read"
     )
@@ -184,7 +199,7 @@ class IngestSettings(BaseModel):
         "training mean and add a 0/1 indicator input. Missing text is a category of its own; a row without a target is "
         "always left out",
     )
-    categories: tuple[str, ...] = Field(
+    categories: Columns = Field(
         (), description="numeric columns to encode as categories: one input for each value, as for a text column"
     )
     max_categories: int = Field(
@@ -219,7 +234,7 @@ class IngestSettings(BaseModel):
     normalise: Literal["l2", "none"] = Field(
         "l2", description="sparse rows of svmlight text; l2: divide each by its length when it is read; none: as stored"
     )
-    text: tuple[str, ...] = Field(
+    text: Columns = Field(
         (), description="text columns whose words and pairs of words become sparse inputs, weighted by tf-idf"
     )
     min_documents: int = Field(2, ge=1, description="training rows that a word or pair of a text column must occur in")
@@ -255,10 +270,12 @@ def settings_from(
     where: str,
     shown: Mapping[str, str] | None = None,
     strict: bool = False,
+    others: Sequence[str] = (),
 ) -> Settings:
     """Validate values into settings.
 
     shown : names in messages of fields that the caller names otherwise; strict : refuse text and booleans for numbers
+    others : further options that the caller takes, for messages
 
     Raises
     ------
@@ -277,6 +294,7 @@ def settings_from(
             field, path = str(location[0]), ".".join(map(str, location))
             if fault["type"] == "extra_forbidden":
                 names = kind.option_names() if issubclass(kind, ExecutionSettings) else tuple(kind.model_fields)
+                names = tuple(dict.fromkeys((*names, *others)))
                 takes = f"valid options: {', '.join(names)}" if path == field else f"see the fields of {field}"
                 close = get_close_matches(path, names, 2, 0.7)
                 near = f" (did you mean {' or '.join(close)}?)" if close else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
 from okl.foundation.errors import DataError, DivergedError
-from okl.foundation.settings import IngestSettings, settings_from
+from okl.foundation.settings import ONE_OF_MANY, IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.runs.run import IN_MEMORY
 from okl.solvers.settings import TrainSettings
@@ -37,7 +37,7 @@ def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None
         settings at once, which `options` then change
     observer : observer of stages and progress
     options : fields of `TrainSettings`, such as frequencies=400, passes=3, workers=2, out="runs/first"; and for a
-        source those of `IngestSettings`, such as target="churned", holdout=0.2, or all of them as ingest=...
+        source those of `IngestSettings`, such as target="churned", holdout=0.2, key="id", or all of them as ingest=...
 
     Returns
     -------
@@ -57,7 +57,7 @@ def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None
         data = base.pop("data")
     with location_of(data) as location:
         given = _with_ingest(TrainSettings, {"data": location} | base | options, "okl.train")
-        settings = settings_from(TrainSettings, given, "okl.train")
+        settings = settings_from(TrainSettings, given, "okl.train", others=OF_SOURCES)
         return RunResult(TrainingRun(settings, observer or NullObserver(), in_memory=is_in_memory(data)).perform())
 
 
@@ -84,7 +84,7 @@ def compare(data: Place | Any, *, observer: Observer | None = None, **options: A
 
     with location_of(data) as location:
         given = _with_ingest(CompareSettings, {"data": location} | options, "okl.compare")
-        settings = settings_from(CompareSettings, given, "okl.compare")
+        settings = settings_from(CompareSettings, given, "okl.compare", others=OF_SOURCES)
         return ComparisonRun(settings, observer or NullObserver(), in_memory=is_in_memory(data)).perform()
 
 
@@ -226,27 +226,27 @@ def location_of(data: Place | Any | None, name: str = TABLE) -> Iterator[str | N
     ------
     ModelError : it is no table, or a column mixes types
     """
-    if not is_in_memory(data):
-        yield None if data is None else os.fspath(data)
-        return
-    import pyarrow.parquet as pq
+    with TemporaryDirectory(prefix="okl-rows-") if is_in_memory(data) else nullcontext("") as folder:
+        location, file = data, ""
+        if folder:
+            import pyarrow.parquet as pq
 
-    from okl.models.inputs import table_of
+            from okl.models.inputs import table_of
 
-    with TemporaryDirectory(prefix="okl-rows-") as folder:
-        file = Path(folder) / f"{name}.parquet"
-        pq.write_table(table_of(data), file, compression="none")
+            location = file = str(Path(folder) / f"{name}.parquet")
+            pq.write_table(table_of(data), file, compression="none")
         try:
-            yield str(file)
+            yield None if location is None else os.fspath(location)
         except (DataError, DivergedError) as error:
-            raise type(error)(str(error).replace(str(file), name)) from None
+            said = str(error).replace(file, name) if file else str(error)
+            raise type(error)(said.replace("--target NAME", 'target="NAME"')) from None
 
 
 def _with_ingest(kind: type[BaseModel], options: dict[str, Any], where: str) -> dict[str, Any]:
     """Return options with those of ingestion gathered as "ingest"."""
-    own = kind.model_fields.keys()
-    of_source = {name: options[name] for name in options if name in IngestSettings.model_fields and name not in own}
-    given = _plain({name: value for name, value in options.items() if name not in of_source})
+    options, own = _plain(options), kind.model_fields.keys()
+    of_source = {name: options[name] for name in options if name in OF_SOURCES and name not in own}
+    given = {name: value for name, value in options.items() if name not in of_source}
     if of_source:
         before = given.get("ingest") or {}
         before = before.model_dump() if isinstance(before, IngestSettings) else dict(before)
@@ -254,6 +254,14 @@ def _with_ingest(kind: type[BaseModel], options: dict[str, Any], where: str) -> 
     return given
 
 
+OF_SOURCES = tuple(IngestSettings.model_fields)
+SEVERAL = {one: several for several, one in ONE_OF_MANY.items()}
+
+
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values with paths as text, because settings contain only JSON and TOML values."""
-    return {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
+    """Return values by the names of settings, also of the options of commands such as key.
+
+    Paths become text, because settings contain only JSON and TOML values.
+    """
+    named = {name if SEVERAL.get(name, name) in values else SEVERAL[name]: value for name, value in values.items()}
+    return {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in named.items()}

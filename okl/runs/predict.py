@@ -27,7 +27,7 @@ from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, atomic_file, check_published, output_folder
 from okl.foundation.locations import Place, place_of
-from okl.foundation.settings import ExecutionSettings
+from okl.foundation.settings import Columns, ExecutionSettings
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model
 from okl.models.inputs import Replaced, predictions, prepare_rows, refuse_nonfinite, replaced_sentences
@@ -129,7 +129,7 @@ class ScoreSettings(ExecutionSettings):
     registry: str | None = Field(None, description=REGISTRY)
     source: str = Field(description="raw rows (Parquet, CSV, JSON lines, svmlight) or the folder of a data set")
     out: str = Field(description="new folder or URL for the scores")
-    keys: tuple[str, ...] = Field((), description="columns to copy to the scores, besides the model's own keys")
+    keys: Columns = Field((), description="columns to copy to the scores, besides the model's own keys")
     threshold: float | None = Field(
         None, description="probability from which on the second of two classes is predicted; none: the model's own"
     )
