@@ -202,7 +202,6 @@ RARE = frozenset(
         "threads",
         "checkpoint_rounds",
         "checkpoint_seconds",
-        "rescale",
         "metric",
         "precision",
         "mode",
@@ -212,6 +211,7 @@ RARE = frozenset(
 """Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`."""
 _OF_SHARDS = frozenset(
     {
+        "rescale",
         "text",
         "release",
         "max_shards",
@@ -224,9 +224,9 @@ _OF_SHARDS = frozenset(
     }
 )
 RARE_OF: dict[str | None, frozenset[str]] = {
-    "train": frozenset({"cluster", "scheduler", "dates"}),
-    "compare": frozenset({"text", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
-    "plan": frozenset({"text", "out", "name", "beside", "threshold"}),
+    "train": frozenset({"cluster", "scheduler", "dates", "scale"}),
+    "compare": frozenset({"rescale", "text", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
+    "plan": frozenset({"rescale", "text", "out", "name", "beside", "threshold"}),
     "retrain": _OF_SHARDS | frozenset({"scheduler", "margin"}),
     "deploy": _OF_SHARDS
     | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})

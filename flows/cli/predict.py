@@ -67,8 +67,8 @@ def evaluate(
     """Evaluate a model on labelled rows, and the majority class or the mean of its training rows.
 
     \b
-    okl evaluate churn rows.csv       the model as it is, on new rows
-    okl evaluate churn --recall 0.9   on the test rows of its run, with the threshold that finds 90% of the second class
+    okl evaluate churn rows.csv       new rows
+    okl evaluate churn --recall 0.9   test rows of its run; finds 90% of the second class
     """
     from okl.report.training import text_evaluation
     from okl.runs.evaluate import EvaluateSettings, evaluate_model

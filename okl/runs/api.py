@@ -249,7 +249,7 @@ def _with_ingest(kind: type[BaseModel], options: dict[str, Any], where: str) -> 
     given = {name: value for name, value in options.items() if name not in of_source}
     if of_source:
         before = given.get("ingest") or {}
-        before = before.model_dump() if isinstance(before, IngestSettings) else dict(before)
+        before = before.model_dump(exclude_unset=True) if isinstance(before, IngestSettings) else dict(before)
         given["ingest"] = settings_from(IngestSettings, before | of_source, where)
     return given
 

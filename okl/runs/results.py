@@ -196,6 +196,8 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         sentences.append(
             f"{used['holdout']:.0%} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)"
         )
+    if (given is None or given.scale == "none") and used.get("scale") != "none" and schema.features:
+        sentences.append("inputs are standardised, as a solver was given (--rescale none leaves them as they are)")
     missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from okl.data.dataset import Dataset
+from okl.data.dataset import Dataset, Scale
 from okl.data.executor import Execution
 from okl.data.ingest.run import check_not_ingested, check_source, ingest
 from okl.data.manifest import is_dataset, open_dataset
@@ -197,10 +197,13 @@ DEFAULT_HOLDOUT = 0.2
 IN_MEMORY = "table in memory"
 
 
-def open_run_data(run: Run[Any], settings: DataSettings, default_holdout: float | None = None) -> Dataset:
+def open_run_data(
+    run: Run[Any], settings: DataSettings, default_holdout: float | None = None, default_scale: Scale = "none"
+) -> Dataset:
     """Open the data set of a run, or ingest its source into the output folder, on the workers if there are any.
 
     default_holdout : share of test rows of a source without a split, drawn by class
+    default_scale : scaling of a source whose settings have none; see `okl.data.ingest.run.ingest`
     """
     if is_dataset(settings.data):
         return open_dataset(settings.data)
@@ -213,6 +216,7 @@ def open_run_data(run: Run[Any], settings: DataSettings, default_holdout: float 
         progress=run.report_rows,
         execution=run.execution,
         default_holdout=default_holdout,
+        default_scale=default_scale,
     )
     if run.in_memory:
         run.settings = run.settings.model_copy(update={"data": IN_MEMORY})

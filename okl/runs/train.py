@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from okl.data.dataset import Dataset
+from okl.data.dataset import Dataset, Scale
 from okl.data.executor import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.opening import check_workers
@@ -123,7 +123,9 @@ class TrainingRun(Run[TrainSettings]):
         else:
             # rows that follow change are evaluated as they come
             tracks = isinstance(settings.options, FogdSettings) and settings.options.track
-            data = open_run_data(self, settings, None if tracks else DEFAULT_HOLDOUT)
+            standardises = settings.rescale == "stored" and settings.options.standardises
+            scale: Scale = "standard" if standardises else "none"
+            data = open_run_data(self, settings, None if tracks else DEFAULT_HOLDOUT, scale)
         settings = self.settings  # which no longer name the file of a table in memory
         self.record.data = training_columns(settings, data, settings.data if is_source else None)
         if is_source:

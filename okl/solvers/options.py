@@ -103,6 +103,11 @@ class SolverSettings(BaseModel):
         return False
 
     @property
+    def standardises(self) -> bool:
+        """Return whether the inputs of a source are standardised unless a scaling is given."""
+        return True
+
+    @property
     def n_passes(self) -> int:
         """Return the passes over the training rows, where they are known beforehand."""
         return 1

@@ -75,6 +75,11 @@ class AutoSettings(IterationOptions, ClassWeightOptions):
         "the test rows were given, not drawn",
     )
 
+    @property
+    def standardises(self) -> bool:
+        """Return False: the scaling is chosen."""
+        return False
+
 
 # Settings of training.
 
@@ -124,7 +129,9 @@ class TrainSettings(ExecutionSettings):
         "boosting: histogram gradient boosting of scikit-learn, too",
     )
     rescale: Literal["stored", "none", "standard", "minmax"] = Field(
-        "stored", description="scaling of inputs, applied when rows are read; stored: the scaling chosen at ingestion"
+        "stored",
+        description="scaling of inputs, applied when rows are read; stored: that of the data set; of a source with a "
+        "given solver: standard",
     )
     metric: Literal["auto", "none", "diagonal"] = Field(
         "auto",
@@ -199,6 +206,8 @@ class TrainSettings(ExecutionSettings):
         given = dict(values)
         if given.get("start") == "own":  # a former setting
             del given["start"]
+        if "rescale" not in given and _explicitly_unscaled(given.get("ingest")):
+            given["rescale"] = "none"
         nested = given.pop("options", {})
         flat = {name: given.pop(name) for name in list(given) if name not in cls.model_fields}
         options = (nested.model_dump(exclude_unset=True) if isinstance(nested, SolverSettings) else nested) | flat
@@ -258,6 +267,12 @@ class TrainSettings(ExecutionSettings):
     def training_mode(self) -> Mode:
         """Return the mode: as set, or by default stream in one process and with workers the faster of mix and sum."""
         return self.options.mode(self) if self.mode == "auto" else self.mode
+
+
+def _explicitly_unscaled(ingest: Any) -> bool:
+    """Return whether settings of ingestion state scale = none, rather than leave it open."""
+    given = ingest.model_dump(exclude_unset=True) if isinstance(ingest, IngestSettings) else ingest
+    return isinstance(given, Mapping) and given.get("scale") == "none"
 
 
 def _selects_fogd(given: Mapping[str, Any], options: Mapping[str, Any]) -> bool:

@@ -59,7 +59,8 @@ def test_options_stand_under_headings_in_the_order_of_need(
     }
     assert panels - {None} < {*PANELS}
     out = Terminal(capsys, monkeypatch).okl("train", "--help").out
-    needed = [out.index(f"  {flag} ") for flag in ("--target", "--solver", "--budget-seconds", "--out", "--workers")]
+    flags = ("--target", "--solver", "--rescale", "--budget-seconds", "--out", "--workers")
+    needed = [out.index(f"  {flag} ") for flag in flags]
     assert needed == sorted(needed)
     assert out.count("  --target ") == 1
     out = Terminal(capsys, monkeypatch).okl("train", "--solver", "scs", "--help").out

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
+import okl
 from okl.data.describe import describe_text
 from okl.data.ingest.run import ingest as run_ingest
 from okl.data.manifest import open_dataset
@@ -22,6 +24,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError, OklErro
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
+from okl.report.results import RunResult
 from okl.report.training import text_summary
 from okl.runs import select
 from okl.runs import train as train_module
@@ -324,3 +327,30 @@ def test_words_that_pandas_reads_as_missing_are_stated_and_read_the_same_from_pa
     assert read.column("plan").to_pylist()[1:3] == ["n/a", ""]
     np.testing.assert_array_equal(model.scores(read), model.scores(str(file)))
     assert (model.scores(pd.read_csv(file)) != model.scores(str(file))).any()
+
+
+def test_the_inputs_of_a_table_are_standardised_for_a_given_solver(tmp_path: Path) -> None:
+    rows = curved(400)
+    apart = pa.table({name: pc.multiply(rows.column(name), 10.0**k) for k, name in enumerate(("a", "b"))})
+    source = write(tmp_path, apart.append_column("y", rows.column("y")))
+
+    def trained(**options: Any) -> RunResult:
+        return okl.train(source, out=tmp_path / f"run{len(list(tmp_path.iterdir()))}", **options)
+
+    result = trained(solver="logistic")
+    assert result.dataset["scale"] == "standard"
+    stated = "inputs are standardised, as a solver was given (--rescale none leaves them as they are)"
+    assert stated in result["assumptions"]
+    again = trained(solver="logistic", scale="standard")
+    assert again["weights_sha256"] == result["weights_sha256"]
+    assert stated not in again["assumptions"]
+    raw = [trained(solver="logistic", **options) for options in ({"rescale": "none"}, {"scale": "none"})]
+    assert {one.dataset["scale"] for one in raw} == {"none"}
+    assert raw[0]["weights_sha256"] == raw[1]["weights_sha256"] != result["weights_sha256"]
+    okl.ingest(source, tmp_path / "set")
+    of_set = okl.train(tmp_path / "set", solver="logistic", out=tmp_path / "of-set")
+    assert (of_set.dataset["scale"], of_set["assumptions"]) == ("none", [])
+    for options in ({"frequencies": 20}, {"frequencies": 20, "track": True}):
+        assert trained(**options).dataset["scale"] == "none"
+    (tmp_path / "rows.svm").write_text("1 1:3 2:5\n0 1:1 2:7\n" * 40)
+    assert okl.train(tmp_path / "rows.svm", solver="logistic", out=tmp_path / "svm").dataset["scale"] == "none"

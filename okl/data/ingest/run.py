@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Schema, Shard, SparseColumns
+from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Scale, Schema, Shard, SparseColumns
 from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
@@ -556,6 +556,7 @@ def ingest(
     reference: Schema | None = None,
     execution: Execution | None = None,
     default_holdout: float | None = None,
+    default_scale: Scale = "none",
     keep_fills: bool = False,
 ) -> IngestResult:
     """Make a data set from a source, unless the destination already is that data set.
@@ -569,6 +570,7 @@ def ingest(
     reference : schema that decides inputs, labels and scaling, in place of the settings and of what the rows hold
     execution : its workers, if any, read the source and write the shards, with the same bytes
     default_holdout : share of test rows to draw by class where neither the settings nor the source have a split
+    default_scale : scaling of a table whose settings have none; svmlight text is left as it is
     keep_fills : see `learn_encodings`
 
     Raises
@@ -594,6 +596,8 @@ def ingest(
     if default_holdout is not None and reference is None and not (roles.split or roles.holdout or roles.share):
         settings = settings.model_copy(update={"holdout": default_holdout, "stratify": True})
         roles = replace(roles, share=default_holdout)
+    if reference is None and settings.scale == "none" and opened.kind != "svmlight":
+        settings = settings.model_copy(update={"scale": default_scale})
     if settings.stratify and roles.share:
         roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
     if reference is None:

@@ -314,6 +314,12 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     def certifies(self) -> bool:
         return self.certify
 
+    @property
+    def standardises(self) -> bool:
+        """Return False for experts, which include standardised inputs, and where inputs keep their meaning."""
+        experts = self.bandwidth == self.step_size == "auto" and self.average and self.map == "independent"
+        return not ((experts and self.ball_radius is None) or self.track or self.constraints)
+
     def mode(self, run: Run) -> Mode:
         """Return stream in one process, and with workers sum, or mix under constraints."""
         mode = super().mode(run)
