@@ -17,6 +17,16 @@ LINE_SECONDS = 30.0
 """Seconds between lines of progress in a log file or a pipe."""
 
 
+STAGES = {
+    "discover": "listing new files", "hold": "checking new files", "check": "checking", "ingest": "reading rows",
+    "plan": "choosing the model", "choose": "choosing settings", "search": "searching settings",
+    "learn": "training", "refit": "training the winner", "evaluate": "evaluating", "certify": "certifying",
+    "score": "scoring", "explain": "measuring importance", "save": "saving", "publish": "publishing",
+    "report": "writing the report",
+}  # fmt: skip
+"""Words for the stages of runs."""
+
+
 def describe_metrics(metrics: dict[str, float]) -> str:
     """Return metrics as one line of text.
 
@@ -67,7 +77,7 @@ class TerminalObserver:
         self.bar.start()
         if self.current is not None:
             self.bar.remove_task(self.current)
-        self.current = self.bar.add_task(name, total=None, metrics="")
+        self.current = self.bar.add_task(STAGES.get(name, name), total=None, metrics="")
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Update the bar; rich draws it in a thread."""
@@ -90,7 +100,7 @@ class LineObserver:
 
     def stage(self, name: str) -> None:
         """Begin a stage."""
-        self.name, self.begun, self.first = name, time.monotonic(), None
+        self.name, self.begun, self.first = STAGES.get(name, name), time.monotonic(), None
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Print the progress of the stage if the last line was long ago."""

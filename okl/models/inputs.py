@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from scipy.sparse import csr_array, issparse
 
 from okl.data.dataset import Dataset, Encoding, Schema
 from okl.data.encoder import check_kinds, encoder_of, texts_and_index
-from okl.data.ingest.columns import values_hint
+from okl.data.ingest.columns import near_names, values_hint
 from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
@@ -254,7 +253,7 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
     needed = [*schema.source_columns, *([schema.target] if with_targets else [])]
     if missing := [name for name in needed if name not in columns.names]:
         shown = listed([*map(repr, missing)])
-        close = [match for name in missing[:5] for match in get_close_matches(name, set(columns.names), 1, 0.75)]
+        close = [match for name in missing[:5] for match in near_names(name, dict.fromkeys(columns.names))]
         hint = f" Did you mean {', '.join(map(repr, close))}?" if close else ""
         if missing == [schema.target]:
             raise DataError(

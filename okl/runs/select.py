@@ -614,7 +614,7 @@ def _raced(
 
 def _teller(observer: Observer) -> Report:
     def tell(done: int, total: int, best: float) -> None:
-        observer.advance(done, total, {"score": best})
+        observer.advance(done, total, {"error_of_the_best_candidate": 1.0 - best})
 
     return tell
 

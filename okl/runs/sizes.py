@@ -96,7 +96,8 @@ def train_sizes(
         tried.append((size, judged))
         ended = ended_solvers(tried)
         sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
-        observer.advance(number + 1, len(models), {"score": max(one["score"] for one in sizes)})
+        least = 1.0 - max(one["score"] for one in sizes)
+        observer.advance(number + 1, len(models), {"error_of_the_best_size": least})
     assert best is not None, "a choice has models"
     clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
     last = _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped)

@@ -47,7 +47,7 @@ def test_without_a_terminal_a_short_run_leaves_no_line_and_a_long_one_some(capfd
         observer.finish()
     out, err = capfd.readouterr()
     assert out == ""
-    assert re.fullmatch(r"learn: 0 s, 50% done, mistake rate 0\.5\nlearn: 0 s\n", err)
+    assert re.fullmatch(r"training: 0 s, 50% done, mistake rate 0\.5\ntraining: 0 s\n", err)
 
 
 def test_time_left_leaves_out_what_came_before_the_first_report(
@@ -60,7 +60,7 @@ def test_time_left_leaves_out_what_came_before_the_first_report(
     observer.printed = 20.0
     observer.advance(1, 101, {})
     observer.advance(51, 101, {})
-    assert capfd.readouterr().err == "ingest: 31 s, 50% done, about 2 s left\n"
+    assert capfd.readouterr().err == "reading rows: 31 s, 50% done, about 2 s left\n"
 
 
 def test_the_bar_belongs_to_standard_error_and_ends_twice(capsys: pytest.CaptureFixture[str]) -> None:

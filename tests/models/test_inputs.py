@@ -62,6 +62,9 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
     content = table(100).rename_columns(["a", "b", "cc", "d", "ee", "y"])
     with pytest.raises(DataError, match=r"new: the model requires 5 columns, and 2 of them are missing: 'c', 'e'"):
         check_columns(data.schema, content.schema, "new")
+    spelled = table(100).rename_columns(["a", "b", " C", "d", "e", "y"])
+    with pytest.raises(DataError, match=r"1 of them is missing: 'c'\. Did you mean ' C'\?"):
+        check_columns(data.schema, spelled.schema, "new")
     unnamed = table(100).rename_columns(["0.35", "0.41", "-2", "7", "1", "0"])
     with pytest.raises(
         DataError, match=r"Its columns are 0.35, 0.41, -2, 7, 1. If these are values, add a header line"
@@ -180,6 +183,15 @@ def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
         file.write("1,2,3\n")
     with pytest.raises(DataError, match=r"row 600 \(counted from 0\): expected 7 values, got 3"):
         rows_of(table_pieces(tmp_path / "s.csv"), ["a"])
+
+
+def test_a_file_in_latin_1_is_to_be_saved_as_utf_8(tmp_path: Path) -> None:
+    content = pa.table({"city": ["Zürich", "Genf"] * 20, "x": np.arange(40.0), "y": np.arange(40) % 2})
+    data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
+    new = tmp_path / "new.csv"
+    new.write_bytes("city,x\nZürich,1\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"column 'city', row 0 .* no text in UTF-8\. Save the file as UTF-8"):
+        rows_of(table_pieces(new, data.schema), ["city"])
 
 
 def test_pieces_of_a_data_set_carry_keys_and_labels_as_they_were(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from shlex import quote
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from okl.data.dataset import INDICES, VALUES, SparseColumns
 from okl.data.encoder import Encoder, encoder_by
-from okl.data.values import is_date, is_number, is_text, value_type
+from okl.data.values import MOST_NAMED, is_date, is_number, is_text, value_type
 from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.settings import IngestSettings
 
@@ -129,15 +129,29 @@ def check_present(name: str, columns: Sequence[str], where: str, what: str) -> N
 
 def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataError:
     """Return the error for a missing column, with the closest names."""
-    close = get_close_matches(name, columns, 3, 0.5)
+    close = near_names(name, columns, 3, 0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
     if what == "holdout" and SHARE.match(name):
         hint = f"A share of the rows is written {name.replace(',', '.')}. "
     several = what in ("key", "drop", "category", "text") and "," in name
     if several and set(parts := [part.strip() for part in name.split(",")]) <= {*columns}:
         hint = f"Name one at a time: {' '.join(f'--{what} {quote(part)}' for part in parts)}. "
-    shown = listed(columns, 8)
+    ends = what == "target" and len(columns) > MOST_NAMED  # a target is often the last column
+    shown = listed(columns, MOST_NAMED) if not ends else ", ".join([*columns[:4], "...", *columns[-4:]])
     return DataError(f"{where} has no {what} column {name!r}. {hint}Its columns are {shown}.")
+
+
+def near_names(name: str, names: Collection[str], most: int = 1, cutoff: float = 0.75) -> list[str]:
+    """Return the names that are most like a name, whatever their case and the spaces around them.
+
+    >>> near_names("city", ["City ", "age", "cities"])
+    ['City ']
+    """
+    plain = {other: other.strip().casefold() for other in names}
+    close = get_close_matches(name.strip().casefold(), dict.fromkeys(plain.values()), most, cutoff)
+    return sorted((other for other in names if plain[other] in close), key=lambda other: close.index(plain[other]))[
+        :most
+    ]
 
 
 def values_hint(columns: Sequence[str]) -> str:
@@ -208,7 +222,7 @@ def _check_features(
             )
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             raise DataError(
-                f"{where}: column {name!r} holds bytes that are no text in UTF-8. Write a CSV in UTF-8, or use {out}."
+                f"{where}: column {name!r} holds bytes that are no text in UTF-8. Save the file as UTF-8, or use {out}."
             )
         if not (is_number(kind) or is_text(kind) or is_date(kind)):
             raise DataError(

@@ -484,6 +484,9 @@ def explained(
         message = message if before >= HEADED else re.sub(r"Row #\d+: ", "", message)  # a number within the range
         return f"{file} cannot be read as CSV: {message.removeprefix('CSV parse error: ')}."
     name = [*types][int(match[1])]
+    where = f"{file}: column {name!r}{_row(match[2], before)}"
+    if "invalid UTF8" in match[3]:
+        return f"{where} holds bytes that are no text in UTF-8. Save the file as UTF-8, or leave the column out."
     value = re.search(VALUE, match[3])
     why = (
         f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"
@@ -491,7 +494,7 @@ def explained(
         else f"fails: {match[3]}"
     )
     remedy = "Write dates as 2026-12-31" if is_date(types[name]) else "Correct the value"
-    return f"{file}: column {name!r}{_row(match[2], before)} {why}. {remedy}, or leave the column out."
+    return f"{where} {why}. {remedy}, or leave the column out."
 
 
 def _row(number: str | None, before: int) -> str:
