@@ -263,5 +263,9 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
     Paths become text, because settings contain only JSON and TOML values.
     """
-    named = {name if SEVERAL.get(name, name) in values else SEVERAL[name]: value for name, value in values.items()}
-    return {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in named.items()}
+    named = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
+    for one in SEVERAL.keys() & values.keys():
+        if (several := SEVERAL[one]) not in named:
+            value = named.pop(one)
+            named[several] = (value,) if isinstance(value, str) else value
+    return named
