@@ -148,10 +148,12 @@ class Selection:
     Parameters
     ----------
     logistic : result of logistic regression, and of the winner on the same folds; None if these were not tried
+    enlarged : whether the winner's metric was learnt again on a larger sample
     """
 
     ran: tuple[CandidateResult, ...]
     logistic: tuple[CandidateResult, CandidateResult] | None = None
+    enlarged: bool = False
 
     @property
     def winner(self) -> CandidateResult:
@@ -162,6 +164,13 @@ class Selection:
     def best_linear(self) -> CandidateResult:
         """Return the best linear result, on the same rows as the winner."""
         return next(result for result in self.ran if result.candidate.kernel == "linear")
+
+    @property
+    def few_columns_matter(self) -> bool:
+        """Return whether the winner's metric reduces the squared error much."""
+        others = [result for result in self.ran if result.rows == self.winner.rows and not result.candidate.metric]
+        plain = min((result.squared_error for result in others), default=0.0)
+        return bool(self.winner.candidate.metric) and self.winner.squared_error < _MUCH_LESS * plain
 
 
 class ValidationSample:
@@ -392,6 +401,8 @@ def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateR
 
 METRIC_STEPS = 4  # at most, from each of the two candidates that learning starts at, and on the rows of the last round
 METRICS_KEPT = 2  # candidates with a learnt metric in the last round
+LARGE_SAMPLE, LARGE_STEPS, SMOOTH = (32768, 1024), 6, "gaussian"  # rows and landmarks, the most steps, and the kernel
+_MUCH_LESS = 0.9  # times the squared error without a metric: a metric on more rows may find more
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
 _STEADY, _PATIENCE = 0.005, 2  # learning ends after two steps that reduce the squared error by less than that share
 
@@ -412,18 +423,43 @@ def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) ->
     return [step for start in (*curved[:1], *others[:1]) for step in continued_metric(track, start)]
 
 
-def continued_metric(track: ValidationSample, start: CandidateResult) -> list[CandidateResult]:
+def continued_metric(
+    track: ValidationSample, start: CandidateResult, most: int = METRIC_STEPS
+) -> list[CandidateResult]:
     """Return the results of the next steps of a candidate's metric, on its rows and landmarks.
 
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1; steps are compared by the
     validation of all candidates.
     """
     steps, least, in_vain = [start], start.squared_error, 0
-    while len(steps) <= METRIC_STEPS and in_vain < _PATIENCE:
+    while len(steps) <= most and in_vain < _PATIENCE:
         steps.append(track.run(track.next_step(steps[-1]), start.rows, start.landmarks, start.in_last_round))
         in_vain = in_vain + 1 if steps[-1].squared_error > (1.0 - _STEADY) * least else 0
         least = min(least, steps[-1].squared_error)
     return steps[1:]
+
+
+def with_larger_sample(track: ValidationSample, result: Selection) -> Selection:
+    """Learn a metric from the beginning on more rows, and take it if it is better there.
+
+    Columns that a metric of few rows has missed do not come back, however many rows follow: of 200 columns, 5 of which
+    matter, 8,192 rows found 4 (21% mistakes), 32,768 rows all (9%). A smooth kernel learns it, as that takes the fewest
+    steps; the winner's kernel is tried in it, too.
+
+    track : of as many rows
+    """
+    rows, landmarks = LARGE_SAMPLE
+    winner = result.winner.candidate
+    plain = [one for one in result.ran if one.candidate.kernel == SMOOTH and not one.candidate.metric]
+    start = min(plain, key=lambda one: (-one.rows, one.squared_error)).candidate if plain else None
+    start = start or Candidate(winner.scale, SMOOTH)
+    missed, first = (track.run(one, rows, landmarks, in_last_round=True) for one in (winner, start))
+    steps = continued_metric(track, first, LARGE_STEPS)
+    if winner.kernel != SMOOTH:
+        learnt = min(steps, key=lambda step: step.squared_error).candidate
+        same = replace(learnt, kernel=winner.kernel, factor=winner.factor)
+        steps.append(track.run(same, rows, landmarks, in_last_round=True))
+    return replace(result, ran=(ranked([missed, *steps])[0], *result.ran), enlarged=True)
 
 
 def kernel_has_gradient(kernel: str) -> bool:

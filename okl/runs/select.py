@@ -25,6 +25,8 @@ from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
 from okl.models.inputs import class_indices
 from okl.report.format import CRITERION_NAMES, criterion_value
 from okl.runs.candidates import (
+    LARGE_SAMPLE,
+    LARGE_STEPS,
     METRIC_STEPS,
     METRICS_KEPT,
     SURVIVORS,
@@ -36,6 +38,7 @@ from okl.runs.candidates import (
     initial_candidates,
     kernel_has_gradient,
     successive_halving,
+    with_larger_sample,
 )
 from okl.solvers.accelerated.choice import solve
 from okl.solvers.accelerated.fitting import relabelled
@@ -127,12 +130,25 @@ def rounds_seconds(
     rounds: list[tuple[int, int]], shape: Shape, n_candidates: int, learns_metric: bool = False
 ) -> float:
     """Return the nominal seconds of rounds of sampled rows and landmarks."""
-    steps = 2 * METRIC_STEPS * learns_metric  # from two candidates
-    running = (n_candidates + steps, *(number + 1 + steps + METRICS_KEPT * learns_metric for number in SURVIVORS))
+    # steps of a metric start from two candidates, in the last round from the winner
+    steps = [METRIC_STEPS * learns_metric * (1 if number == len(_ROUNDS) else 2) for number in range(1, 4)]
+    going = [n_candidates, *(number + 1 + METRICS_KEPT * learns_metric for number in SURVIVORS)]
+    running = [number + more for number, more in zip(going, steps, strict=True)]
     return sum(
         number * ridge_seconds(replace(shape, rows=rows), landmarks)
         for number, (rows, landmarks) in zip(running, rounds, strict=False)
     )
+
+
+def large_sample_seconds(budget_seconds: float, shape: Shape, rounds: list[tuple[int, int]]) -> float:
+    """Return the nominal seconds of learning a metric on a larger sample; 0 without the rows or the budget for it.
+
+    rounds : those before, all that there are
+    """
+    rows, landmarks = LARGE_SAMPLE
+    needed = (LARGE_STEPS + 3) * ridge_seconds(replace(shape, rows=rows), landmarks)
+    left = SELECTION_SHARE * budget_seconds
+    return needed if shape.rows >= rows and len(rounds) == len(_ROUNDS) and needed <= left else 0.0
 
 
 def ridge_seconds(shape: Shape, landmarks: int) -> float:
@@ -393,6 +409,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "budget_seconds": options.budget_seconds,
         "nominal_seconds": _nominal_seconds(settings, options, schema, shape)
         + tuned_seconds
+        + result.enlarged * large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
         + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
         "seconds": time.perf_counter() - started_at,
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
@@ -418,6 +435,8 @@ def _sizes_with_cells(
     assert isinstance(options, AutoSettings), "the solver is auto"
     shape, local, tuned_seconds = Shape(rows, schema.n_features, schema.n_outputs), dict[str, Any](), 0.0
     seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
+    if result.enlarged:
+        seconds -= large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
     sizes = sizes_of(shape, schema.task != "regression")
     if by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
         smallest = local_sizes(shape)[:1]
@@ -595,6 +614,10 @@ def _raced(
 
     tell = _teller(observer)
     result = successive_halving(track, starters, rounds, tell, learns_metric)
+    if by == "rows" and result.few_columns_matter and large_sample_seconds(options.budget_seconds, shape, rounds):
+        more, places = _sample(data, LARGE_SAMPLE[0], settings.seed)
+        larger = ValidationSample(data.schema, more, places, outputs, _threads(settings))
+        result = with_larger_sample(larger, result)
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, [], track

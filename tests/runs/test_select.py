@@ -29,9 +29,11 @@ from okl.runs.candidates import (
     FACTORS,
     Candidate,
     CandidateResult,
+    Selection,
     continued_metric,
     initial_candidates,
     learn_metrics,
+    with_larger_sample,
 )
 from okl.runs.explain import ExplainSettings, explain
 from okl.runs.select import (
@@ -46,6 +48,7 @@ from okl.runs.select import (
     are_test_rows_given,
     choose_solver,
     fogd_seconds,
+    large_sample_seconds,
     ridge_seconds,
     selection_rounds,
     sizes_of,
@@ -232,6 +235,30 @@ def test_a_metric_starts_from_the_best_candidate_and_from_one_without_a_metric()
     scripted: Any = ScriptedSample(*[9.0] * 4)
     steps = [(one.candidate.kernel, one.candidate.steps) for one in learn_metrics(scripted, [learnt, *plain])]
     assert steps == [("gaussian", 3), ("gaussian", 4), ("laplacian", 1), ("laplacian", 2)]
+
+
+def test_a_metric_is_learnt_again_on_more_rows_and_taken_if_it_is_better_there() -> None:
+    rough = result_of(Candidate("standard", "laplacian", 2.0, metric=(1.0,), steps=3), 0.6)
+    plain = [result_of(Candidate("standard", name, 0.5), 0.9) for name in ("laplacian", "gaussian")]
+    before = Selection((rough, *plain))
+    assert before.few_columns_matter
+    assert not Selection((replace(rough, squared_error=0.85), *plain)).few_columns_matter
+    assert not Selection((plain[0], rough)).few_columns_matter
+    track: Any = ScriptedSample(0.6, 0.9, 0.7, 0.4, 0.41, 0.42, 0.3)  # winner, start, four steps, winner's kernel
+    after = with_larger_sample(track, before)
+    assert (after.enlarged, after.winner.squared_error) == (True, 0.3)
+    assert after.winner.candidate == Candidate("standard", "laplacian", 2.0, metric=(1.0,), steps=2)
+    assert after.ran[1:] == before.ran
+    track = ScriptedSample(0.2, 0.9, 0.91, 0.92, 0.95)
+    assert with_larger_sample(track, before).winner.candidate == rough.candidate
+
+
+def test_a_larger_sample_needs_rows_budget_and_all_rounds() -> None:
+    rounds = selection_rounds(60.0, Shape(80_000, 200, 1), 25, learns_metric=True)
+    assert large_sample_seconds(60.0, Shape(80_000, 200, 1), rounds) > 0.0
+    assert large_sample_seconds(60.0, Shape(20_000, 200, 1), rounds) == 0.0
+    assert large_sample_seconds(30.0, Shape(80_000, 200, 1), rounds) == 0.0
+    assert large_sample_seconds(60.0, Shape(80_000, 200, 1), rounds[:2]) == 0.0
 
 
 def test_a_metric_is_used_only_if_errors_are_smaller_with_it(data: dict[str, Dataset]) -> None:
