@@ -298,7 +298,8 @@ class Context(NamedTuple):
 
     decimal, order : as requested, "" for as the values show
     marks : of decimals, by columns that the reader of the file takes for numbers; likely : mark if nothing shows it
-    target : column that stays text rather than being refused; strict : refuse words among plain numbers, as in CSV
+    target : column that stays text rather than being refused; measured : its numbers are no classes, so it is refused
+    strict : refuse words among plain numbers, as in CSV
     """
 
     decimal: str = ""
@@ -306,6 +307,7 @@ class Context(NamedTuple):
     marks: Mapping[str, str] = {}
     likely: str = "."
     target: str = ""
+    measured: bool = False
     strict: bool = False
 
 
@@ -327,12 +329,13 @@ def decide_formats(tallies: Mapping[str, Tally], context: Context) -> Decision:
     DataError : a column most of whose values are numbers, or dates, but not all in one format; two marks of decimals
     """
     numbers, dates = dict[str, Tally](), dict[str, Tally]()
+    labels = "" if context.measured else context.target
     for name, tally in tallies.items():
         if tally.share("date") >= MOST and name != context.target:
             dates[name] = tally
         elif tally.share("number") >= MOST and (
             (tally.counts["formatted"] and _fitting(tally, MARKS) and not _odd_unit(tally))
-            if name == context.target
+            if name == labels
             else (tally.counts["formatted"] or context.strict)
         ):
             numbers[name] = tally
@@ -376,9 +379,9 @@ def _number_format(
     form = ColumnFormat(name, "number", mark, unit)
     example = _example(tally, f"unit {unit or None}", f"only {mark}", "numbers", mark)
     if mark not in fitting:
-        raise _refused(form, tally.firsts[f"not {mark}"], example)
+        raise _refused(form, tally.firsts[f"not {mark}"], example, context.target)
     if odd := _odd_unit(tally):
-        raise _refused(form, odd, _example(tally, f"unit {unit}"))
+        raise _refused(form, odd, _example(tally, f"unit {unit}"), context.target)
     other = next((other for other, of_other in marks.items() if of_other != mark), "")
     if other and fitting == [mark] and not context.decimal:
         raise DataError(
@@ -439,11 +442,12 @@ def _example(tally: Tally, *whats: str) -> Seen:
     return next(tally.firsts[what] for what in (*whats, "value") if what in tally.firsts)
 
 
-def _refused(form: ColumnFormat, seen: Seen, example: Seen) -> DataError:
+def _refused(form: ColumnFormat, seen: Seen, example: Seen, target: str = "") -> DataError:
     other = parse_dates(pa.array([seen.text]), "month" if form.order == "day" else "day")
     alike = form.kind != "number" and other.null_count == 0
     remedy = "Write all dates alike, such as 2026-12-31" if alike else "Correct the value"
-    return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or use {_ways_out(form.column)}.")
+    ways_out = "leave it empty" if form.column == target else f"use {_ways_out(form.column)}"
+    return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or {ways_out}.")
 
 
 def _misfit(form: ColumnFormat, seen: Seen, example: str = "") -> str:

@@ -33,7 +33,7 @@ from okl.data.ingest.sources import (
     read_piece,
     scan_source,
 )
-from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, stratified
+from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, is_measured, stratified
 from okl.data.ingest.writer import (
     Progress,
     RowCopier,
@@ -469,6 +469,7 @@ def find_formats(
     names = [name for name in names if name not in settings.categories]
     first = next(source.batches(names), None) if names else None
     tallies = {} if first is None else _tallies_of(first)
+    measured = first is not None and roles.target in names and is_measured(first.batch[roles.target], settings.task)
     names = [name for name, tally in tallies.items() if may_be_formatted(tally)]
     if names and not preview:
         work = partial(_tally_piece, names)
@@ -487,6 +488,7 @@ def find_formats(
             marks=dict.fromkeys(floats, marks.pop()) if len(marks) == 1 else {},
             likely="," if text and dialects[0].separator in BESIDE_DECIMAL_COMMAS else ".",
             target=roles.target,
+            measured=measured,
             strict=text,
         ),
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from okl.data.ingest.formats import NUMBERS, parse_numbers
 from okl.data.order import mix_bits
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.foundation.errors import ConfigError, DataError
@@ -141,7 +142,10 @@ class TargetReader:
     def check_kind(self, where: str) -> None:
         """Raise DataError early if no value of the column's type can be such a target."""
         if self.text and self.task == "regression":
-            raise DataError(f"{where}: target {self.name!r} is text, but regression takes numbers. Use --task auto.")
+            raise DataError(
+                f"{where}: target {self.name!r} is text, but regression takes numbers. Name a column of numbers, or "
+                "remove --task for classes."
+            )
         if not self.text and not is_number(self.kind):
             raise DataError(
                 f"{where}: target {self.name!r} is of type {self.kind}; expected numbers, bools or text labels."
@@ -224,6 +228,18 @@ def decide_task(
     some = n_labels <= 30 and n_labels <= np.sqrt(rows)
     many = n_labels <= 100 and n_labels <= np.sqrt(rows) and per_label >= 20
     return "multiclass" if named or few or (not measured and (some or many)) else "regression"
+
+
+def is_measured(column: pa.Array, task: Task | Literal["auto"]) -> bool:
+    """Return whether the numbers in a target of text, by its first rows, are a regression's rather than classes."""
+    if task != "auto":
+        return task == "regression"
+    texts = column.cast(pa.string())
+    readings = [parse_numbers(texts, mark)[0].drop_null() for mark in NUMBERS]
+    values = numbers(max(readings, key=len))
+    n_labels = len(np.unique(values))
+    whole = bool((values == np.rint(values)).all())
+    return n_labels > 0 and decide_task("auto", n_labels, len(column), named=False, measured=not whole) == "regression"
 
 
 def plain_label(value: float, kind: pa.DataType) -> Label:
