@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnFormat
+from okl.data.dataset import ColumnFormat, Schema
 from okl.data.encoder import texts_and_index
 from okl.data.values import MISSING_WORDS, Mask, is_text
 from okl.foundation.errors import DataError
@@ -192,9 +192,17 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
     return values.take(pa.array(index % len(texts)))
 
 
-def convert_table(table: pa.Table, formats: Iterable[ColumnFormat]) -> pa.Table:
-    """Return a table whose columns of text are converted by their formats, as rows of a file are."""
-    for form in formats:
+def convert_table(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return a table whose columns of text are numbers and dates where a model takes these, as rows of a file are.
+
+    Dates without a format of their own begin with the year, as the reader of CSV recognises them.
+    """
+    plain = {
+        encoding.column: ColumnFormat(encoding.column, encoding.kind)
+        for encoding in schema.encodings
+        if (encoding.kind == "date" or encoding.kind == "timestamp") and not encoding.time_zone
+    }
+    for form in (plain | {form.column: form for form in schema.formats}).values():
         if form.column in table.column_names and is_text(table.schema.field(form.column).type):
             column = table.column(form.column).cast(pa.string()).combine_chunks()
             values = convert(column, form, "table", 0)
