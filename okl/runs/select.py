@@ -355,11 +355,11 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
     update, why = _best_of(result, by, schema, criterion)
-    hint = ""
+    hint = tails = ""
     if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
         taken = result.best_linear if update["kernel"] == "linear" else result.winner
         if tails := _heavy_tails(track.judging(by), taken, result.winner.rows, len(result.ran)):
-            update, why = update | {"huber": HUBER}, [tails, f"By least squares: {why[0]}", *why[1:]]
+            update["huber"] = HUBER
         tried, hint = _logarithm(track.judging(by), taken, result.winner.rows, schema.target)
         why += tried
     metric = result.winner.candidate.metric if update.get("kernel") != "linear" else ()
@@ -383,6 +383,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
                 sized |= {"kernel": local["kernel"], "bandwidth": local["bandwidth"]}
                 sized["penalty"] = local["ridge"] / size.options["cell_rows"]
             models.append((_complete(settings, sized, result, by), size))
+    if "huber" in update:  # cells may have taken its place
+        why[:1] = [tails, f"By least squares: {why[0]}"]
     if len(models) == 1 and (only := models[0][1]) is not None:
         exact = only.options.get("n_landmarks") == rows
         name = only.name[0].upper() + only.name[1:]
