@@ -723,7 +723,8 @@ def _face_step(model: _Model, point: Vector, excess: Vector, entering: int | Non
     moved = _direction(model, point, excess, chosen)
     direction = np.zeros(inside.size)
     falling = moved < 0.0
-    shares = -model.multipliers[chosen][falling] / moved[falling]
+    with np.errstate(over="ignore"):  # no limit, where a multiplier hardly falls
+        shares = -model.multipliers[chosen][falling] / moved[falling]
     most = min(1.0, float(shares.min())) if shares.size else 1.0
     direction[chosen] = most * moved
     first = float(direction @ excess)
