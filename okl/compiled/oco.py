@@ -71,8 +71,8 @@ def _threshold(point: Vector, total: float) -> float:
             if point[j] > tau:
                 above += point[j]
                 n_above += 1
-        # rounding may leave none above when one coordinate holds all of the total
-        if n_above == 0 or n_above == active:
+        # rounding may leave none above when one coordinate holds all of the total, and more than before about zeros
+        if n_above == 0 or n_above >= active:
             return float(tau)
         tau = above / n_above
         active = n_above

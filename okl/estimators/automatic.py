@@ -121,7 +121,12 @@ class AutomaticEstimator(ScoringEstimator):
         return tags
 
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[pa.Table, Labels]:
-        """Return columns and finite y (rows,); X is validated as scikit-learn does."""
+        """Return columns and finite y (rows,); X is validated as scikit-learn does, DataError for missing y."""
+        given = np.asarray(y)
+        if given.dtype.kind == "f" and given.ndim == 1 and not (finite := np.isfinite(given)).all():
+            # the beginning is what scikit-learn has
+            kind = "NaN" if np.isnan(given).any() else "infinity"
+            raise DataError(f"Input y contains {kind}, first in row {int(finite.argmin())}. Leave such rows out.")
         if is_table(X):
             validate_data(self, X, y, skip_check_array=True)
             targets = column_or_1d(y, warn=True)
@@ -377,9 +382,18 @@ class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit rows X, an array or a table, with targets y (rows,); raises as `KernelClassifier.fit` does."""
+        """Fit rows X, an array or a table, with targets y (rows,).
+
+        Raises
+        ------
+        DataError, a ValueError : a target that is missing or infinite; all targets are equal
+        ConfigError, ValueError : as `KernelClassifier.fit` does
+        """
         table, targets = self._checked(X, y, y_numeric=True)
-        self._fit(table, target_name(y), np.asarray(targets, dtype=np.float64), "regression", sample_weight)
+        targets = np.asarray(targets, dtype=np.float64)
+        if len(targets) > 1 and targets.min() == targets.max():
+            raise DataError(f"Every target is {targets[0]:.15g}; expected numbers that differ. Choose another target.")
+        self._fit(table, target_name(y), targets, "regression", sample_weight)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float64]:

@@ -402,7 +402,7 @@ def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
 
 def _of_table(schema: Schema, values: Any, precision: Precision) -> RawRows:
     """Return complete rows of a table, by the code that prepares the rows of a file."""
-    table = convert_table(table_of(values), schema.formats)
+    table = convert_table(table_of(values), schema)
     check_columns(schema, table.schema, "table")
     raw = prepare_rows(schema, batch_of(table, list(schema.source_columns)), precision)
     if raw.complete is not None:

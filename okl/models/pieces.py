@@ -259,6 +259,6 @@ def _rows_of(schema: Schema, precision: Precision, values: RawValues, targets: A
         if len(column) != table.num_rows:
             raise DataError(f"There are {len(column):,} targets, but {table.num_rows:,} rows. Give one for each row.")
         table = table.append_column(schema.target, column)
-    table = convert_table(table, schema.formats)
+    table = convert_table(table, schema)
     check_columns(schema, table.schema, "table", with_targets=True)
     return prepare_rows(schema, batch_of(table, [*schema.source_columns, schema.target]), precision, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 from okl.foundation.folders import write_whole
 from okl.papers.base import BETTER, MEASURED, REPRODUCED, WORSE, Outcome
 from okl.report.blocks import Figure, Page, Section, Table, page, paragraphs
-from okl.report.format import flatten, mean_and_spread
+from okl.report.format import counted, flatten, mean_and_spread
 from okl.report.render import html, markdown, text
 
 # Cells and data sets as tables.
@@ -136,8 +137,14 @@ def _signed(metric: str, value: float | None) -> str:
 def conclusions(result: Mapping[str, Any]) -> list[str]:
     """Return the conclusions of the table as sentences."""
     settings = result["settings"]
-    data = f"with data from {settings['data']}" if settings["data"] else "with generated data"
+    read = settings["data"] and result.get("reads_data", True)
+    data = f"with data from {settings['data']}" if read else "with generated data"
     sentences = [f"{result['title']}, {data}."]
+    if (settings["repeats"] or math.inf) < (wanted := result.get("table_repeats", 0)):
+        sentences.append(
+            f"Verdicts rest on {counted(settings['repeats'], 'repeat')}, but the table takes {wanted:,}, as the paper "
+            "if it states a number: they may be chance. Leave --repeats out to run all."
+        )
     for name, counts in result["counts"].items():
         informative = sum(counts[verdict] for verdict in (REPRODUCED, BETTER, WORSE))
         if not (informative or counts["no information"]):

@@ -282,6 +282,8 @@ class ReproductionRun(Run[ReproduceSettings]):
             "table": self.table.name,
             "title": self.table.title,
             "run": str(self._items_folder.folder),
+            "reads_data": self.table.reads_data,
+            "table_repeats": self.table.repeats,
             "rule": self.table.rule,
             "remarks": list(self.table.remarks),
             "frozen": frozen_digest(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ SIGNIFICANT = 0.05
 LOOSE_GAP = 10.0  # times the tolerance
 MORE_ITERATIONS = 10  # times those that did not suffice
 UNSOLVED = "*"
+MOST_CHOSEN = 16  # characters of what was chosen, in the table
 
 
 def header(result: Mapping[str, Any]) -> tuple[str, ...]:
@@ -117,12 +119,22 @@ def parameter_text(row: Mapping[str, Any]) -> str:
     'nu 0.25'
     """
     if row["kind"] != "certified":
-        return "-"
+        return "see below" if chosen_sentence(row) else (row.get("chosen") or [""])[0] or "-"
     if row["value"] is not None:
         return f"{row['parameter']} {row['value']:.3g}"
     if row["parameter"] == "C":
         return f"C {row['place']:.3g}"
     return f"{row['parameter']} of each class, at {row['place']:.3g}"
+
+
+def chosen_sentence(row: Mapping[str, Any]) -> str:
+    """Return what a model without a grid chose in each part, where that does not fit the table; "" otherwise."""
+    counts = Counter(row.get("chosen") or [])  # none in results of older versions
+    if not counts or (len(counts) == 1 and len(min(counts)) <= MOST_CHOSEN):
+        return ""
+    total = counts.total()
+    parts = (f"{chosen}{f' ({count} of {total} folds)' if total > 1 else ''}" for chosen, count in counts.items())
+    return f"Chosen by {row['model']}: {'; '.join(parts)}."
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
@@ -142,11 +154,8 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         winner_sentence(result),
         (f"It was trained again on {number(winner['rows'])} rows{_certified(result)}{_test(result)}."),
         *(f"Assumed: {sentence}." for sentence in result.get("assumptions") or []),
-        (
-            f"p: {result['test_name']} against the best model, two-sided, not corrected for "
-            "multiple tests. Parameters are chosen on the same rows that the table reports, for "
-            "every model. Seconds: the sum of all fits of a model, which may run in parallel."
-        ),
+        *filter(None, map(chosen_sentence, result["models"])),
+        *_legend(result),
     ]
     if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
         lines.append(
@@ -160,7 +169,26 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
             f"All {settings['grid']} values of a model were tried on few rows, and the better "
             f"half on twice as many each time: {steps} training rows."
         )
-    return lines
+    return [*filter(None, lines)]
+
+
+def _legend(result: Mapping[str, Any]) -> list[str]:
+    """Return what the columns of the table are."""
+    certified = any(row["kind"] == "certified" for row in result["models"])
+    return [
+        "±: standard deviation over the folds." if result["parts"] > 1 else "",
+        (
+            "Bias: own, the one that solves the model; none; error-minimising, the one of fewest errors on training "
+            "rows. Gap: largest relative gap to the optimum over the folds."
+            if certified
+            else ""
+        ),
+        (
+            f"p: {result['test_name']} against the best model, two-sided, not corrected for "
+            "multiple tests. Parameters are chosen on the same rows that the table reports, for "
+            "every model. Seconds: the sum of all fits of a model, which may run in parallel."
+        ),
+    ]
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:

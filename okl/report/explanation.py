@@ -12,7 +12,7 @@ from okl.foundation.registry import METRICS
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.types import Criterion
 from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table, paragraphs
-from okl.report.format import CRITERION_NAMES, SPLIT_NAMES, counted, metric_name, number
+from okl.report.format import CRITERION_NAMES, SPLIT_NAMES, certificate_values, counted, metric_name, number
 from okl.report.render import text
 from okl.report.results import ROOT, UNSHOWN, given_settings
 from okl.solvers.settings import TrainSettings
@@ -172,8 +172,8 @@ INTERNAL = ("shown", "floor")
 
 
 def _certificate(explanation: Mapping[str, Any]) -> list[Block]:
-    proof = explanation.get("certificate")
-    facts = {name: value for name, value in _scalars(proof or {}).items() if value != "" and name not in INTERNAL}
+    proof = certificate_values(explanation.get("certificate"))
+    facts = {name: value for name, value in _scalars(proof).items() if value != "" and name not in INTERNAL}
     return [Heading("certificate"), _table(facts)] if facts else []
 
 

@@ -311,11 +311,13 @@ def model_sentence(result: Mapping[str, Any]) -> str:
                 f"{linear} {space}. After {number(proof.get('iterations'))} iterations, its objective has a proven "
                 f"relative gap of {number(proof.get('relative_gap'))} to the optimum."
             )
-        sure = proof.get("confidence")
-        sure = "proved" if sure is None else f"{100.0 * sure:g}% confidence"
+        sure, relative = proof.get("confidence"), proof.get("relative_gap")
+        share = "" if relative is None else f", {percent(relative, 2)} of its value,"
+        proved = f"{number(proof.get('rows_sampled'))} sampled rows"
+        proved = "proved over all rows" if sure is None else f"{100.0 * sure:g}% confidence, {proved}"
         return (
-            f"{linear} {space}. Its objective over all rows is within {number(proof.get('gap'))} of the optimum "
-            f"({sure}, {number(proof.get('rows_sampled'))} sampled rows)."
+            f"{linear} {space}. Its objective over all rows is within {number(proof.get('gap'))}{share} of the optimum "
+            f"({proved})."
         )
     if settings.get("track"):
         return (
@@ -339,7 +341,15 @@ def model_sentence(result: Mapping[str, Any]) -> str:
         )
     if chosen.get("map") == "linear":
         return f"The {solver} model is linear{step}: the linear map was the best of the experts on a sample."
-    return f"{linear} {columns}{step}."
+    unproved = " Its gap to the optimum was not computed (--certify)." if solver == "pegasos" else ""
+    return f"{linear} {columns}{step}.{unproved}"
+
+
+def certificate_values(proof: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the entries of a certificate, without those on replicates where none were needed."""
+    proof = proof or {}
+    exact = bool(proof.get("exact"))
+    return {name: value for name, value in proof.items() if not (exact and name.startswith("replicate"))}
 
 
 def _reason(name: str, chosen: Mapping[str, Any]) -> str:

@@ -189,9 +189,14 @@ class Second(NamedTuple):
     @property
     def text(self) -> str:
         """Return the clause that a tie by the criterion needs."""
-        than = "lower" if self.baseline < self.model else "higher"
+        than = "lower" if self.is_better else "higher"
         name = metric_name(self.metric).lower()
-        return f"its {name} {number(self.baseline)} is clearly {than} than {number(self.model)}"
+        return f"the {name} of the model, {number(self.model)}, is clearly {than} than {number(self.baseline)}"
+
+    @property
+    def is_better(self) -> bool:
+        """Return whether the model is."""
+        return self.model < self.baseline
 
 
 SECOND = {"mistake_rate": "log_loss", "mse": "mae"}
@@ -262,9 +267,10 @@ class Assessment:
 
     @property
     def may_be_chance(self) -> bool:
-        """Return whether a lower error is within two standard errors of the constant baseline's."""
-        difference = self.difference(self.constant_name)
-        return bool(self.beats_constant) and difference is not None and difference.is_tie
+        """Return whether a lower error may be chance: a tie with the constant that no second metric decides."""
+        difference, second = self.difference(self.constant_name), self.hidden.get(self.constant_name)
+        tie = bool(self.beats_constant) and difference is not None and difference.is_tie
+        return tie and not (second is not None and second.is_better)
 
     def difference(self, baseline: str) -> Difference | None:
         """Return how far the model is ahead of a baseline, of BASELINE_NAMES; None if unknown."""

@@ -43,6 +43,7 @@ from okl.report.format import (
     MIB,
     TERMINAL,
     aligned,
+    certificate_values,
     chosen_facts,
     counted,
     criterion_value,
@@ -738,7 +739,9 @@ def facts_section(result: RunResult) -> Section:
     groups = {"Run": run} | {title: result.get(name) or {} for name, title in PARTS.items()}
     # horizons and comparisons have separate tables
     groups["Certificate"] = {
-        name: value for name, value in groups["Certificate"].items() if name not in ("horizons", "comparisons")
+        name: value
+        for name, value in certificate_values(groups["Certificate"]).items()
+        if name not in ("horizons", "comparisons")
     }
     tables = [
         Table(title, (), [[name.replace("_", " "), text] for name, text in flatten(values)], folded=True)

@@ -23,6 +23,7 @@ from okl.runs.baselines import COSTS, fit_logistic
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.path import (
     FOLDS,
+    LogarithmComparison,
     LossComparison,
     apart,
     best_of,
@@ -248,8 +249,8 @@ class ValidationSample:
         basis, sample, folds = self._folds(candidate, rows)
         return compare_losses(basis, sample, self.outputs, folds, self._threads)
 
-    def compare_logarithm(self, candidate: Candidate, rows: int) -> tuple[float, float] | None:
-        """Return held-out errors of models of log(target) and of the target, if the logarithm is clearly better."""
+    def compare_logarithm(self, candidate: Candidate, rows: int) -> LogarithmComparison | None:
+        """Compare models of log(target) with those of the target on held-out folds; None unless it is skewed."""
         basis, sample, folds = self._folds(candidate, rows)
         return compare_logarithm(basis, sample, self.outputs, folds, self._threads)
 

@@ -213,6 +213,7 @@ class Trial:
         a test on the rows of one part by another criterion than accuracy; else empty
     log_losses : of calibrated scores, (at most LOG_LOSS_ROWS,), beside the accuracy, which may hide a difference; the
         bias rule does not change them
+    chosen : what a solver without a grid chose, as text
     """
 
     right: dict[str, bytes]
@@ -226,6 +227,7 @@ class Trial:
     scores: dict[str, NDArray[np.float32]] = field(default_factory=dict)
     targets: NDArray[np.float64] | IntArray | None = None
     log_losses: NDArray[np.float64] | None = field(default=None, compare=False)
+    chosen: str = ""
 
     def correct_rows(self, bias: str) -> NDArray[np.bool_]:
         """Return which rows are classified correctly, (n_rows,)."""
@@ -424,11 +426,12 @@ class SolverItem:
         started = time.perf_counter()
         try:
             train = {RIDGE: train_ridge, AUTO: train_chosen}.get(self.settings.solver, train_online)
-            predictor = train(self.settings, schema, rows)
+            predictor, chosen = train(self.settings, schema, rows)
         except DivergedError as error:
             return [Trial({}, len(part.test_targets), failure=str(error))]
         seconds = time.perf_counter() - started
-        return [self.judge.trial({"own": predictor.scores(part.test_inputs)}, part.test_targets, seconds=seconds)]
+        scores = {"own": predictor.scores(part.test_inputs)}
+        return [self.judge.trial(scores, part.test_targets, seconds=seconds, chosen=chosen)]
 
 
 def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
@@ -443,13 +446,15 @@ def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     return settings.options.factory(schema)
 
 
-def train_ridge(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
-    """Solve kernel least squares of rows in memory, which are shuffled already, with the penalty of least error."""
+def train_ridge(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Predictor, str]:
+    """Solve kernel least squares of rows in memory, shuffled already; return also the penalty of least error."""
     assert isinstance(settings.options, RidgeSettings), "its solver is ridge"
     solver: RidgeSolver = settings.options.build(settings, schema, len(rows.targets))
     wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
     basis, _ = solver.basis_of(wide.inputs[:PENALTY_ROWS], wide.inputs, schema)
-    return _solved(basis, wide, Outputs(schema.task, schema.n_outputs, solver.class_weights, solver.criterion))
+    outputs = Outputs(schema.task, schema.n_outputs, solver.class_weights, solver.criterion)
+    predictor, penalty = _solved(basis, wide, outputs)
+    return predictor, f"penalty {penalty:.2g}"
 
 
 RACE_SECONDS = 20.0  # budget of the automatic choice in each part
@@ -458,8 +463,11 @@ RACE_COST = 300
 """Measured seconds a row of the automatic choice, divided by those of a certified model: the progress counts rows."""
 
 
-def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
-    """Choose kernel and bandwidth for rows in memory, scaled and shuffled already, as the automatic choice does."""
+def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Predictor, str]:
+    """Choose kernel and bandwidth for rows in memory, scaled and shuffled already, as the automatic choice does.
+
+    Return the model and the name of the candidate.
+    """
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
     wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
@@ -469,22 +477,26 @@ def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> Predict
     rounds = selection_rounds(RACE_SECONDS, shape, len(starters))
     winner = successive_halving(track, starters, rounds, lambda done, total, best: None).winner
     basis, _ = basis_of(winner.candidate, wide.inputs, min(len(wide.targets), RACE_LANDMARKS))
-    return _solved(basis, wide, outputs)
+    # rows are scaled before: the candidate's own scaling, none, would mislead
+    return _solved(basis, wide, outputs)[0], winner.candidate.name.removesuffix(", unscaled inputs")
 
 
-def _solved(basis: Basis, rows: Rows, outputs: Outputs) -> Predictor:
+def _solved(basis: Basis, rows: Rows, outputs: Outputs) -> tuple[Predictor, float]:
+    """Return the model of the penalty of least error, and that penalty."""
     solution = fit_rows(basis, rows, outputs)
     if not solution.solved:
         raise DivergedError("The columns are so large that only rounding error is left. Scale them.")
-    return solution.predictor(basis)
+    assert solution.best is not None, "no penalty was given"
+    return solution.predictor(basis), solution.best.penalty
 
 
-def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> Predictor:
-    """Build a solver from the first rows, and train it on all rows in order, which is shuffled already."""
+def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Predictor, str]:
+    """Build a solver from the first rows, and train it on all rows in order, shuffled; return also its step size."""
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
-    learner = factory_of(settings, schema).build(context).learner
-    return learner.predictor(learner.learn(learner.start(), rows))
+    learner, chosen, *_ = factory_of(settings, schema).build(context)
+    step = f"step size {chosen['step_size']:.2g}" if "step_size" in chosen else ""
+    return learner.predictor(learner.learn(learner.start(), rows)), step
 
 
 # Paired significance tests of two models, over folds or over the rows of a holdout.
@@ -762,6 +774,7 @@ def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share:
             "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
             "value": mean_value(trials),
             "tried": len(candidate.grid.points),
+            "chosen": [trial.chosen for trial in trials],
             "relative_gap": _largest_gap(trials),
             "iterations": max(trial.iterations for trial in trials),
             "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),

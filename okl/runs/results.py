@@ -193,8 +193,10 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     sentences = []
     if (given is None or given.holdout is None) and used.get("holdout") is not None:
         drawn = "" if schema.task == "regression" else ", by class"
+        share = n_test / (n_test + data.rows("train"))
+        about = "" if f"{share:.0%}" == f"{used['holdout']:.0%}" else "about "  # by chance where they are many
         sentences.append(
-            f"{used['holdout']:.0%} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)"
+            f"{about}{used['holdout']:.0%} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)"
         )
     if (given is None or given.scale == "none") and used.get("scale") != "none" and schema.features:
         sentences.append("inputs are standardised, as a solver was given (--rescale none leaves them as they are)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -370,11 +371,13 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
     update, why = _best_of(result, by, schema, criterion)
-    hint = ""
+    hint = tails = ""
     if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
-        tails = _heavy_tails(track.judging(by), result, update["kernel"])
-        update, why = update | ({"huber": HUBER} if tails else {}), why + tails
-        hint = _logarithm(track.judging(by), result, update["kernel"], schema.target)
+        taken = result.best_linear if update["kernel"] == "linear" else result.winner
+        if tails := _heavy_tails(track.judging(by), taken, result.winner.rows, len(result.ran)):
+            update["huber"] = HUBER
+        tried, hint = _logarithm(track.judging(by), taken, result.winner.rows, schema.target)
+        why += tried
     metric = result.winner.candidate.metric if update.get("kernel") != "linear" else ()
     if metric:
         update["metric"] = "diagonal"
@@ -396,6 +399,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
                 sized |= {"kernel": local["kernel"], "bandwidth": local["bandwidth"]}
                 sized["penalty"] = local["ridge"] / size.options["cell_rows"]
             models.append((_complete(settings, sized, result, by), size))
+    if "huber" in update:  # cells may have taken its place
+        why[:1] = [tails, f"By least squares: {why[0]}"]
     if len(models) == 1 and (only := models[0][1]) is not None:
         exact = only.options.get("n_landmarks") == rows
         name = only.name[0].upper() + only.name[1:]
@@ -567,28 +572,30 @@ def learn_metric(
     return result.winner.candidate.metric, f"{sentence} With it: {named_error(criterion, result.winner.error)}."
 
 
-def _heavy_tails(track: ValidationSample, result: Selection, kernel: str) -> list[str]:
-    """Return a sentence if Huber's loss is better than squares for the chosen candidate, otherwise nothing."""
-    taken = result.best_linear if kernel == "linear" else result.winner
-    losses = track.compare_losses(taken.candidate, result.winner.rows)
+def _heavy_tails(track: ValidationSample, taken: CandidateResult, rows: int, of: int) -> str:
+    """Return a sentence if Huber's loss is better than squares for the chosen candidate, otherwise ""."""
+    losses = track.compare_losses(taken.candidate, rows)
     if losses is None or not losses.is_better:
-        return []
-    return [
-        f"The errors have heavy tails: on held-out folds, Huber's loss leaves {losses.huber:.2%} of the variance "
-        f"unexplained, least squares {losses.squared:.2%}."
-    ]
-
-
-def _logarithm(track: ValidationSample, result: Selection, kernel: str, target: str) -> str:
-    """Return a sentence if a model of the target's logarithm would be clearly better, otherwise nothing."""
-    taken = result.best_linear if kernel == "linear" else result.winner
-    errors = track.compare_logarithm(taken.candidate, result.winner.rows)
-    if errors is None:
         return ""
     return (
-        f"{target!r} is positive and skewed: models of its logarithm leave {errors[0]:.2%} of its variance unexplained "
-        f"on held-out folds, models of itself {errors[1]:.2%}. Train on a column with the logarithm."
+        f"{_capitalised(taken.candidate.name)}, of {of} candidates, with Huber's loss as the errors have heavy tails: "
+        f"{losses.huber:.2%} of the variance unexplained on held-out folds, with least squares {losses.squared:.2%}."
     )
+
+
+def _logarithm(track: ValidationSample, taken: CandidateResult, rows: int, target: str) -> tuple[list[str], str]:
+    """Return a sentence on models of a skewed target's logarithm, as reason or, if they are clearly better, as hint."""
+    errors = track.compare_logarithm(taken.candidate, rows)
+    if errors is None:
+        return [], ""
+    sentence = (
+        f"{target!r} is positive and skewed: models of its logarithm leave {errors.log:.2%} of its variance "
+        f"unexplained on held-out folds, models of itself {errors.plain:.2%}"
+    )
+    if errors.is_better:
+        return [], f"{sentence}. Train on a column with the logarithm."
+    verdict = "not clearly better" if errors.log < errors.plain else "no better"
+    return [f"{sentence}; {verdict}, so the model is of the target itself."], ""
 
 
 def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection, by: Validation) -> TrainSettings:
@@ -696,9 +703,13 @@ def _best_of(
 
 def _how_good(taken: CandidateResult, of: int, by: Validation, criterion: Criterion, folds: str | None = None) -> str:
     return (
-        f"{taken.candidate.name[0].upper()}{taken.candidate.name[1:]}, of {of} candidates: "
+        f"{_capitalised(taken.candidate.name)}, of {of} candidates: "
         f"{named_error(criterion, taken.error)} on {taken.rows:,} sampled rows ({folds or _LEFT_OUT[by]})."
     )
+
+
+def _capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def named_error(criterion: Criterion, error: float) -> str:
@@ -731,9 +742,12 @@ def _choose_sparse(
     """Return settings of a linear l2-svm and what its record adds; raise ConfigError for a regression."""
     schema = data.schema
     if schema.task == "regression":
+        assert schema.sparse is not None
+        columns = " ".join(f"--text {quote(text.column)}" for text in schema.sparse.texts)
         raise ConfigError(
-            f"Target {schema.target!r} makes this a regression, but sparse rows have models of classes only. Drop text "
-            "columns, or ingest svmlight text with --storage dense or --hash-columns 1024."
+            f"Target {schema.target!r} makes this a regression, but models of "
+            f"{'words' if columns else 'sparse rows'} are for classes only. "
+            + (f"Remove {columns}." if columns else "Ingest the svmlight text with --storage dense or --hash-columns.")
         )
     # the best C falls with the rows: many, where they are cheap
     n_rows = max(LEAST_SPARSE, MOST_SPARSE // schema.n_outputs)

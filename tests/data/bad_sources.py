@@ -179,9 +179,15 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         r"mixes parquet \(one.*csv \(x\.csv\)",
     ),
     "one class only": (
-        lambda f: parquet(f, classes(1)),
+        lambda f: parquet(f, classes("u")),
         {},
-        r"target 'y' has one class only, 1, in training rows, and no usable row of the whole source has another; exp",
+        r"target 'y' has one class only, 'u', in training rows, and no usable row of the whole source has another; exp",
+    ),
+    "a constant number": (lambda f: parquet(f, classes(1)), {}, r"target 'y' is constant: 1 in all 100 training rows"),
+    "a constant target of a regression": (
+        lambda f: parquet(f, classes(0.5)),
+        {"task": "regression"},
+        r"target 'y' is constant: 0.5 in all 100 training rows",
     ),
     "one class only in training rows": (
         lambda f: parquet(f, classes(0, 1).append_column("split", pa.array(["train", "test"] * 50))),

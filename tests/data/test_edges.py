@@ -113,9 +113,18 @@ def test_a_word_far_below_is_no_target_of_regression(tmp_path: Path, monkeypatch
     monkeypatch.setattr(csv, "BLOCK_BYTES", 4096)
     source = tmp_path / "s.csv"
     source.write_text("a,y\n" + "1,2.5\n2,3.5\n" * 1000 + "3,unknown\n")
-    with pytest.raises(DataError, match=r"target 'y' is text, but regression takes numbers"):
+    with pytest.raises(DataError, match=r"'y', row 2000 .* expected a number, such as '2.5', but it holds 'unknown'"):
         ingest(source, tmp_path / "data", settings(task="regression"))
     assert not (tmp_path / "data").exists()
+
+
+def test_a_word_among_many_different_numbers_is_no_class(tmp_path: Path) -> None:
+    source = tmp_path / "s.csv"
+    source.write_text("a,y\n" + "".join(f"{i % 7},{i / 8}\n" for i in range(200)) + "3,oops\n")
+    with pytest.raises(DataError, match=r"'y', row 200 .* but it holds 'oops'. Correct the value, or leave it empty"):
+        ingest(source, tmp_path / "data", settings())
+    source.write_text("a,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(200)) + "3,oops\n")
+    assert len(ingest(source, tmp_path / "data", settings()).dataset.schema.labels) == 6
 
 
 def test_spellings_that_differ_in_case_or_spaces_only_are_told_of(tmp_path: Path) -> None:

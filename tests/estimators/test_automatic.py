@@ -219,3 +219,13 @@ def test_parameters_are_checked() -> None:
         okl.KernelRidgeClassifier(kernel="rbf").fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"optimise = 'auc'"):
         KernelClassifier(optimise="auc").fit(inputs, labels)
+
+
+@pytest.mark.parametrize(
+    ("last", "message"), [(7.0, "Every target is 7; expected"), (np.nan, "Input y contains NaN, first in row 9.")]
+)
+def test_targets_that_are_all_equal_or_missing_are_refused(last: float, message: str) -> None:
+    inputs = np.random.default_rng(0).normal(size=(10, 2))
+    for rows in (inputs, pd.DataFrame(inputs, columns=["a", "b"])):
+        with pytest.raises(DataError, match=message):
+            KernelRegressor().fit(rows, np.r_[np.full(9, 7.0), last])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from okl.report.format import TERMINAL, chosen_facts, model_sentence
+from okl.report.format import TERMINAL, certificate_values, chosen_facts, model_sentence
 from okl.report.training import html_report, markdown_report, text_summary, warning_sentences
 from tests.report.results import made_result, undrawn
 
@@ -147,3 +147,14 @@ def test_advice_fits_the_solver() -> None:
 
 def test_result_without_solver_has_no_model_sentence() -> None:
     assert model_sentence({"chosen": {"rank": 3}}) == ""
+
+
+def test_a_gap_has_a_scale_and_says_how_it_is_known() -> None:
+    proof = {"kind": "gap over all rows", "gap": 0.0075, "relative_gap": 0.026, "rows_sampled": 207, "exact": True}
+    settings = {"solver": "wolfe", "kernel": "gaussian", "frequencies": 400}
+    proved = model_sentence({"settings": settings, "certificate": proof})
+    assert proved.endswith("is within 0.0075, 2.6% of its value, of the optimum (proved over all rows).")
+    likely = model_sentence({"settings": settings, "certificate": proof | {"confidence": 0.95}})
+    assert likely.endswith("of the optimum (95% confidence, 207 sampled rows).")
+    assert certificate_values(proof | {"replicates": 0, "replicate_rows": 0}) == proof
+    assert "(--certify)" in model_sentence({"settings": settings | {"solver": "pegasos"}})

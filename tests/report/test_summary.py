@@ -267,24 +267,30 @@ def test_report_shows_the_candidates_of_the_automatic_choice_with_reasons() -> N
 
 
 def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> None:
-    def told(mae_error: float) -> str:
+    def result(mae_error: float, baseline: str = "linear") -> dict[str, Any]:
         excess = {
             "mse": {"mean": 5.0, "standard_error": 4.0},
             "mae": {"mean": 1.25, "standard_error": mae_error},
         }
-        result = {
-            "test": {"mse": 4.0, "mae": 0.75},
-            "baselines": {
-                "mean": {"test": {"mse": 30.0, "mae": 4.0}},
-                "linear": {"test": {"mse": 9.0, "mae": 2.0, "excess": excess}},
-            },
-            "dataset": {"test_rows": 1000},
+        baselines = {
+            "mean": {"test": {"mse": 30.0, "mae": 4.0}},
+            "linear": {"test": {"mse": 9.0, "mae": 2.0}},
         }
-        return text_summary(result).splitlines()[0]
+        baselines[baseline]["test"]["excess"] = excess  # type: ignore[assignment]
+        return {"test": {"mse": 4.0, "mae": 0.75}, "baselines": baselines, "dataset": {"test_rows": 1000}}
 
-    clear = "a tie (within two standard errors), but its mean absolute error 2 is clearly higher than 0.7500."
+    def told(mae_error: float) -> str:
+        return text_summary(result(mae_error)).splitlines()[0]
+
+    clear = (
+        "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower than 2."
+    )
     assert told(0.1).endswith(clear)
     assert told(1.0).endswith("a tie (within two standard errors).")
+    assert not any("by chance" in warning for warning in warning_sentences(result(0.1, "mean")))
+    chance = result(1.0, "mean")
+    chance["baselines"]["mean"]["test"]["excess"]["mse"]["standard_error"] = 20.0
+    assert any("by chance" in warning for warning in warning_sentences(chance))
 
 
 def test_a_class_that_is_not_rare_gets_no_advice_for_rare_ones() -> None:

@@ -30,6 +30,7 @@ from okl.data.sparse import count_terms, most_frequent
 from okl.distributed import open_execution
 from okl.estimators.automatic import KernelClassifier
 from okl.foundation.errors import ConfigError, DataError, OklError
+from okl.runs.select import choose_solver
 from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings
@@ -183,6 +184,11 @@ def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(t
     data = ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label")).dataset
     assert any("look like texts. --text body takes" in warning for warning in data.warnings)
     assert not any("--text id" in warning for warning in data.warnings)
+    numbers = ingest(tmp_path / "rows.parquet", tmp_path / "numbers", settings(target="price")).dataset
+    assert any(warning.endswith("look like texts.") for warning in numbers.warnings)
+    words = ingest(tmp_path / "rows.parquet", tmp_path / "words", settings(target="price", text=("body",))).dataset
+    with pytest.raises(ConfigError, match=r"a regression, but models of words are .* Remove --text body\."):
+        choose_solver(TrainSettings.model_validate({"data": "x"}), words)
 
 
 @pytest.fixture(scope="module")

@@ -293,6 +293,15 @@ def test_an_interrupt_leaves_the_best_model_so_far(
     assert (model.predict(inputs_of(rows)) == rows.column("y").to_numpy()).mean() > 0.7
 
 
+def test_a_share_of_test_rows_that_is_drawn_by_chance_is_about_the_one_stated(tmp_path: Path) -> None:
+    table = pa.table({"x": [float(i % 9) for i in range(3000)], "y": [i / 7 for i in range(3000)]})
+    file = write(tmp_path, table, "rows.parquet")
+    data = run_ingest(file, tmp_path / "set", IngestSettings(), default_holdout=0.2).dataset
+    assert assumptions(data, IngestSettings()) == [
+        "about 20% of the rows (632) are test rows, drawn at random (--holdout)"
+    ]
+
+
 def test_rare_values_of_a_text_column_that_share_an_input_are_stated(tmp_path: Path) -> None:
     words = [f"sku{i // 3:03d}" for i in range(270)] + ["common"] * 30
     table = pa.table({"sku": words, "kind": ["a", "b"] * 150, "y": [float(i % 7) for i in range(300)]})

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnFormat
+from okl.data.dataset import ColumnFormat, Schema
 from okl.data.encoder import texts_and_index
 from okl.data.values import MISSING_WORDS, Mask, is_text
 from okl.foundation.errors import DataError
@@ -192,9 +192,17 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
     return values.take(pa.array(index % len(texts)))
 
 
-def convert_table(table: pa.Table, formats: Iterable[ColumnFormat]) -> pa.Table:
-    """Return a table whose columns of text are converted by their formats, as rows of a file are."""
-    for form in formats:
+def convert_table(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return a table whose columns of text are numbers and dates where a model takes these, as rows of a file are.
+
+    Dates without a format of their own begin with the year, as the reader of CSV recognises them.
+    """
+    plain = {
+        encoding.column: ColumnFormat(encoding.column, encoding.kind)
+        for encoding in schema.encodings
+        if (encoding.kind == "date" or encoding.kind == "timestamp") and not encoding.time_zone
+    }
+    for form in (plain | {form.column: form for form in schema.formats}).values():
         if form.column in table.column_names and is_text(table.schema.field(form.column).type):
             column = table.column(form.column).cast(pa.string()).combine_chunks()
             values = convert(column, form, "table", 0)
@@ -298,7 +306,8 @@ class Context(NamedTuple):
 
     decimal, order : as requested, "" for as the values show
     marks : of decimals, by columns that the reader of the file takes for numbers; likely : mark if nothing shows it
-    target : column that stays text rather than being refused; strict : refuse words among plain numbers, as in CSV
+    target : column that stays text rather than being refused; measured : its numbers are no classes, so it is refused
+    strict : refuse words among plain numbers, as in CSV
     """
 
     decimal: str = ""
@@ -306,6 +315,7 @@ class Context(NamedTuple):
     marks: Mapping[str, str] = {}
     likely: str = "."
     target: str = ""
+    measured: bool = False
     strict: bool = False
 
 
@@ -327,12 +337,13 @@ def decide_formats(tallies: Mapping[str, Tally], context: Context) -> Decision:
     DataError : a column most of whose values are numbers, or dates, but not all in one format; two marks of decimals
     """
     numbers, dates = dict[str, Tally](), dict[str, Tally]()
+    labels = "" if context.measured else context.target
     for name, tally in tallies.items():
         if tally.share("date") >= MOST and name != context.target:
             dates[name] = tally
         elif tally.share("number") >= MOST and (
             (tally.counts["formatted"] and _fitting(tally, MARKS) and not _odd_unit(tally))
-            if name == context.target
+            if name == labels
             else (tally.counts["formatted"] or context.strict)
         ):
             numbers[name] = tally
@@ -376,9 +387,9 @@ def _number_format(
     form = ColumnFormat(name, "number", mark, unit)
     example = _example(tally, f"unit {unit or None}", f"only {mark}", "numbers", mark)
     if mark not in fitting:
-        raise _refused(form, tally.firsts[f"not {mark}"], example)
+        raise _refused(form, tally.firsts[f"not {mark}"], example, context.target)
     if odd := _odd_unit(tally):
-        raise _refused(form, odd, _example(tally, f"unit {unit}"))
+        raise _refused(form, odd, _example(tally, f"unit {unit}"), context.target)
     other = next((other for other, of_other in marks.items() if of_other != mark), "")
     if other and fitting == [mark] and not context.decimal:
         raise DataError(
@@ -439,11 +450,12 @@ def _example(tally: Tally, *whats: str) -> Seen:
     return next(tally.firsts[what] for what in (*whats, "value") if what in tally.firsts)
 
 
-def _refused(form: ColumnFormat, seen: Seen, example: Seen) -> DataError:
+def _refused(form: ColumnFormat, seen: Seen, example: Seen, target: str = "") -> DataError:
     other = parse_dates(pa.array([seen.text]), "month" if form.order == "day" else "day")
     alike = form.kind != "number" and other.null_count == 0
     remedy = "Write all dates alike, such as 2026-12-31" if alike else "Correct the value"
-    return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or use {_ways_out(form.column)}.")
+    ways_out = "leave it empty" if form.column == target else f"use {_ways_out(form.column)}"
+    return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or {ways_out}.")
 
 
 def _misfit(form: ColumnFormat, seen: Seen, example: str = "") -> str:

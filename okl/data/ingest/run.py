@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -33,7 +33,7 @@ from okl.data.ingest.sources import (
     read_piece,
     scan_source,
 )
-from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, stratified
+from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, is_measured, stratified
 from okl.data.ingest.writer import (
     Progress,
     RowCopier,
@@ -258,10 +258,14 @@ OTHER, MISSING = "(other)", "(missing)"
 
 
 class FittedEncodings(NamedTuple):
-    """Roles whose features are the inputs, and a sentence for each column that was left out."""
+    """Roles whose features are the inputs, and a sentence for each column that was left out.
+
+    hints : what --text makes of such a column, by its sentence; for models of classes, which alone take texts
+    """
 
     roles: Roles
     notes: list[str]
+    hints: Mapping[str, str] = {}
 
 
 def learn_encodings(
@@ -291,19 +295,19 @@ def learn_encodings(
     if numeric and not keep_fills and not any(scan.missing + scan.missing_in_test for scan in scans.values()):
         return FittedEncodings(roles, [])
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
-    notes, made = list[str](), dict[str, Encoding | None]()
+    hints, made = dict[str, str](), dict[str, Encoding | None]()
     for plan in plans:
         if plan.kind == "category":
-            note = _why_unused(plan.name, scans[plan], settings, source.location)
+            note, hint = _why_unused(plan.name, scans[plan], settings, source.location)
             if note:
-                notes.append(note)
+                hints[note] = hint
                 continue
             made[plan.name] = _category(plan.name, scans[plan], settings, taken)
         elif plan.kind == "number" and not mean:
             made[plan.name] = None
         else:
             made[plan.name] = _filled(plan, scans[plan] if mean else None, taken)
-    return FittedEncodings(_with_inputs(roles, made, notes, source.location), notes)
+    return FittedEncodings(_with_inputs(roles, made, [*hints], source.location), [*hints], hints)
 
 
 def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence[str], where: str) -> Roles:
@@ -359,8 +363,8 @@ def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 3] + "..."
 
 
-def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> str:
-    """Return the reason why a text column makes no inputs; "" if it makes some."""
+def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> tuple[str, str]:
+    """Return the reason why a text column makes no inputs, "" if it makes some; and what --text makes of it."""
     requested = name in settings.categories
     if scan.values is None:
         if requested:
@@ -369,24 +373,25 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
                 f"beforehand, or use --drop {quote(name)}."
             )
         return (
-            f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values "
-            f"(--text {quote(name)} takes its words)."
+            f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values.",
+            f"--text {quote(name)} takes its words.",
         )
     n = len(scan.values)
     if n == 0:
-        return f"Column {name!r} is left out: it holds no value in the training rows."
+        return f"Column {name!r} is left out: it holds no value in the training rows.", ""
     if not requested and n > FEW_VALUES and 2 * n > scan.rows:
         flag = quote(name)
         if sum(len(word.split()) for word in scan.values) >= MANY_WORDS * n:
             return (
-                f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts. "
-                f"--text {flag} takes their words and pairs of words as inputs."
+                f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts.",
+                f"--text {flag} takes their words and pairs of words as inputs.",
             )
         return (
             f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows are names of rows "
-            f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
+            f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along).",
+            "",
         )
-    return ""
+    return "", ""
 
 
 # Texts: the words and pairs of words that become sparse inputs.
@@ -469,6 +474,7 @@ def find_formats(
     names = [name for name in names if name not in settings.categories]
     first = next(source.batches(names), None) if names else None
     tallies = {} if first is None else _tallies_of(first)
+    measured = first is not None and roles.target in names and is_measured(first.batch[roles.target], settings.task)
     names = [name for name, tally in tallies.items() if may_be_formatted(tally)]
     if names and not preview:
         work = partial(_tally_piece, names)
@@ -487,6 +493,7 @@ def find_formats(
             marks=dict.fromkeys(floats, marks.pop()) if len(marks) == 1 else {},
             likely="," if text and dialects[0].separator in BESIDE_DECIMAL_COMMAS else ".",
             target=roles.target,
+            measured=measured,
             strict=text,
         ),
     )
@@ -589,6 +596,7 @@ def ingest(
     exact = [name for name in settings.keys if name != settings.holdout]
     types = (*settings.categories, *settings.text) if reference is None else csv_types(reference)
     opened, notes = scan_source(opened, spread, types, exact), list[str]()
+    hints: Mapping[str, str] = {}
     if reference is None:
         opened, notes = find_formats(opened, settings, spread)
     roles, reader = _roles_and_reader(opened, settings, reference)
@@ -605,7 +613,7 @@ def ingest(
         if "" in opened.columns and "" not in (*roles.features, roles.target, *roles.keys, *settings.drop):
             ids = ["The column without a name is left out, as an index that pandas wrote. Name it to use it.", *ids]
         roles = learn_texts(opened, roles, settings, spread)
-        roles, left_out = learn_encodings(opened, roles, settings, spread, keep_fills)
+        roles, left_out, hints = learn_encodings(opened, roles, settings, spread, keep_fills)
         notes = [*notes, *left_out, *ids]
     with destination_folder(destination) as folder:
         request = (opened, roles, settings, reader, folder)
@@ -613,7 +621,7 @@ def ingest(
             counts, train, test = _copy_locally(*request, progress)
         else:
             counts, train, test = copy_on_workers(*request, spread, progress)
-        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
+        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes, hints)
     return IngestResult(_open_written(destination), changed=True)
 
 
@@ -709,8 +717,9 @@ def _finish(
     counts: RowCounts,
     reference: Schema | None,
     notes: list[str],
+    hints: Mapping[str, str],
 ) -> None:
-    """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect."""
+    """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect, and hints."""
     train, test = written
     dropped = counts.rows - counts.train - counts.test
     if train.rows == 0:
@@ -733,6 +742,8 @@ def _finish(
     split_requested = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
+    if classes.task != "regression":
+        notes = [f"{note} {hints.get(note, '')}".rstrip() for note in notes]
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and test.rows == 0, guessed)
     write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings])
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from okl.data.ingest.formats import NUMBERS, parse_numbers
 from okl.data.order import mix_bits
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.foundation.errors import ConfigError, DataError
@@ -46,6 +47,7 @@ class TargetReader:
 
     counts : TRAIN rows of each value, until they are more than MAX_LABELS
     only_test : file and row where a value was first seen in a test row
+    low, high : of the TRAIN rows, as they are stored
     """
 
     name: str
@@ -56,6 +58,8 @@ class TargetReader:
     only_test: dict[float, tuple[str, int]] = field(default_factory=dict)
     whole: bool = True
     rows: int = 0
+    low: float = np.inf
+    high: float = -np.inf
 
     @property
     def text(self) -> bool:
@@ -106,7 +110,10 @@ class TargetReader:
 
     def count(self, values: Targets, test: Mask | None, file: str, row_numbers: NDArray[np.int64]) -> None:
         """Count the labels of rows that stay; row_numbers : of the rows in their file."""
-        self.rows += len(values) if test is None else int((~test).sum())
+        train = values if test is None else values[~test]
+        self.rows += len(train)
+        if len(train):
+            self.low, self.high = min(self.low, float(train.min())), max(self.high, float(train.max()))
         if not self.counting:
             return
         if self.whole and not self.text and not (values == np.rint(values)).all():
@@ -114,7 +121,6 @@ class TargetReader:
         if not self.whole and self.task == "auto":
             self.task = "regression"
             return
-        train = values if test is None else values[~test]
         self.counts.update(dict(zip(*(part.tolist() for part in np.unique(train, return_counts=True)), strict=True)))
         if test is not None:
             where = row_numbers[test]
@@ -129,6 +135,7 @@ class TargetReader:
     def add(self, other: TargetReader) -> None:
         """Take over what another reader of the same target, with the same codes, has found in rows that follow."""
         self.rows += other.rows
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         if self.counting:
             self.counts.update(other.counts)
         self.whole = self.whole and other.whole
@@ -141,7 +148,10 @@ class TargetReader:
     def check_kind(self, where: str) -> None:
         """Raise DataError early if no value of the column's type can be such a target."""
         if self.text and self.task == "regression":
-            raise DataError(f"{where}: target {self.name!r} is text, but regression takes numbers. Use --task auto.")
+            raise DataError(
+                f"{where}: target {self.name!r} is text, but regression takes numbers. Name a column of numbers, or "
+                "remove --task for classes."
+            )
         if not self.text and not is_number(self.kind):
             raise DataError(
                 f"{where}: target {self.name!r} is of type {self.kind}; expected numbers, bools or text labels."
@@ -154,12 +164,19 @@ class TargetReader:
 
         Raises
         ------
-        DataError : one class only; more than two for a binary task; too many; a label that only test rows have
+        DataError : a constant target, or one class only; more than two for a binary task; too many; a label that only
+            test rows have
         ConfigError : a positive class that is none of two
         """
         kind = value_type(self.kind)
         named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
         task = decide_task(self.task, len(self.counts), self.rows, named, measured)
+        numeric = task == "regression" or (self.task == "auto" and not named)
+        if numeric and self.rows > 1 and self.low == self.high and not len({*self.only_test} - {*self.counts}):
+            raise DataError(
+                f"{where}: target {self.name!r} is constant: {self.low:.15g} in all {self.rows:,} training rows. "
+                "Name another target, or add rows with other values."
+            )
         if task == "regression":
             if positive is not None:
                 raise ConfigError(f"{where}: positive is for two classes, but target {self.name!r} is a regression.")
@@ -224,6 +241,18 @@ def decide_task(
     some = n_labels <= 30 and n_labels <= np.sqrt(rows)
     many = n_labels <= 100 and n_labels <= np.sqrt(rows) and per_label >= 20
     return "multiclass" if named or few or (not measured and (some or many)) else "regression"
+
+
+def is_measured(column: pa.Array, task: Task | Literal["auto"]) -> bool:
+    """Return whether the numbers in a target of text, by its first rows, are a regression's rather than classes."""
+    if task != "auto":
+        return task == "regression"
+    texts = column.cast(pa.string())
+    readings = [parse_numbers(texts, mark)[0].drop_null() for mark in NUMBERS]
+    values = numbers(max(readings, key=len))
+    n_labels = len(np.unique(values))
+    whole = bool((values == np.rint(values)).all())
+    return n_labels > 0 and decide_task("auto", n_labels, len(column), named=False, measured=not whole) == "regression"
 
 
 def plain_label(value: float, kind: pa.DataType) -> Label:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from itertools import combinations
 from typing import Protocol
 
@@ -227,6 +228,10 @@ class ConvexLosses:
     loss_subgradient : t, x (p,) -> (p,)
     n_rounds : int >= 1
     strong_convexity : the mu of equation (19), 0 if there is none
+
+    Raises
+    ------
+    ConfigError : a function that does not take a round and a point
     """
 
     loss: Callable[[int, Vector], float]
@@ -236,6 +241,8 @@ class ConvexLosses:
 
     def __post_init__(self) -> None:
         check_at_least("n_rounds", self.n_rounds, 1)
+        _check_arguments("loss", self.loss)
+        _check_arguments("loss_subgradient", self.loss_subgradient)
 
     def value(self, at: int, point: Vector) -> float:
         return float(self.loss(at, point))
@@ -247,6 +254,17 @@ class ConvexLosses:
                 f"the loss of round {at} returns a subgradient of shape {subgradient.shape}; expected {point.shape}."
             )
         return subgradient
+
+
+def _check_arguments(name: str, function: Callable[..., object]) -> None:
+    try:
+        parameters = signature(function)
+    except ValueError:  # of functions in C
+        return
+    try:
+        parameters.bind(0, None)
+    except TypeError:
+        raise ConfigError(f"{name} takes {parameters}; expected a function of round and point, {name}(t, x).") from None
 
 
 # Feasibility, and the constraints that contradict each other.
@@ -475,16 +493,19 @@ _MOST = 1e12  # of the length of a step along a direction, in units of the set
 
 def inequalities(problem: Problem) -> tuple[Matrix, Vector]:
     """Return all of Ax <= b and of the set but for a ball as rows (n, p) and bounds (n,), rows of length 1."""
-    rows, bounds = [problem.linear.matrix], [problem.linear.bounds]
-    region, unit = problem.region, np.eye(problem.dimension)
+    return _rows_of(problem.region, problem.linear.matrix, problem.linear.bounds)
+
+
+def _rows_of(region: ConvexSet, matrix: Matrix, limits: Vector) -> tuple[Matrix, Vector]:
+    rows, bounds, unit = [matrix], [limits], np.eye(region.dimension)
     if isinstance(region, Box):
         low, high = np.isfinite(region.low), np.isfinite(region.high)
         rows += [unit[high], -unit[low]]
         bounds += [region.high[high], -region.low[low]]
     elif isinstance(region, Simplex):
-        ones = np.ones((1, problem.dimension))
+        ones = np.ones((1, region.dimension))
         rows += [-unit, ones, -ones]
-        bounds += [np.zeros(problem.dimension), np.array([region.total]), np.array([-region.total])]
+        bounds += [np.zeros(region.dimension), np.array([region.total]), np.array([-region.total])]
     matrix, limits = np.vstack(rows), np.concatenate(bounds)
     lengths = np.linalg.norm(matrix, axis=1)
     nonzero = lengths > 0.0  # a row of zeros is no constraint: the problem is feasible
@@ -500,8 +521,19 @@ def _nearest(matrix: Matrix, limits: Vector, point: Vector) -> Vector:
 
 def nearest_feasible(problem: Problem, point: Vector) -> Vector:
     """Return the point of the set with A x <= b that is nearest to a given one, (p,)."""
-    matrix, limits = inequalities(problem)
-    region = problem.region
+    return _nearest_in_region(problem.region, *inequalities(problem), point)
+
+
+def nearest_within(region: ConvexSet, matrix: Matrix, bounds: Vector, point: Vector) -> Vector | None:
+    """Return the point of the set with matrix x <= bounds that is nearest to a given one, (p,); None if none has."""
+    rows, limits = _rows_of(region, matrix, bounds)
+    if isinstance(region, Ball):
+        return None if _in_ball(region, rows, limits) is None else _nearest_in_region(region, rows, limits, point)
+    shift = _shortest_shift(rows, limits - rows @ point)
+    return None if shift is None else point + shift
+
+
+def _nearest_in_region(region: ConvexSet, matrix: Matrix, limits: Vector, point: Vector) -> Vector:
     nearest = _nearest(matrix, limits, point)
     if not isinstance(region, Ball) or np.linalg.norm(nearest - region.centre) <= region.radius:
         return nearest
@@ -691,7 +723,8 @@ def _face_step(model: _Model, point: Vector, excess: Vector, entering: int | Non
     moved = _direction(model, point, excess, chosen)
     direction = np.zeros(inside.size)
     falling = moved < 0.0
-    shares = -model.multipliers[chosen][falling] / moved[falling]
+    with np.errstate(over="ignore"):  # no limit, where a multiplier hardly falls
+        shares = -model.multipliers[chosen][falling] / moved[falling]
     most = min(1.0, float(shares.min())) if shares.size else 1.0
     direction[chosen] = most * moved
     first = float(direction @ excess)

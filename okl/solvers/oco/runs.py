@@ -14,7 +14,6 @@ from okl.foundation.validation import check_at_least
 from okl.solvers.oco.methods import Method
 from okl.solvers.oco.problem import (
     Constraints,
-    ConvexConstraints,
     LinearConstraints,
     Losses,
     Matrix,
@@ -25,7 +24,7 @@ from okl.solvers.oco.problem import (
     lowest_feasible,
     nearest_feasible,
     nearest_in_plane,
-    solve_by_cuts,
+    nearest_within,
 )
 from okl.solvers.oco.sets import Ball, Vector
 
@@ -117,7 +116,8 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(slope)
 
 
-_PROXIMAL_STEPS, _PROXIMAL_TOLERANCE = 200, 1e-13
+_MOST_CUTS = 2000
+_LEVEL = 0.3  # from the bound to the least value found; convergence is proved for any share between 0 and 1
 _NEAR = 1e-6  # of the mean loss: how far a comparator by cuts may be from the least one; and of the constraints
 
 
@@ -125,12 +125,13 @@ def static_optimum(problem: Problem, losses: Losses) -> Vector:
     """Return a point that minimises sum_t f_t over the set and its constraints, (p,): the static regret's comparator.
 
     Of quadratic losses a linear programme where they are linear, in the plane by corners; else one projection. Of
-    losses by functions, or under constraints by functions, proximal points by cutting planes: its mean loss is within
-    1e-6 of the least one.
+    losses by functions, or under constraints by functions, the level method with cutting planes: no constraint is above
+    1e-6, and the mean loss within 1e-6 of the least one, or within that share of a mean loss above 1.
 
     Raises
     ------
-    ConfigError : lengths differ, there is no least value, or losses by functions have a set without bounds
+    ConfigError : lengths differ, there is no least value, losses by functions have a set without bounds, or 2000 cuts
+        do not suffice; the error has the bounds that they give
     """
     if not _has_formula(problem, losses):
         return _lowest_by_cuts(problem, losses, range(losses.n_rounds))
@@ -176,52 +177,58 @@ def _has_formula(problem: Problem, losses: Losses) -> bool:
 
 
 def _lowest_by_cuts(problem: Problem, losses: Losses, rounds: Sequence[int]) -> Vector:
-    """Return a point of least mean loss of some rounds.
+    """Return a point of least mean loss of some rounds, by the level method.
 
-    x_{k+1} = argmin over X of  lambda (mean f(x) + price sum_i [g_i(x)]_+) + ||x - x_k||^2 / 2,
+    x_{k+1} is the point nearest to x_k of those of X where no cut of a constraint is above 0 and no cut of the mean
+    loss above a level between the bound and the least value found. Where there is none, the level is the new bound.
 
-    by `solve_by_cuts`, with lambda that grows while the cuts solve it and falls where they do not. As (x_k - x_{k+1}) /
-    lambda is a subgradient at x_{k+1}, what is left is at most ||x_k - x_{k+1}|| diameter / lambda. The price grows
-    until no constraint is violated.
-
-    Source: Rockafellar, SIAM J. Control Optim. 14, 1976, the proximal point algorithm.
+    Source: Lemarechal, Nemirovskii & Nesterov, Math. Programming 69, 1995, sections 2.2 and 3.
     """
     region, constraints = problem.region, problem.constraints
     if not region.bounded:
         raise ConfigError("The best point of losses by functions needs a bounded set. Set finite bounds.")
-
-    def mean(point: Vector) -> float:
-        return float(np.mean([losses.value(at, point) for at in rounds]))
-
-    def slope(point: Vector) -> Vector:
-        return np.asarray(np.mean([losses.subgradient(at, point) for at in rounds], axis=0))
-
-    point, reach = problem.first_point(None), max(region.diameter, 1e-300)
-    steepness = float(np.linalg.norm(slope(point)))
-    floor = mean(point) - steepness * reach  # no value is below it, by convexity
-    priced = ConvexConstraints(
-        lambda at: np.append(mean(at) - floor, constraints.values(at)),
-        lambda at: np.vstack([slope(at), constraints.subgradients(at)]),
-        problem.n_constraints + 1,
-    )
-    weight, price = reach / max(steepness, 1e-3), 10.0 * (1.0 + steepness)
-    for _ in range(_PROXIMAL_STEPS):
-        limits = weight * np.append(1.0, np.full(problem.n_constraints, price))
-        after, gap = solve_by_cuts(point, region, priced, limits, _PROXIMAL_TOLERANCE)
-        moved, near = float(np.linalg.norm(after - point)) * reach / weight, _NEAR * (1.0 + abs(mean(after)))
+    point = problem.first_point(None) if problem.feasible_point is None else problem.feasible_point
+    loss_cuts, limit_cuts = _Cuts(region.dimension), _Cuts(region.dimension)
+    best, bound, least = point, -np.inf, np.inf
+    for _ in range(_MOST_CUTS):
+        value = float(np.mean([losses.value(at, point) for at in rounds]))
+        slope = np.asarray(np.mean([losses.subgradient(at, point) for at in rounds], axis=0))
+        loss_cuts.add(slope[None], np.array([value]), point)
+        bound = max(bound, value - float(np.linalg.norm(slope)) * region.diameter)  # by convexity
+        limits = constraints.values(point)
+        if (over := limits > 0.0).any():
+            limit_cuts.add(constraints.subgradients(point)[over], limits[over], point)
+        if limits.max(initial=0.0) <= _NEAR and value < least:
+            best, least = point, value
+        after = None
+        while after is None and not least - bound <= _NEAR * max(1.0, abs(least)):
+            level = bound + _LEVEL * (least - bound)
+            rows, offsets = [limit_cuts.rows], [limit_cuts.offsets]
+            if level < np.inf:
+                rows, offsets = [*rows, loss_cuts.rows], [*offsets, loss_cuts.offsets + level]
+            after = nearest_within(region, np.vstack(rows), np.concatenate(offsets), point)
+            if after is None and level == np.inf:
+                raise ConfigError("No point of the set satisfies the constraints together. Loosen one of them.")
+            bound = level if after is None else bound
+        if after is None:
+            return best
         point = after
-        if problem.n_constraints and constraints.values(point).max() > _NEAR:
-            price *= 4.0
-        elif moved + gap / weight <= near:
-            return point
-        elif gap > 10.0 * _PROXIMAL_TOLERANCE * (1.0 + weight * (mean(point) - floor)):
-            weight *= 0.25  # cuts model a curved loss well only near the last point
-        else:
-            weight *= 2.0
+    found = f"a feasible point has the mean loss {least:.9g}" if least < np.inf else "no feasible point was found"
     raise ConfigError(
-        f"No feasible point of least loss was found in {_PROXIMAL_STEPS} proximal steps. Check that the constraints "
-        "can hold together and that the functions return subgradients."
+        f"After {_MOST_CUTS} cuts {found}, and no one has less than {bound:.9g}. Check that the functions are convex "
+        "and return subgradients."
     )
+
+
+class _Cuts:
+    """Cuts rows @ x - offsets <= f(x) of convex functions: (n, p) and (n,)."""
+
+    def __init__(self, dimension: int) -> None:
+        self.rows, self.offsets = np.empty((0, dimension)), np.empty(0)
+
+    def add(self, slopes: Matrix, values: Vector, point: Vector) -> None:
+        self.rows = np.vstack([self.rows, slopes])
+        self.offsets = np.append(self.offsets, slopes @ point - values)
 
 
 def _is_flat(problem: Problem) -> bool:

@@ -680,12 +680,22 @@ SKEWED = 2.0
 """Skewness of positive targets, from which on their logarithm is tried."""
 
 
+class LogarithmComparison(NamedTuple):
+    """Squared errors on held-out folds of models of log(target) and of the target, over those of the mean.
+
+    is_better : whether the logarithm is better beyond two standard errors
+    """
+
+    log: float
+    plain: float
+    is_better: bool
+
+
 def compare_logarithm(
     basis: Basis, rows: Rows, outputs: Outputs, folds: IntArray, n_threads: int = 1
-) -> tuple[float, float] | None:
-    """Return squared errors on held-out folds of models of log(target) and of the target, over those of the mean.
+) -> LogarithmComparison | None:
+    """Compare models of log(target) with those of the target; None where targets are not positive and skewed.
 
-    None where targets are not positive and skewed, or the logarithm is not better beyond two standard errors.
     Predictions from logarithms are scaled to the mean of the training targets.
     """
     targets = rows.targets.astype(np.float64)
@@ -706,8 +716,8 @@ def compare_logarithm(
             errors[number, held] = targets[held] - predicted[0]
     log, plain = np.square(errors / spread)
     gains = plain - log
-    better = gains.mean() > 2.0 * gains.std() / len(gains) ** 0.5
-    return (float(log.mean()), float(plain.mean())) if better else None
+    better = bool(gains.mean() > 2.0 * gains.std() / len(gains) ** 0.5)
+    return LogarithmComparison(float(log.mean()), float(plain.mean()), better)
 
 
 def huber_path(basis: Basis, rows: Rows, outputs: Outputs, n_threads: int = 1) -> Iterator[Clip]:

@@ -284,8 +284,10 @@ def test_a_comparison_is_judged_by_the_criterion(optimise: Criterion, cancer: Da
     ridge = rows["ridge"]
     sample = Sample(cancer, 300, 0, "float32", 3, "test").part(0)
     ridge_settings = TrainSettings(data="x", solver="ridge", optimise=optimise)
-    trained = train_ridge(ridge_settings, cancer.schema, Rows(sample.inputs, sample.targets))
+    trained, penalty = train_ridge(ridge_settings, cancer.schema, Rows(sample.inputs, sample.targets))
     classes = (sample.test_targets > 0).astype(np.int64)
     error = criterion_error(optimise, np.asarray(trained.scores(sample.test_inputs), dtype=np.float64), classes)
     assert ridge["mean"] == pytest.approx(1.0 - error)
+    assert ridge["chosen"] == [penalty]
+    assert penalty.startswith("penalty ")
     assert {"log-loss": "log loss", "auc": "ROC AUC"}.get(optimise, "balanced accuracy") in text_summary(result)

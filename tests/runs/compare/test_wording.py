@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from okl.report.comparison import winner_sentence
+from okl.report.comparison import chosen_sentence, parameter_text, winner_sentence
 
 BEST = {"model": "dwd", "mean": 0.9, "spread": 0.01, "p_value": None}
 WORSE = {"model": "c-svm", "mean": 0.7, "spread": 0.01, "p_value": 0.01}
@@ -36,3 +36,15 @@ def test_a_tie_in_accuracy_does_not_hide_another_log_loss() -> None:
         "than ridge, logistic. Their log losses differ significantly from its 0.3100: ridge has 0.2500."
     )
     assert "log loss" not in winner_sentence({"models": [best, same], "constant": 0.6})
+
+
+def test_choices_of_solvers_without_a_grid_are_told() -> None:
+    few = {"model": "ridge", "kind": "ridge", "chosen": ["penalty 0.001"] * 2}
+    assert parameter_text(few) == "penalty 0.001"
+    assert chosen_sentence(few) == ""
+    differing = few | {"model": "auto", "chosen": ["linear", "gaussian kernel, 2.83 of the median distance", "linear"]}
+    assert parameter_text(differing) == "see below"
+    assert chosen_sentence(differing) == (
+        "Chosen by auto: linear (2 of 3 folds); gaussian kernel, 2.83 of the median distance (1 of 3 folds)."
+    )
+    assert parameter_text({"model": "fogd", "kind": "online"}) == "-"  # of versions without

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.foundation.errors import ConfigError
-from okl.solvers.oco.problem import ConvexLosses, LinearConstraints, Problem, QuadraticLosses
+from okl.solvers.oco import runs
+from okl.solvers.oco.problem import ConvexConstraints, ConvexLosses, LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.runs import (
     dynamic_optima,
     dynamic_regret,
@@ -112,6 +113,40 @@ def test_the_optimum_of_a_kinked_loss_is_its_median() -> None:
     assert static_optimum(free, losses)[0] == pytest.approx(0.1, abs=1e-5)
     assert static_optimum(bound, losses)[0] == pytest.approx(-0.5, abs=1e-5)
     assert static_regret(free, losses, np.zeros((5, 1))) == pytest.approx(np.abs(centres).sum() - 2.3, abs=1e-5)
+
+
+@pytest.mark.parametrize("radius", [0.2, 0.1])
+def test_the_optimum_of_many_kinked_losses_in_a_disc_is_found(radius: float) -> None:
+    centres = np.random.default_rng(0).normal(size=(300, 2))
+    losses = ConvexLosses(
+        lambda at, x: float(np.abs(x - centres[at]).sum()), lambda at, x: np.sign(x - centres[at]), 300
+    )
+    disc = ConvexConstraints(lambda x: np.array([x @ x - radius**2]), lambda x: 2.0 * x[None, :], 1)
+    found = static_optimum(Problem(Box(-np.ones(2), np.ones(2)), disc), losses)
+    median, angles = np.median(centres, axis=0), np.linspace(0.0, 2.0 * np.pi, 100_001)
+    rim = radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    candidates = median[None, :] if np.linalg.norm(median) <= radius else rim
+    least = np.sum([np.abs(candidates - centre).sum(axis=1) for centre in centres], axis=0).min()
+    assert disc.values(found).max() <= 1e-6
+    assert losses_at(losses, found[None, :]).sum() == pytest.approx(least, rel=2e-6)
+
+
+def test_projection_ends_next_to_the_simplex() -> None:
+    point = np.array([0.42199999999999976, 0.103, -5.0000000000000005e-17, 0.02, 0.518, 0.437])
+    assert Simplex(6, 1.5).project(point) == pytest.approx(np.maximum(point, 0.0), abs=1e-15)
+
+
+def test_a_loss_without_the_round_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"loss takes \(x\); expected a function of round and point, loss\(t, x\)"):
+        ConvexLosses(lambda x: float(x @ x), lambda at, x: 2.0 * x, 5)  # type: ignore[arg-type, misc]
+
+
+def test_too_few_cuts_give_the_bounds_that_they_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_MOST_CUTS", 3)
+    losses = ConvexLosses(lambda at, x: float(x @ x), lambda at, x: 2.0 * x, 1)
+    problem = Problem(Box(-np.ones(2), np.ones(2)), LinearConstraints(np.array([[1.0, 2.0]]), np.array([-1.0])))
+    with pytest.raises(ConfigError, match=r"After 3 cuts a feasible point has the mean loss .* no one has less than"):
+        static_optimum(problem, losses)
 
 
 def test_regrets_are_differences_of_cumulative_losses() -> None:
