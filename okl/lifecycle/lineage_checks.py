@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from okl.data.dataset import Dataset, Schema
+from okl.data.dataset import Dataset, Scale, Schema
 from okl.data.ingest.run import check_source, ingest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import okl_home
@@ -35,6 +35,7 @@ def first_reference(
     arrivals: Sequence[tuple[Arrival, str]],
     settings: IngestSettings,
     choose: Callable[[Dataset], Schema] = lambda data: data.schema,
+    default_scale: Scale = "none",
 ) -> Schema:
     """Return the reference schema of all shards from now on.
 
@@ -43,6 +44,7 @@ def first_reference(
     The first 20 files are read; files unlike the first are left to the contract.
 
     choose : returns the reference of the rows of these files, with a chosen scaling and metric
+    default_scale : scaling of tables whose settings have none
 
     Raises
     ------
@@ -54,7 +56,10 @@ def first_reference(
     with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
         for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
             try:
-                data = ingest(arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True).dataset
+                data = ingest(
+                    arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True,
+                    default_scale=default_scale,
+                ).dataset  # fmt: skip
             except DataError as error:
                 refused.append(str(error))
                 continue
@@ -324,8 +329,11 @@ def start_lineage(
     ------
     DataError : no file can be read with these settings; the message lists models with similar names
     """
+    train = settings.train
+    is_open = train.rescale == "stored" and "scale" not in settings.ingest.model_fields_set
+    default_scale: Scale = "standard" if is_open and train.options.standardises else "none"
     try:
-        return first_reference(new, first_ingest(settings), choose)
+        return first_reference(new, first_ingest(settings), choose, default_scale)
     except DataError as error:
         raise DataError(f"{error}{_misspelt(model, settings)}") from None
 

@@ -312,12 +312,12 @@ def model_sentence(result: Mapping[str, Any]) -> str:
                 f"relative gap of {number(proof.get('relative_gap'))} to the optimum."
             )
         sure, relative = proof.get("confidence"), proof.get("relative_gap")
-        share = "" if relative is None else f", {percent(relative, 2)} of its value,"
+        share = "" if relative is None else f", {percent(relative, 2)} of its value"
         proved = f"{number(proof.get('rows_sampled'))} sampled rows"
         proved = "proved over all rows" if sure is None else f"{100.0 * sure:g}% confidence, {proved}"
         return (
-            f"{linear} {space}. Its objective over all rows is within {number(proof.get('gap'))}{share} of the optimum "
-            f"({proved})."
+            f"{linear} {space}. Its objective over all rows is within {number(proof.get('gap'))} of the optimum"
+            f"{share} ({proved})."
         )
     if settings.get("track"):
         return (

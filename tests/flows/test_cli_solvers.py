@@ -64,7 +64,7 @@ CASES: dict[str, Case] = {
     "samples": Case(
         "multiclass",
         "--solver scs --lam 0.01 --gap 0.05 --frequencies 30 --set first_sample=100",
-        "of the optimum (proved, ",
+        "of its value (proved over all rows).",
         "Outcome",
     ),
     "samples, the kernel itself": Case(
@@ -76,7 +76,7 @@ CASES: dict[str, Case] = {
     "steps, certified": Case(
         "binary",
         "--solver pegasos --certify --lam 0.01 --frequencies 30",
-        "of the optimum (proved, ",
+        "of its value (proved over all rows).",
         "Outcome",
     ),
     "no budget": Case(

@@ -335,3 +335,13 @@ def test_a_rare_class_gets_a_champion_with_probabilities_that_later_versions_are
     third = retrain(refused)
     assert third["decision"]["test"] == "DeLong test"
     assert "continued with 1 new shards" in third["how"]  # neither decides about weights
+
+
+@pytest.mark.parametrize(("given", "scale"), [(None, "standard"), ("none", "none"), ("minmax", "minmax")])
+def test_inputs_are_standardised_for_a_given_solver_unless_a_scaling_is_given(
+    given: str | None, scale: str, tmp_path: Path
+) -> None:
+    shards(tmp_path, 1)
+    scaling = {} if given is None else {"scale": given}
+    assert retrain(settings(tmp_path, ingest={"keys": ["hour"]} | scaling))["version"] == 1
+    assert champion(tmp_path).load().schema.scale == scale

@@ -153,8 +153,8 @@ def test_a_gap_has_a_scale_and_says_how_it_is_known() -> None:
     proof = {"kind": "gap over all rows", "gap": 0.0075, "relative_gap": 0.026, "rows_sampled": 207, "exact": True}
     settings = {"solver": "wolfe", "kernel": "gaussian", "frequencies": 400}
     proved = model_sentence({"settings": settings, "certificate": proof})
-    assert proved.endswith("is within 0.0075, 2.6% of its value, of the optimum (proved over all rows).")
+    assert proved.endswith("is within 0.0075 of the optimum, 2.6% of its value (proved over all rows).")
     likely = model_sentence({"settings": settings, "certificate": proof | {"confidence": 0.95}})
-    assert likely.endswith("of the optimum (95% confidence, 207 sampled rows).")
+    assert likely.endswith("of the optimum, 2.6% of its value (95% confidence, 207 sampled rows).")
     assert certificate_values(proof | {"replicates": 0, "replicate_rows": 0}) == proof
     assert "(--certify)" in model_sentence({"settings": settings | {"solver": "pegasos"}})
