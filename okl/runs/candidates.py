@@ -362,7 +362,11 @@ def successive_halving(
             done += 1
             report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran)
-        learnt = learn_metrics(track, ran) if learns_metric and (not last or len(rounds) == 1) else []
+        early = number == 0 and len(rounds) > 2
+        learnt = learn_metrics(track, ran, early) if learns_metric and (not last or len(rounds) == 1) else []
+        if early:  # on few rows a metric fits these, too: only a large difference counts
+            plain = min(result.squared_error for result in ran)
+            learnt = [result for result in learnt if result.squared_error < _MUCH_LESS * plain]
         if last:
             ran = ranked([*ran, *learnt])
         else:
@@ -405,14 +409,16 @@ METRICS_KEPT = 2  # candidates with a learnt metric in the last round
 LARGE_SAMPLE, LARGE_STEPS, SMOOTH = (32768, 1024), 6, "gaussian"  # rows and landmarks, the most steps, and the kernel
 _MUCH_LESS = 0.9  # times the squared error without a metric: a metric on more rows may find more
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
-_STEADY, _PATIENCE = 0.005, 2  # learning ends after two steps that reduce the squared error by less than that share
+_STEADY = 0.005  # a step that reduces the squared error by less than that share hardly does
 
 
-def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) -> list[CandidateResult]:
+def learn_metrics(track: ValidationSample, best_first: list[CandidateResult], thorough: bool) -> list[CandidateResult]:
     """Return the steps of metrics that are learnt from the best candidate and from another one.
 
     That is the best without a metric, as more rows may lead elsewhere; or, if both are the same, the best one of
-    another kernel, as rough kernels learn a metric slowly.
+    another kernel, if the first has reduced the error.
+
+    thorough : start from the other kernel in any case, as rough kernels learn a metric slowly
     """
     curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
     best = curved[0].candidate if curved else None
@@ -421,19 +427,24 @@ def learn_metrics(track: ValidationSample, best_first: list[CandidateResult]) ->
         for result in curved
         if best is not None and not result.candidate.metric and (best.metric or result.candidate.kernel != best.kernel)
     ]
-    return [step for start in (*curved[:1], *others[:1]) for step in continued_metric(track, start)]
+    steps = [step for start in curved[:1] for step in continued_metric(track, start)]
+    if thorough or len(steps) > 1 or (best is not None and best.metric):
+        steps += [step for start in others[:1] for step in continued_metric(track, start)]
+    return steps
 
 
 def continued_metric(
-    track: ValidationSample, start: CandidateResult, most: int = METRIC_STEPS
+    track: ValidationSample, start: CandidateResult, most: int = METRIC_STEPS, patience: int = 1
 ) -> list[CandidateResult]:
     """Return the results of the next steps of a candidate's metric, on its rows and landmarks.
+
+    patience : steps one after the other that hardly reduce the squared error, after which learning ends
 
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1; steps are compared by the
     validation of all candidates.
     """
     steps, least, in_vain = [start], start.squared_error, 0
-    while len(steps) <= most and in_vain < _PATIENCE:
+    while len(steps) <= most and in_vain < patience:
         steps.append(track.run(track.next_step(steps[-1]), start.rows, start.landmarks, start.in_last_round))
         in_vain = in_vain + 1 if steps[-1].squared_error > (1.0 - _STEADY) * least else 0
         least = min(least, steps[-1].squared_error)
@@ -455,7 +466,7 @@ def with_larger_sample(track: ValidationSample, result: Selection) -> Selection:
     start = min(plain, key=lambda one: (-one.rows, one.squared_error)).candidate if plain else None
     start = start or Candidate(winner.scale, SMOOTH)
     missed, first = (track.run(one, rows, landmarks, in_last_round=True) for one in (winner, start))
-    steps = continued_metric(track, first, LARGE_STEPS)
+    steps = continued_metric(track, first, LARGE_STEPS, patience=2)
     if winner.kernel != SMOOTH:
         learnt = min(steps, key=lambda step: step.squared_error).candidate
         same = replace(learnt, kernel=winner.kernel, factor=winner.factor)

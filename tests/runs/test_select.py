@@ -224,30 +224,35 @@ def result_of(candidate: Candidate, squared_error: float) -> CandidateResult:
 
 
 @pytest.mark.parametrize(
-    ("errors", "steps"),
+    ("errors", "steps", "patient"),
     [
-        ((0.8, 0.7, 0.6, 0.5, 0.4), 4),  # as many as there are
-        ((1.1, 0.9, 0.8, 0.8, 0.8), 4),  # the first step was in vain, later ones were not
-        ((1.1, 1.0, 0.5), 2),
-        ((0.8, 0.799, 0.798, 0.5), 3),
+        ((0.8, 0.7, 0.6, 0.5, 0.4), 4, 4),  # as many as there are
+        ((1.1, 0.9, 0.8, 0.8, 0.8), 1, 4),  # the first step was in vain, later ones were not
+        ((1.1, 1.0, 0.5), 1, 2),
+        ((0.8, 0.799, 0.798, 0.5), 2, 3),
     ],
 )
-def test_learning_a_metric_ends_after_two_steps_in_vain(errors: tuple[float, ...], steps: int) -> None:
+def test_learning_a_metric_ends_after_steps_in_vain(errors: tuple[float, ...], steps: int, patient: int) -> None:
     start: Any = result_of(Candidate("standard", "gaussian"), 1.0)
-    track: Any = ScriptedSample(*errors)
-    assert [result.squared_error for result in continued_metric(track, start)] == list(errors[:steps])
+    for patience, number in ((1, steps), (2, patient)):
+        track: Any = ScriptedSample(*errors)
+        learnt = continued_metric(track, start, patience=patience)
+        assert [result.squared_error for result in learnt] == list(errors[:number])
 
 
-def test_a_metric_starts_from_the_best_candidate_and_from_one_without_a_metric() -> None:
+def test_a_metric_starts_from_the_best_candidate_and_from_another_one() -> None:
     names = ("laplacian", "laplacian", "gaussian", "matern32", "linear")
     plain = [result_of(Candidate("standard", name, float(place)), 1.0 + place) for place, name in enumerate(names)]
-    track: Any = ScriptedSample(*[9.0] * 4)
-    kernels = [result.candidate.kernel for result in learn_metrics(track, plain)]
-    assert kernels == ["laplacian", "laplacian", "gaussian", "gaussian"]
+
+    def starts(best_first: list[CandidateResult], thorough: bool, *errors: float) -> list[tuple[str, int]]:
+        track: Any = ScriptedSample(*errors)
+        return [(one.candidate.kernel, one.candidate.steps) for one in learn_metrics(track, best_first, thorough)]
+
+    assert starts(plain, True, 9.0, 9.0) == [("laplacian", 1), ("gaussian", 1)]
+    assert starts(plain, False, 9.0) == [("laplacian", 1)]  # it did not help
+    assert starts(plain, False, 0.5, 9.0, 9.0) == [("laplacian", 1), ("laplacian", 2), ("gaussian", 1)]
     learnt = result_of(Candidate("standard", "gaussian", metric=(1.0,), steps=2), 0.9)
-    scripted: Any = ScriptedSample(*[9.0] * 4)
-    steps = [(one.candidate.kernel, one.candidate.steps) for one in learn_metrics(scripted, [learnt, *plain])]
-    assert steps == [("gaussian", 3), ("gaussian", 4), ("laplacian", 1), ("laplacian", 2)]
+    assert starts([learnt, *plain], False, 9.0, 9.0) == [("gaussian", 3), ("laplacian", 1)]
 
 
 def test_a_metric_is_learnt_again_on_more_rows_and_taken_if_it_is_better_there() -> None:
