@@ -365,8 +365,8 @@ def successive_halving(
         early = number == 0 and len(rounds) > 2
         learnt = learn_metrics(track, ran, early) if learns_metric and (not last or len(rounds) == 1) else []
         if early:  # on few rows a metric fits these, too: only a large difference counts
-            plain = min(result.squared_error for result in ran)
-            learnt = [result for result in learnt if result.squared_error < _MUCH_LESS * plain]
+            least = min(result.squared_error for result in ran)
+            learnt = [result for result in learnt if result.squared_error < _MUCH_LESS * least]
         if last:
             ran = ranked([*ran, *learnt])
         else:
