@@ -332,6 +332,7 @@ def successive_halving(
     rounds: list[tuple[int, int]],
     report: Report,
     learns_metric: bool = False,
+    patience: int = 1,
 ) -> Selection:
     """Validate all candidates in the first round, the best of them in the next, and so on.
 
@@ -342,7 +343,7 @@ def successive_halving(
     ----------
     rounds : sampled rows and landmarks of each round
     report : called with the number of finished fits, their total, and the best score
-    learns_metric : whether candidates with a learnt metric are added
+    learns_metric : whether candidates with a learnt metric are added; patience : see `continued_metric`
     """
     running, out = list(starters), list[CandidateResult]()
     total = (
@@ -363,7 +364,7 @@ def successive_halving(
             report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran)
         early = number == 0 and len(rounds) > 2
-        learnt = learn_metrics(track, ran, early) if learns_metric and (not last or len(rounds) == 1) else []
+        learnt = learn_metrics(track, ran, early, patience) if learns_metric and (not last or len(rounds) == 1) else []
         if early:  # on few rows a metric fits these, too: only a large difference counts
             least = min(result.squared_error for result in ran)
             learnt = [result for result in learnt if result.squared_error < _MUCH_LESS * least]
@@ -381,7 +382,7 @@ def successive_halving(
             out += [result for result in ran if result.candidate not in going]
             running = going
     if learns_metric and len(rounds) > 1 and ran[0].candidate.metric:
-        ran = ranked([*ran, *continued_metric(track, ran[0])])
+        ran = ranked([*ran, *continued_metric(track, ran[0], patience=patience)])
     out.sort(key=lambda result: (-result.rows, result.error, result.squared_error))
     return Selection((*ran, *out))
 
@@ -412,7 +413,9 @@ GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged
 _STEADY = 0.005  # a step that reduces the squared error by less than that share hardly does
 
 
-def learn_metrics(track: ValidationSample, best_first: list[CandidateResult], thorough: bool) -> list[CandidateResult]:
+def learn_metrics(
+    track: ValidationSample, best_first: list[CandidateResult], thorough: bool, patience: int = 1
+) -> list[CandidateResult]:
     """Return the steps of metrics that are learnt from the best candidate and from another one.
 
     That is the best without a metric, as more rows may lead elsewhere; or, if both are the same, the best one of
@@ -427,9 +430,9 @@ def learn_metrics(track: ValidationSample, best_first: list[CandidateResult], th
         for result in curved
         if best is not None and not result.candidate.metric and (best.metric or result.candidate.kernel != best.kernel)
     ]
-    steps = [step for start in curved[:1] for step in continued_metric(track, start)]
+    steps = [step for start in curved[:1] for step in continued_metric(track, start, patience=patience)]
     if thorough or len(steps) > 1 or (best is not None and best.metric):
-        steps += [step for start in others[:1] for step in continued_metric(track, start)]
+        steps += [step for start in others[:1] for step in continued_metric(track, start, patience=patience)]
     return steps
 
 

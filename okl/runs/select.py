@@ -620,7 +620,9 @@ def _raced(
     track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
 
     tell = _teller(observer)
-    result = successive_halving(track, starters, rounds, tell, learns_metric)
+    # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
+    patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
+    result = successive_halving(track, starters, rounds, tell, learns_metric, patience)
     if by == "rows" and result.few_columns_matter and large_sample_seconds(options.budget_seconds, shape, rounds):
         more, places = _sample(data, LARGE_SAMPLE[0], settings.seed)
         larger = ValidationSample(data.schema, more, places, outputs, _threads(settings))
