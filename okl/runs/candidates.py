@@ -333,6 +333,7 @@ def successive_halving(
     report: Report,
     learns_metric: bool = False,
     patience: int = 1,
+    early: bool = False,
 ) -> Selection:
     """Validate all candidates in the first round, the best of them in the next, and so on.
 
@@ -344,6 +345,7 @@ def successive_halving(
     rounds : sampled rows and landmarks of each round
     report : called with the number of finished fits, their total, and the best score
     learns_metric : whether candidates with a learnt metric are added; patience : see `continued_metric`
+    early : whether metrics are learnt in the first of three rounds, too
     """
     running, out = list(starters), list[CandidateResult]()
     total = (
@@ -363,9 +365,9 @@ def successive_halving(
             done += 1
             report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran)
-        early = number == 0 and len(rounds) > 2
-        learnt = learn_metrics(track, ran, early, patience) if learns_metric and (not last or len(rounds) == 1) else []
-        if early:  # on few rows a metric fits these, too: only a large difference counts
+        first, learns = number == 0 and len(rounds) > 2, learns_metric and (not last or len(rounds) == 1)
+        learnt = learn_metrics(track, ran, first, patience) if learns and (early or not first) else []
+        if first:  # on few rows a metric fits these, too: only a large difference counts
             least = min(result.squared_error for result in ran)
             learnt = [result for result in learnt if result.squared_error < _MUCH_LESS * least]
         if last:

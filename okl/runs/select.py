@@ -60,6 +60,7 @@ from okl.solvers.settings import AutoSettings, TrainSettings
 SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 _ROWS_OF_LANDMARK = 4  # at least, for iterations
+_ROWS_OF_INPUT = 50  # at least, for a metric of the first round: of fewer rows, it fits these and not new ones
 ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks, and there are no cells
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
@@ -622,7 +623,8 @@ def _raced(
     tell = _teller(observer)
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
-    result = successive_halving(track, starters, rounds, tell, learns_metric, patience)
+    early = shape.rows >= _ROWS_OF_INPUT * shape.inputs
+    result = successive_halving(track, starters, rounds, tell, learns_metric, patience, early)
     if by == "rows" and result.few_columns_matter and large_sample_seconds(options.budget_seconds, shape, rounds):
         more, places = _sample(data, LARGE_SAMPLE[0], settings.seed)
         larger = ValidationSample(data.schema, more, places, outputs, _threads(settings))
