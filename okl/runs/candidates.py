@@ -337,8 +337,8 @@ def successive_halving(
 ) -> Selection:
     """Validate all candidates in the first round, the best of them in the next, and so on.
 
-    Metrics are learnt in the round before the last one, and compete in the last one with the best candidates without
-    one; the steps of the winner continue on the rows of the last round.
+    Metrics are learnt in the round before the last one and, if early, in the first of three. They compete in the next
+    round with the best candidates without one; the steps of the winner continue on the rows of the last round.
 
     Parameters
     ----------
