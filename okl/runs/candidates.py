@@ -365,28 +365,28 @@ def successive_halving(
             done += 1
             report(done, total, 1.0 - min(result.error for result in ran))
         ran = ranked(ran)
-        first, learns = number == 0 and len(rounds) > 2, learns_metric and (not last or len(rounds) == 1)
-        learnt = learn_metrics(track, ran, first, patience) if learns and (early or not first) else []
-        if first:  # on few rows a metric fits these, too: only a large difference counts
-            least = min(result.squared_error for result in ran)
-            learnt = [result for result in learnt if result.squared_error < _MUCH_LESS * least]
-        if last:
-            ran = ranked([*ran, *learnt])
-        else:
-            best, ran = ran[0], ranked([*ran, *learnt])
-            better = [result for result in ran[: ran.index(best)] if result.candidate.metric][:METRICS_KEPT]
-            plain = [result for result in ran if not result.candidate.metric]
-            going = [result.candidate for result in surviving(plain, SURVIVORS[min(number, len(SURVIVORS) - 1)])]
-            going = [*(result.candidate for result in better), *going]
-            # the best linear candidate always continues: it is cheap, and the baseline of the kernels
-            going += [result.candidate for result in plain if result.candidate.kernel == "linear"][:1]
-            going = list(dict.fromkeys(going))
-            out += [result for result in ran if result.candidate not in going]
-            running = going
+        first, best = number == 0 and len(rounds) > 2, ran[0]
+        if learns_metric and (early or not first) and (not last or len(rounds) == 1):
+            ran = ranked([*ran, *learn_metrics(track, ran, first, patience)])
+        if not last:
+            running = _going_on(ran, best, SURVIVORS[min(number, len(SURVIVORS) - 1)])
+            out += [result for result in ran if result.candidate not in running]
     if learns_metric and len(rounds) > 1 and ran[0].candidate.metric:
         ran = ranked([*ran, *continued_metric(track, ran[0], patience=patience)])
     out.sort(key=lambda result: (-result.rows, result.error, result.squared_error))
     return Selection((*ran, *out))
+
+
+def _going_on(best_first: list[CandidateResult], best: CandidateResult, number: int) -> list[Candidate]:
+    """Return the candidates of the next round.
+
+    best : the best result before metrics were learned in this round; number : candidates kept without a metric
+    """
+    better = [result for result in best_first[: best_first.index(best)] if result.candidate.metric][:METRICS_KEPT]
+    plain = [result for result in best_first if not result.candidate.metric]
+    # the best linear candidate always continues: it is cheap, and the baseline of the kernels
+    linear = [result for result in plain if result.candidate.kernel == "linear"][:1]
+    return list(dict.fromkeys(result.candidate for result in (*better, *surviving(plain, number), *linear)))
 
 
 def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:
@@ -423,7 +423,8 @@ def learn_metrics(
     That is the best without a metric, as more rows may lead elsewhere; or, if both are the same, the best one of
     another kernel, if the first has reduced the error.
 
-    thorough : start from the other kernel in any case, as rough kernels learn a metric slowly
+    thorough : on the few rows of a first round: start from the other kernel in any case, as rough kernels learn a
+        metric slowly, and return only what helps much, as a metric fits few rows whether it helps or not
     """
     curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
     best = curved[0].candidate if curved else None
@@ -435,7 +436,8 @@ def learn_metrics(
     steps = [step for start in curved[:1] for step in continued_metric(track, start, patience=patience)]
     if thorough or len(steps) > 1 or (best is not None and best.metric):
         steps += [step for start in others[:1] for step in continued_metric(track, start, patience=patience)]
-    return steps
+    least = min(result.squared_error for result in best_first)
+    return [step for step in steps if not thorough or step.squared_error < _MUCH_LESS * least]
 
 
 def continued_metric(

@@ -1,4 +1,4 @@
-"""How seconds grow with the rows: `python -m tests.benchmarks.scs_exponents DATA_FOLDER [PICTURE.svg [MOST_SECONDS]]`.
+"""Growth of seconds with the rows: `python -m tests.benchmarks.scs_exponents DATA_FOLDER [PICTURE.svg [MOST_SECONDS]]`.
 
 Seconds on one thread until a method is within 1% of the optimum of its OWN objective on ALL rows, on 5,000 to 80,000
 rows of covtype_binary, lam = 1e-3, C = 1 / (lam rows): SCS and dual coordinate descent in 256 Fourier features, whose

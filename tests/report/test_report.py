@@ -144,7 +144,7 @@ def test_pictures_are_small_and_differ(name: str) -> None:
 
 
 def is_svg(picture: bytes | str) -> bool:
-    """Whether it is well-formed, and shows text as text."""
+    """Return whether a picture is well-formed SVG that shows text as text."""
     root = ElementTree.fromstring(picture)
     return root.tag == f"{SVG}svg" and next(root.iter(f"{SVG}text"), None) is not None
 

@@ -248,7 +248,7 @@ def test_a_metric_starts_from_the_best_candidate_and_from_another_one() -> None:
         track: Any = ScriptedSample(*errors)
         return [(one.candidate.kernel, one.candidate.steps) for one in learn_metrics(track, best_first, thorough)]
 
-    assert starts(plain, True, 9.0, 9.0) == [("laplacian", 1), ("gaussian", 1)]
+    assert starts(plain, True, 0.95, 9.0, 0.5, 9.0) == [("gaussian", 1)]  # only what helps much
     assert starts(plain, False, 9.0) == [("laplacian", 1)]  # it did not help
     assert starts(plain, False, 0.5, 9.0, 9.0) == [("laplacian", 1), ("laplacian", 2), ("gaussian", 1)]
     learnt = result_of(Candidate("standard", "gaussian", metric=(1.0,), steps=2), 0.9)
