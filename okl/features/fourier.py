@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import hadamard
 
 from okl.compiled.fourier import LANES, Structured, Waves, as_waves, fourier_transform, structured_transform
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
@@ -323,12 +324,10 @@ class StructuredFeatures:
 def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
     """Return the frequencies (n_inputs, n_frequencies) that the rotations of a structured map amount to."""
     size = structured.signs.shape[2]
-    hadamard = np.ones((1, 1))
-    while len(hadamard) < size:
-        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    turns = hadamard(size, dtype=np.float64)
     blocks = []
     for first, second, third in structured.signs.astype(np.float64):
-        turned = hadamard * first @ (hadamard * second) @ (hadamard * third)  # H D1 H D2 H D3: rows are directions
+        turned = turns * first @ (turns * second) @ (turns * third)  # H D1 H D2 H D3: rows are directions
         blocks.append(turned / size**1.5)
     directions = np.concatenate(blocks)[: structured.n_frequencies, : structured.n_inputs]
     radii = structured.radii.astype(np.float64)
