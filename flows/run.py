@@ -105,8 +105,12 @@ class FollowedRun:
         self._outcomes.put(outcome)
 
     def stage(self, name: str) -> None:
-        """Note the stage, which the flow passes to the observer of the record when it has come so far."""
-        self._stage = name
+        """Note the stage, which the flow passes to the observer of the record when it has come so far.
+
+        The progress of a part of a stage, such as of a choice, is recorded as that of the stage.
+        """
+        if name in self.stages:
+            self._stage = name
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Pass the progress to the observer of the record, and keep it for one that is late."""

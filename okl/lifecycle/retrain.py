@@ -201,6 +201,7 @@ class RetrainingRun(Run[RetrainSettings]):
         """Choose solver, scaling and metric for the first shards, unless a solver is given or there is only one row."""
         if self.settings.train.solver != "auto" or data.rows("train") < 2:
             return data.schema
+        self.observer.stage("choose")
         train, schema, self.record.chosen = choose_training(self.settings, data, self.observer)
         self.store.set_choice({"solver": train.solver} | options_of(train.model_dump(mode="json")))
         return schema

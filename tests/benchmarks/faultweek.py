@@ -4,9 +4,9 @@
 
 Each week (20 unless said otherwise) has a registry and an inbox of its own, and NIGHTS (7) nights. In a night shards
 arrive, and with them odd files (`tests.lifecycle.odd_arrivals`), shards that are too small or have flipped labels; the
-retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk space at a random size of a file, or
-meets a second one; then the operator may promote, roll back, prune, release a shard, clear the inbox, or damage the
-cache of digests.
+retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk space at a random size of a file, runs
+with the clock set back or forward by an hour, or meets a second one; then the operator may promote, roll back, prune,
+release a shard, clear the inbox, or damage the cache of digests, and seldom is killed at a random instant of it.
 
 After each night: the champion loads, its files have the digests of the log, it scores as it did when it was
 published; no shard is twice in its lineage, and each with its rows; each retraining that was not killed ended with one
@@ -30,11 +30,15 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import okl.data.manifest
+import okl.lifecycle.publish
+import okl.models.registry
 from okl.foundation.errors import OklError
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
@@ -45,6 +49,7 @@ from tests.lifecycle.shards import content, land
 
 ROWS, FEW, KEEP = 300, 10, 3
 MOST_SECONDS = 120.0
+HOUR = 3600.0
 Told = dict[str, Any]
 
 
@@ -92,6 +97,21 @@ class Forked:
         return told
 
 
+def set_clock(seconds: float) -> None:
+    """Shift the clock of this process, as okl reads it."""
+    now, now_ns = time.time, time.time_ns
+
+    class Shifted(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Any:
+            return datetime.now(tz) + timedelta(seconds=seconds)
+
+    time.time = lambda: now() + seconds
+    time.time_ns = lambda: now_ns() + int(seconds * 1e9)
+    for module in (okl.data.manifest, okl.lifecycle.publish, okl.models.registry):
+        setattr(module, "datetime", Shifted)  # noqa: B010
+
+
 class Week:
     """One registry, its inbox, and what must hold. seed : of all that happens"""
 
@@ -137,14 +157,15 @@ class Week:
 
     def night(self) -> None:
         """Retrain, disturbed or not."""
-        how = self.random.choices(("alone", "killed", "starved", "two"), (5, 4, 2, 1))[0]
+        how = self.random.choices(("alone", "killed", "starved", "clock", "two"), (5, 4, 2, 1, 1))[0]
         self.happened[how] += 1
         if how == "killed":
             killed = Forked(lambda: self.retrained(0)).end(self.random.uniform(0.0, 1.1 * self.usual_seconds))
             self.happened["killed too late"] += killed is not None
             return
         limit = int(2 ** self.random.uniform(6, 17)) if how == "starved" else 0
-        runs = [Forked(lambda: self.retrained(limit)) for _ in range(2 if how == "two" else 1)]
+        clock = self.random.choice((-HOUR, HOUR)) if how == "clock" else 0.0
+        runs = [Forked(lambda: self.retrained(limit, clock)) for _ in range(2 if how == "two" else 1)]
         for run in runs:
             told = run.result()
             self.happened[told["outcome"]] += 1
@@ -154,8 +175,10 @@ class Week:
         if how == "alone":
             self.usual_seconds = 0.7 * self.usual_seconds + 0.3 * (time.monotonic() - runs[0].begun)
 
-    def retrained(self, most_bytes: int = 0, **changes: Any) -> Told:
-        """Retrain in this process; most_bytes : of any file that it writes, 0: no limit."""
+    def retrained(self, most_bytes: int = 0, clock: float = 0.0, **changes: Any) -> Told:
+        """Retrain in this process; most_bytes : of any file that it writes, 0: no limit; clock : its error, seconds."""
+        if clock:
+            set_clock(clock)
         if most_bytes:
             resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         try:
@@ -175,7 +198,11 @@ class Week:
         if what:
             self.happened[what] += 1
             draw = self.random.random()
-            told = Forked(lambda: self.operated(what, draw)).result()
+            operation = Forked(lambda: self.operated(what, draw))
+            if what not in {"clear", "damage"} and self.random.random() < 0.3:
+                self.happened["by hand, killed"] += operation.end(self.random.uniform(0.0, 0.1)) is None
+                return
+            told = operation.result()
             if "\n" in told["said"]:
                 self.wrong.append(f"{what}: {told}")
 

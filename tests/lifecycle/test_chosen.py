@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import DataError
+from okl.foundation.telemetry import NullObserver
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
@@ -53,6 +54,25 @@ def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Pa
     assert (then.schema.scale, then.schema.metric) == (model.schema.scale, model.schema.metric)
     given = retrain(unnamed(place, seed=3))
     assert given["settings"]["train"]["seed"] == 3
+
+
+class Stages(NullObserver):
+    def __init__(self) -> None:
+        self.progress = dict[str, int]()
+
+    def stage(self, name: str) -> None:
+        self.current = name
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.progress[self.current] = total
+
+
+def test_progress_of_the_choice_is_a_stage_of_its_own(place: Path) -> None:
+    for night, chosen in ((1, True), (2, False)):
+        shards(place, night)
+        stages = Stages()
+        retrain(unnamed(place), observer=stages)
+        assert ("choose" in stages.progress) == chosen
 
 
 def test_a_choice_outlives_a_run_that_ends_before_the_first_version(place: Path) -> None:
