@@ -17,7 +17,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
 from okl.foundation.settings import settings_from
 
-TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".json")
+OTHER_FILES = (".tsv", ".txt", ".json", ".jsonl", ".gz", ".xlsx")
 MOST_LABELS = 10
 Threshold = Annotated[
     str | None,
@@ -108,9 +108,9 @@ def predict(
     out: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR",
-            help="New folder for Parquet files of scores and predictions; an existing folder is never replaced; none: "
-            "only if SOURCE is -.",
+            metavar="FILE|DIR",
+            help="New file (.csv, .parquet) or folder of Parquet files for scores and predictions; none: CSV on "
+            "standard output.",
             show_default=False,
         ),
     ] = None,
@@ -121,30 +121,37 @@ def predict(
 ) -> None:
     """Score rows with a model, in the order of the rows.
 
-    With - as SOURCE, rows are read from standard input as CSV or Parquet, scores are written to standard output as CSV,
-    and nothing is recorded: okl predict MODEL - < rows.csv > scores.csv
+    \b
+    okl predict churn new.csv --out scores.csv     one file, CSV or Parquet
+    okl predict churn new/ --out scores            a folder of Parquet files
+    okl predict churn new.csv > scores.csv         CSV on standard output
+    okl predict churn - < new.csv > scores.csv     rows from standard input: CSV, JSON lines, Parquet
     """
     given = given if threshold is None else given | {"threshold": threshold}
-    if source == "-":
-        _pipe(model, registry, given | where, out, json)
+    if out is not None and out.endswith(OTHER_FILES):
+        raise ConfigError(f"--out {out}: scores are written to one file (.csv, .parquet) or to a folder. Change --out.")
+    if source == "-" or out is None:
+        _stream(model, source, registry, given, where, out, record or json)
         return
-    if out is None or out.endswith(TEXT_ENDINGS):
-        problem = (
-            "okl predict needs --out DIR, a new folder for the scores"
-            if out is None
-            else f"--out {out} looks like a file, but scores are written to a folder of Parquet files"
-        )
-        as_csv = f"okl predict {quote(model)} - < {quote(source)} > {quote(out or 'scores.csv')}"
-        raise ConfigError(f"{problem}. For one CSV file: {as_csv}.")
-    from okl.runs.predict import ScoreSettings, ScoringRun, check_score, fill_out_fields
+    from okl.runs.predict import ONE_FILE, ScoreSettings, ScoringRun, check_score, fill_out_fields, score_to_file
 
     paths = {"source": data_location(source), "out": absolute_location(out)}
     settings = settings_from(ScoreSettings, _resolve_model(model, registry) | paths | given | where, "okl predict")
-    check_score(settings, look=False)  # the run itself reads the source
-    from flows.run import perform_run
-
+    one_file = out.endswith(ONE_FILE)
+    if one_file and record:
+        raise ConfigError(f"A run that writes one file, --out {out}, is not recorded. Give a folder as --out.")
     settings = fill_out_fields(settings, datetime.now(UTC), uuid4().hex)
-    result = perform_run(ScoringRun(settings), "flows.runs:okl_score", terminal_observer(), record)
+    observer = terminal_observer()
+    if one_file:
+        try:
+            result = score_to_file(settings, observer)
+        finally:
+            observer.finish()
+    else:
+        from flows.run import perform_run
+
+        check_score(settings, look=False)  # the run itself reads the source
+        result = perform_run(ScoringRun(settings), "flows.runs:okl_score", observer, record)
     print_result(result, json, scored_text(result))
 
 
@@ -183,16 +190,30 @@ def _resolve_model(model: str, registry: str | None) -> dict[str, str]:
     return {"model": resolved, "registry": registry_location(registry)}
 
 
-def _pipe(model: str, registry: str | None, given: dict[str, Any], out: str | None, json: bool) -> None:
-    """Score rows from standard input to standard output."""
-    if out is not None or json or given.keys() - {"keys", "threshold"}:
+def _stream(
+    model: str,
+    source: str,
+    registry: str | None,
+    given: dict[str, Any],
+    where: dict[str, Any],
+    out: str | None,
+    other: bool,
+) -> None:
+    """Score rows to standard output."""
+    if out is not None or other or where:
         raise ConfigError(
-            "okl predict MODEL - accepts only the options --key, --threshold and --registry, as scores go to standard "
-            "output."
+            "Scores of standard input are written to standard output, with --key, --threshold and --registry as the "
+            "only options. Remove the others."
+            if source == "-"
+            else "Without --out, scores are written to standard output as CSV. Add --out DIR for the other options."
         )
     from okl.models.reference import is_reference, pinned
-    from okl.runs.predict import ScoreSettings, score_stream
+    from okl.runs.predict import ScoreSettings, score_stream, score_to_stream
 
+    if source != "-":
+        values = _resolve_model(model, registry) | {"source": data_location(source), "out": ""} | given
+        score_to_stream(settings_from(ScoreSettings, values, "okl predict"), sys.stdout.buffer)
+        return
     resolved = pinned(model, registry)
     if is_reference(resolved) and resolved != model:
         typer.echo(f"scored by {resolved}", err=True)  # the alias may name another version later

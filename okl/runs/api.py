@@ -150,7 +150,7 @@ def evaluate(
 def predict(
     model: Place, source: Place, out: Place, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
-    """Score raw rows or a data set with a saved model, out of core, as Parquet in the order of the rows.
+    """Score raw rows or a data set with a saved model, out of core, in the order of the rows.
 
     `okl predict`.
 
@@ -158,7 +158,8 @@ def predict(
 
     Parameters
     ----------
-    model : folder of a model, or NAME@WHICH of a registry; source : rows; out : folder to make for the scores
+    model : folder of a model, or NAME@WHICH of a registry; source : rows
+    out : new folder for Parquet files of scores, or new file (.csv, .parquet)
     options : fields of `ScoreSettings`: keys, registry, workers, scheduler, threads
 
     Returns
@@ -170,10 +171,12 @@ def predict(
     ------
     OklError : the run failed; no incomplete files remain
     """
-    from okl.runs.predict import ScoreSettings, ScoringRun
+    from okl.runs.predict import ONE_FILE, ScoreSettings, ScoringRun, score_to_file
 
     given = _plain({"model": model, "source": source, "out": out} | options)
     settings = settings_from(ScoreSettings, given, "okl.predict")
+    if settings.out.endswith(ONE_FILE):
+        return score_to_file(settings, observer or NullObserver())
     return ScoringRun(settings, observer or NullObserver()).perform()
 
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, atomic_file, check_published, output_folder
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import Columns, ExecutionSettings
-from okl.foundation.telemetry import run_logger
+from okl.foundation.telemetry import NullObserver, Observer, run_logger
 from okl.models.file import Model
 from okl.models.inputs import Replaced, predictions, prepare_rows, refuse_nonfinite, replaced_sentences
 from okl.models.pieces import TablePiece, check_pieces, read_table, table_pieces
@@ -40,6 +40,7 @@ _LOG = run_logger()
 # Scores of one piece
 
 PREDICTION, PROBABILITY = "prediction", "probability_"
+ONE_FILE = (".csv", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,24 +52,28 @@ class ScorePiece:
     folder: Place
 
     def __call__(self, piece: TablePiece) -> dict[str, Any]:
+        """Write the file of a piece; see `write`."""
+        with (
+            atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as partial_path,
+            pq.ParquetWriter(partial_path, self.output_schema(piece), compression="zstd") as writer,
+        ):
+            return self.write(piece, writer)
+
+    def write(self, piece: TablePiece, writer: pacsv.CSVWriter | pq.ParquetWriter) -> dict[str, Any]:
         """Return the numbers of rows, of rows with a score, of each predicted label (or the sum of predictions), and of
         replaced values; see `okl.models.inputs.Replaced`.
         """
         counts: Counter[Any] = Counter()
         replaced: Replaced = Counter()
         rows, scored, total = 0, 0, 0.0
-        with (
-            atomic_file(self.folder / f"part-{piece.index:05d}.parquet") as partial_path,
-            pq.ParquetWriter(partial_path, self.output_schema(piece), compression="zstd") as writer,
-        ):
-            for batch, predicted, some in self.batches(piece):
-                replaced.update(some)
-                if self.model.schema.task == "regression":
-                    total += float(predicted.sum())
-                else:
-                    counts.update(predicted.tolist())
-                writer.write_batch(batch)
-                rows, scored = rows + batch.num_rows, scored + len(predicted)
+        for batch, predicted, some in self.batches(piece):
+            replaced.update(some)
+            if self.model.schema.task == "regression":
+                total += float(predicted.sum())
+            else:
+                counts.update(predicted.tolist())
+            writer.write_batch(batch)
+            rows, scored = rows + batch.num_rows, scored + len(predicted)
         return {"rows": rows, "scored": scored, "counts": counts, "total": total, "replaced": replaced}
 
     def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Replaced]]:
@@ -128,7 +133,7 @@ class ScoreSettings(ExecutionSettings):
     model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
     source: str = Field(description="raw rows (Parquet, CSV, JSON lines, svmlight) or the folder of a data set")
-    out: str = Field(description="new folder or URL for the scores")
+    out: str = Field(description="new folder or URL for the scores, or a new file (.csv, .parquet)")
     keys: Columns = Field((), description="columns to copy to the scores, besides the model's own keys")
     threshold: float | None = Field(
         None, description="probability from which on the second of two classes is predicted; none: the model's own"
@@ -160,37 +165,15 @@ class ScoringRun(Run[ScoreSettings]):
 
     def score(self) -> dict[str, Any]:
         """Score all pieces, each to its own file."""
-        started, settings = time.perf_counter(), self.settings
-        output = self.output
+        started, output = time.perf_counter(), self.output
         assert output is not None
         output.open()
         # workers upload to a URL themselves
         work = ScorePiece(self.model, self.keys, output.staging if isinstance(output, RunFolder) else output.folder)
-        counted = [piece.rows for piece in self.pieces]
-        expected = 0 if None in counted else sum(rows or 0 for rows in counted)
-        done, scored, counts, total, replaced = 0, 0, Counter[Any](), 0.0, Counter[str]()
-        for part in self.execution.map(work, self.pieces):
-            done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
-            counts.update(part["counts"])
-            replaced.update(part["replaced"])
-            self.observer.advance(done, expected, {})
-        seconds = time.perf_counter() - started
-        self._result = {
-            "model": settings.model,
-            "source": settings.source,
-            "out": str(self.folder),
-            "rows": done,
-            "scored": scored,
-            "files": len(self.pieces),
-            "seconds": seconds,
-            "rows_per_second": done / max(seconds, 1e-9),
-            "warnings": replaced_sentences(replaced, self.model.schema),
-        }
-        if self.model.schema.task == "regression":
-            self._result["mean_prediction"] = total / scored if scored else None
-        else:
-            self._result["predictions"] = {str(label): counts[label] for label in self.model.schema.labels}
-        return {"rows": done, "scored": scored, "seconds": seconds}
+        parts = self.execution.map(work, self.pieces)
+        self._result = summed(parts, self.settings, self.model, self.pieces, self.observer, started)
+        self._result["out"] = str(self.folder)
+        return {name: self._result[name] for name in ("rows", "scored", "seconds")}
 
     def report(self) -> dict[str, Any]:
         self.complete("_scores.json")  # readers of Parquet folders skip names with an underscore
@@ -206,6 +189,40 @@ class ScoringRun(Run[ScoreSettings]):
         if bare := self._result.get("rows", 0) - self._result.get("scored", 0):
             counts["(no score)"] = bare
         return [{"prediction": name, "value": value} for name, value in counts.items()]
+
+
+def summed(
+    parts: Iterable[dict[str, Any]],
+    settings: ScoreSettings,
+    model: Model,
+    pieces: Sequence[TablePiece],
+    observer: Observer,
+    started: float,
+) -> dict[str, Any]:
+    """Return the summary of the scores of all pieces; the observer gets the progress in rows."""
+    counted = [piece.rows for piece in pieces]
+    expected = 0 if None in counted else sum(rows or 0 for rows in counted)
+    done, scored, counts, total, replaced = 0, 0, Counter[Any](), 0.0, Counter[str]()
+    for part in parts:
+        done, scored, total = done + part["rows"], scored + part["scored"], total + part["total"]
+        counts.update(part["counts"])
+        replaced.update(part["replaced"])
+        observer.advance(done, expected, {})
+    seconds = time.perf_counter() - started
+    result: dict[str, Any] = {
+        "model": settings.model,
+        "source": settings.source,
+        "out": settings.out,
+        "rows": done,
+        "scored": scored,
+        "files": len(pieces),
+        "seconds": seconds,
+        "rows_per_second": done / max(seconds, 1e-9),
+        "warnings": replaced_sentences(replaced, model.schema),
+    }
+    if model.schema.task == "regression":
+        return result | {"mean_prediction": total / scored if scored else None}
+    return result | {"predictions": {str(label): counts[label] for label in model.schema.labels}}
 
 
 # Fields of the folder of scores
@@ -271,7 +288,25 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     return model, pieces, tuple(dict.fromkeys(keys))
 
 
-# Scoring of a stream to CSV, in this process and without records
+# Scoring to one file or stream, in this process and without records
+
+
+def score_to_file(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
+    """Score rows to a new file, CSV or Parquet by its ending, in the order of the rows; return the summary.
+
+    Raises
+    ------
+    OklError : as `check_score`, or with workers; there is no file then
+    """
+    if settings.workers or settings.scheduler or settings.cluster:
+        raise ConfigError(
+            f"{settings.out} is one file, which this process writes alone. With workers, give a folder as --out."
+        )
+    check_score(settings, look=False)
+    with atomic_file(place_of(settings.out)) as partial_path:
+        partial_path.parent.mkdir(parents=True, exist_ok=True)
+        return _score(settings, partial_path, observer)
+
 
 PARQUET = b"PAR1"  # first bytes of a Parquet file
 
@@ -286,8 +321,7 @@ def score_stream(
 ) -> int:
     """Score rows of CSV with a header line, of JSON lines, or of Parquet to CSV; return the number of rows.
 
-    Column types are certain only after all rows were read, so rows go to a temporary file first. Scores are written to
-    another one until all rows have been scored.
+    Column types are certain only after all rows were read, so rows go to a temporary file first.
 
     Parameters
     ----------
@@ -303,43 +337,40 @@ def score_stream(
     """
     with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
         file = _write_stream(rows, Path(folder))
+        settings = ScoreSettings(
+            model=model, registry=registry, source=str(file), out="", keys=tuple(keys), threshold=threshold
+        )
         try:
-            return _score(model, file, out, tuple(keys), registry, threshold)
+            return score_to_stream(settings, out)
         except (DataError, DivergedError) as error:
             raise type(error)(str(error).replace(str(file), "standard input")) from None
 
 
-def _score(
-    model: str,
-    file: Path,
-    out: BinaryIO,
-    keys: tuple[str, ...],
-    registry: str | None,
-    threshold: float | None,
-) -> int:
-    settings = ScoreSettings(
-        model=model,
-        registry=registry,
-        source=str(file),
-        out=str(file.with_name("never")),
-        keys=keys,
-        threshold=threshold,
-    )
-    model_file, pieces, key_columns = check_score(settings)
-    work = ScorePiece(model_file, key_columns, place_of(file.parent))
-    written, scored = 0, file.with_name("scores.csv")  # a later row may be invalid: write all scores or none
-    replaced = Counter[str]()
-    with pacsv.CSVWriter(scored, work.output_schema(pieces[0])) as writer:
-        for piece in pieces:
-            for batch, _, some in work.batches(piece):
-                replaced.update(some)
-                writer.write_batch(batch)
-                written += batch.num_rows
-    with scored.open("rb") as stream:
-        shutil.copyfileobj(stream, out)
-    for sentence in replaced_sentences(replaced, model_file.schema):
+def score_to_stream(settings: ScoreSettings, out: BinaryIO) -> int:
+    """Score rows to CSV; return the number of rows. A later row may be invalid: all scores are written, or none.
+
+    Raises
+    ------
+    OklError : as `check_score`; nothing is written then
+    """
+    with tempfile.TemporaryDirectory(prefix="okl-scores-") as folder:
+        file = Path(folder) / "scores.csv"
+        result = _score(settings.model_copy(update={"out": str(file)}), file, NullObserver())
+        with file.open("rb") as stream:
+            shutil.copyfileobj(stream, out)
+    for sentence in result["warnings"]:
         _LOG.warning("%s", sentence)
-    return written
+    return int(result["rows"])
+
+
+def _score(settings: ScoreSettings, file: Path, observer: Observer) -> dict[str, Any]:
+    started = time.perf_counter()
+    model, pieces, keys = check_score(settings)
+    work = ScorePiece(model, keys, place_of(file.parent))
+    observer.stage("score")
+    schema, is_csv = work.output_schema(pieces[0]), settings.out.endswith(".csv")
+    with pacsv.CSVWriter(file, schema) if is_csv else pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        return summed((work.write(piece, writer) for piece in pieces), settings, model, pieces, observer, started)
 
 
 def _write_stream(rows: BinaryIO, folder: Path) -> Path:

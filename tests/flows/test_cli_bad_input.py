@@ -225,12 +225,22 @@ def test_arguments_of_another_command_are_refused_with_the_correct_command(
     trained: Path, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
     run, rows = trained / "run", trained / "run" / "data"
-    as_csv, file = f"For one CSV file: okl predict {run} - < {rows} >", tmp_path / "scores.csv"
     told: dict[str, list[str | Path]] = {
-        f"{file} looks like a file, but scores are written to a folder of Parquet files. {as_csv} {file}.": [
-            *("predict", run, rows, "--out", file),
+        "scores are written to one file (.csv, .parquet) or to a folder. Change --out.": [
+            *("predict", run, rows, "--out", tmp_path / "scores.tsv"),
         ],
-        f"needs --out DIR, a new folder for the scores. {as_csv} scores.csv.": ["predict", run, rows],
+        "is one file, which this process writes alone. With workers, give a folder as --out.": [
+            *("predict", run, rows, "--out", tmp_path / "scores.csv", "--workers", 2),
+        ],
+        "is not recorded. Give a folder as --out.": [
+            *("predict", run, rows, "--out", tmp_path / "scores.csv", "--record"),
+        ],
+        "Without --out, scores are written to standard output as CSV. Add --out DIR": [
+            "predict",
+            run,
+            rows,
+            "--record",
+        ],
         f"is the folder of a run, not of data. Its data are in {rows}. To compare runs": ["train", run],
         "is the folder of a run, not of data.": ["compare", run],
         f"is the folder of a run, not of data. Its data are in {rows}.": ["evaluate", run, run],

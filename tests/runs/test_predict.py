@@ -88,10 +88,32 @@ def test_options_of_recorded_runs_are_refused(
 ) -> None:
     terminal = Terminal(capsys, monkeypatch)
     assert (
-        "accepts only the options --key, --threshold and --registry"
+        "with --key, --threshold and --registry as the only options"
         in terminal.okl("predict", tmp_path / "model", "-", "--json").sentence
     )
-    assert "needs --out DIR" in terminal.okl("predict", tmp_path / "model", tmp_path / "rows.parquet").sentence
+
+
+def test_one_file_has_the_rows_of_the_folder(rows: pa.Table, tmp_path: Path) -> None:
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    in_folder = okl.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "scores")
+    expected = pq.read_table(tmp_path / "scores")
+    for name in ("made/one.csv", "one.parquet"):
+        one = okl.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / name)
+        assert one["out"] == str(tmp_path / name)
+        assert one["predictions"] == in_folder["predictions"]
+        table = (pacsv.read_csv if name.endswith("csv") else pq.read_table)(tmp_path / name)
+        assert table["id"].equals(expected["id"])
+        assert table.column_names == expected.column_names
+        for column in expected.column_names[1:4]:
+            np.testing.assert_allclose(table[column], expected[column], rtol=1e-6)
+        with pytest.raises(ConfigError, match="exists already"):
+            okl.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / name)
+    pq.write_table(rows.drop_columns(["width"]), tmp_path / "narrow.parquet")
+    with pytest.raises(DataError, match="missing: 'width'"):
+        okl.predict(tmp_path / "model", tmp_path / "narrow.parquet", tmp_path / "none" / "narrow.csv")
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(ConfigError, match="With workers, give a folder"):
+        okl.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "two.csv", workers=2)
 
 
 @pytest.mark.parametrize(
