@@ -14,7 +14,7 @@ from okl.foundation.settings import IngestSettings
 from okl.solvers.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from okl.runs.plan import AssumedData
+    from okl.runs.memory import AssumedData
 
 # okl plan
 
@@ -89,7 +89,7 @@ def assumed_data(
     ------
     ConfigError : task auto, which needs rows; a value that is not a number; or classes without task multiclass
     """
-    from okl.runs.plan import AssumedData
+    from okl.runs.memory import AssumedData
 
     if rows is None:
         if classes is not None:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from okl.compiled.threads import run_threads
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
-from okl.data.manifest import memory_bytes, processor
+from okl.data.manifest import processor
 from okl.data.order import Window
 from okl.data.reading import prefetch_window, window_jobs
 from okl.distributed.cache import process_cache
 from okl.foundation.errors import ExecutionError
-from okl.foundation.telemetry import READ, WAIT, Span, log_shard, record_work, summed
+from okl.foundation.telemetry import READ, WAIT, Span, log_shard, memory_bytes, record_work, summed
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 

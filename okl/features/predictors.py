@@ -23,6 +23,7 @@ from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
 from okl.foundation.stored import stored
+from okl.foundation.telemetry import memory_bytes
 from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.kernels import Kernel, describe_kernel, kernel_from_description
 from okl.metrics.calibration import LOG_ODDS, ScoreCalibration, probabilities_of
@@ -262,7 +263,12 @@ def kernel_sums(
 
 # Expansions in cells of neighbouring rows.
 
-_MOST_KEPT = 1 << 30  # bytes of supports in the order of the cells, kept between blocks of rows
+_MOST_KEPT, _SHARE_KEPT = 1 << 30, 4  # bytes of supports in the order of the cells; at most a quarter of the memory
+
+
+def kept_bytes(n_bytes: int) -> int:
+    """Return the bytes of supports in the order of the cells that are kept between blocks of rows: all or none."""
+    return n_bytes if n_bytes <= min(_MOST_KEPT, memory_bytes() // _SHARE_KEPT) else 0
 
 
 @stored("cell-partition")
@@ -374,7 +380,7 @@ class LocalExpansion(_OnSupports):
         for first in range(members.start, members.stop, CHUNK):
             some = slice(first, min(first + CHUNK, members.stop))
             chunks.append(pack_chunk(self.supports[partition.order[some]], partition.coefficients[:, some]))
-        if len(self.partitions) * self.supports.nbytes <= _MOST_KEPT:
+        if kept_bytes(len(self.partitions) * self.supports.nbytes):
             self._kept[number, cell] = chunks
         return chunks
 

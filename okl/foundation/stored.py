@@ -1,11 +1,17 @@
-"""Tags: the names by which files refer to classes, independent of where a class is defined and what it is called."""
+"""Tags by which files refer to classes, independent of where a class is defined and what it is called; arrays."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Class = TypeVar("Class", bound=type[Any])
 
@@ -97,3 +103,22 @@ def _is_cache(kind: type[Any], name: str) -> bool:
 
 def _attributes(kind: type[Any]) -> set[str]:
     return {*dir(kind), *(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))}
+
+
+def save_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
+    """Write C-contiguous arrays as one safetensors file, without a copy of the whole file in memory.
+
+    Raises
+    ------
+    OSError : the file cannot be written
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file  # imports numpy, which commands without rows need not wait for
+
+    try:
+        save_file(arrays, path)
+    except SafetensorError as error:
+        # of the system's error it keeps the words, and what is to be done depends on its number
+        number_match = re.search(r"os error (\d+)", str(error))
+        code = int(number_match[1]) if number_match else errno.EIO
+        raise OSError(code, os.strerror(code), str(path)) from None

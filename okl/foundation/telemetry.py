@@ -1,13 +1,15 @@
-"""Progress messages, logging, timers and the timeline of a run."""
+"""Progress messages, logging, timers and the timeline of a run, and the memory that it has."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
@@ -360,3 +362,26 @@ def record_loss(lane: str) -> None:
     """Record that a worker was lost."""
     if (recorder := _recorder) is not None:
         recorder.mark_lost(lane)
+
+
+# Memory
+
+
+def memory_bytes(groups: Path = Path("/proc/self/cgroup"), mounted: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the memory of the machine, or the least limit of the control groups of this process.
+
+    groups : control groups of this process, of version 1 or 2; mounted : where they are mounted
+    """
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    lines = groups.read_text().splitlines() if groups.exists() else []
+    for _, controllers, group in (line.split(":", 2) for line in lines):
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top, file = (mounted / "memory", "memory.limit_in_bytes") if controllers else (mounted, "memory.max")
+        inside = top / group.lstrip("/")
+        for folder in (inside, *inside.parents):
+            with suppress(OSError, ValueError):  # "max" is no limit; a container sees no group outside of it
+                total = min(total, int((folder / file).read_text()))
+            if folder == top:
+                break
+    return total

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from okl.data.dataset import Encoding, Schema
 from okl.data.values import DATE_PARTS, PARTS
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
 from okl.foundation.errors import ConfigError, DataError, ModelError, listed
-from okl.foundation.locations import Place, close_to, place_of, runs_named
+from okl.foundation.locations import Place, close_to, file_sha256, place_of, runs_named
+from okl.foundation.stored import save_arrays
 from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
 from okl.foundation.validation import sealed, validated
 from okl.metrics.criterion import criterion_of
@@ -331,21 +331,19 @@ def save_model(model: Model, folder: Path) -> str:
     if folder.exists():
         raise ModelError(f"{folder} already exists, and models are not overwritten. Choose another folder.")
     arrays = {name: np.ascontiguousarray(array) for name, array in model.predictor.arrays().items()}
-    weights = save_tensors(arrays)
-    digest = hashlib.sha256(weights).hexdigest()
     description = {
         "format_version": max(3 if model.has_probabilities else 1, model.schema.format_version),
         "predictor": model.predictor.describe(),
         "schema": model.schema.as_json(),
         "configuration": model.configuration,
         "provenance": model.provenance,
-        "weights_sha256": digest,
     }
     partial_folder = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     try:
         partial_folder.mkdir(parents=True)
-        (partial_folder / WEIGHTS).write_bytes(weights)
-        (partial_folder / DESCRIPTION).write_bytes(sealed(description, SEAL))
+        save_arrays(arrays, partial_folder / WEIGHTS)
+        digest = file_sha256(partial_folder / WEIGHTS)
+        (partial_folder / DESCRIPTION).write_bytes(sealed(description | {"weights_sha256": digest}, SEAL))
         partial_folder.rename(folder)
     finally:
         shutil.rmtree(partial_folder, ignore_errors=True)

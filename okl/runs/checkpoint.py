@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
 import os
 import pkgutil
 import platform
-import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -23,7 +21,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Traffic
@@ -34,7 +32,15 @@ from okl.foundation.folders import CHECKPOINT, checkpoints_in, is_leftover, loca
 from okl.foundation.folders import name_of as folders_name_of
 from okl.foundation.locations import DATED, file_sha256, okl_home, place_of, runs_named
 from okl.foundation.settings import settings_from
-from okl.foundation.stored import class_of, lasting_attributes, stored, tag_of, tagged_classes, with_todays_names
+from okl.foundation.stored import (
+    class_of,
+    lasting_attributes,
+    save_arrays,
+    stored,
+    tag_of,
+    tagged_classes,
+    with_todays_names,
+)
 from okl.foundation.telemetry import run_logger
 from okl.foundation.validation import parse_json, sealed
 from okl.runs.run import run_folder
@@ -348,11 +354,6 @@ def write_checkpoint(
         partial.mkdir()
         _write(partial, value, about, shared, worker_files)
         partial.rename(final_path)
-    except SafetensorError as error:
-        # of the system's error it keeps the words, and what is to be done depends on its number
-        number_match = re.search(r"os error (\d+)", str(error))
-        code = int(number_match[1]) if number_match else errno.EIO
-        raise OSError(code, os.strerror(code), str(partial / ARRAYS)) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     sync(home)
@@ -423,7 +424,7 @@ def _write(
     partial: Path, value: Any, about: Mapping[str, Any], shared: Mapping[str, Any], worker_files: Path | None
 ) -> None:
     apart = EncodedTree(value, shared)
-    save_file(apart.arrays, partial / ARRAYS)
+    save_arrays(apart.arrays, partial / ARRAYS)
     (partial / STATE).write_text(json.dumps(apart.tree, allow_nan=False, separators=(",", ":")), encoding="utf-8")
     sizes = {} if worker_files is None else _link_files(worker_files, partial / WORKER_FILES)
     head = {

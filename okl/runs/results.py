@@ -47,7 +47,7 @@ from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.settings import PegasosSettings
 
 if TYPE_CHECKING:
-    from okl.runs.plan import MemoryPlan
+    from okl.runs.memory import MemoryPlan
 
 # Constraints
 

@@ -19,7 +19,7 @@ from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
-from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
 from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
@@ -41,6 +41,7 @@ from okl.runs.candidates import (
     successive_halving,
     with_larger_sample,
 )
+from okl.runs.memory import MIB, USABLE, check_choice_memory, choice_bytes, fits, workload_of
 from okl.solvers.accelerated.choice import solve
 from okl.solvers.accelerated.fitting import relabelled
 from okl.solvers.accelerated.models import make_model
@@ -447,7 +448,9 @@ def _sizes_with_cells(
     if by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
         smallest = local_sizes(shape)[:1]
         needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
-        if smallest and smallest[0].seconds + needed <= seconds:
+        if smallest and not _fitting(settings, update, smallest, data):
+            why.append(_too_large(smallest[0]))
+        elif smallest and smallest[0].seconds + needed <= seconds:
             tuned_seconds = needed
             # where both are trained, a sample need not decide; online models cannot be compared with these
             most = 1.0 if sizes[0].solver == "fogd" else _NEAR
@@ -463,9 +466,33 @@ def _sizes_with_cells(
         offline = [size for size in sizes if size.solver != "fogd"]
         sizes = sorted([*offline, *local_sizes(shape)], key=lambda size: size.seconds)
         sizes = [replace(size, largest=size is sizes[-1]) for size in sizes]
+    fitting = _fitting(settings, update, sizes, data)
+    if len(fitting) < len(sizes):
+        why.append(_too_large(next(size for size in sizes if size not in fitting)))
+        sizes = fitting or sizes[:1]  # training refuses the smallest, and says what it needs
     # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
     one = by == "blocks" or sizes[0].solver == "fogd"
     return largest(sizes, seconds) if one else affordable(sizes, left), local, tuned_seconds
+
+
+def _fitting(settings: TrainSettings, update: dict[str, Any], sizes: list[Size], data: Dataset) -> list[Size]:
+    """Return the sizes that can be trained in the memory of this machine."""
+    workload, of_cells = workload_of(data), {"precision": "float64", "kernel": "gaussian"}
+    more = {"ridge": {"precision": "float64"}, "local": of_cells}
+
+    def fitted(size: Size) -> bool:
+        values = update | size.options | {"solver": size.solver} | more.get(size.solver, {})
+        if size.solver == "local":
+            values.pop("huber", None)
+        return fits(settings.replaced(**values), workload)
+
+    return [size for size in sizes if fitted(size)]
+
+
+def _too_large(size: Size) -> str:
+    return (
+        f"Not tried, because {USABLE:.0%} of the memory of {memory_bytes() / MIB:,.0f} MiB are too little: {size.name}."
+    )
 
 
 IN_CELLS = "Expansions in cells of neighbouring rows"
@@ -616,6 +643,7 @@ def _raced(
     shape = Shape(data.rows("train"), data.schema.n_features, data.schema.n_outputs)
     learns_metric = settings.metric != "none"
     rounds = selection_rounds(options.budget_seconds, shape, len(starters), learns_metric)
+    check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
     sample, positions = _sample(data, _ROUNDS[-1][0], settings.seed)  # the same for any budget
     by: Validation = "blocks" if options.validation == "blocks" else "rows"
     track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
@@ -625,7 +653,9 @@ def _raced(
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
     early = shape.rows >= _ROWS_OF_INPUT * shape.inputs
     result = successive_halving(track, starters, rounds, tell, learns_metric, patience, early)
-    if by == "rows" and result.few_columns_matter and large_sample_seconds(options.budget_seconds, shape, rounds):
+    enlarged = by == "rows" and result.few_columns_matter
+    enlarged = enlarged and choice_bytes(*LARGE_SAMPLE, shape.inputs) <= USABLE * memory_bytes()
+    if enlarged and large_sample_seconds(options.budget_seconds, shape, rounds):
         more, places = _sample(data, LARGE_SAMPLE[0], settings.seed)
         larger = ValidationSample(data.schema, more, places, outputs, _threads(settings))
         result = with_larger_sample(larger, result)

@@ -42,7 +42,8 @@ from okl.runs.checkpoint import (
     newest_head,
 )
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.plan import check, check_solver, plan_memory_on
+from okl.runs.memory import plan_memory_on
+from okl.runs.plan import check, check_solver
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
 from okl.runs.select import Choice, choose_solver, learn_metric

@@ -98,6 +98,10 @@ class SolverSettings(BaseModel):
         """Return the bytes of an upper bound of one shard's answer; item : bytes of a number."""
         return float(3 * 8 * self.n_columns(n_inputs) * n_outputs)
 
+    def model_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of a model that grows with the rows, and of what is made of it; 0 for others."""
+        return 0.0
+
     @property
     def certifies(self) -> bool:
         return False

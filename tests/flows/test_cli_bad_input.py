@@ -230,7 +230,7 @@ def test_arguments_of_another_command_are_refused_with_the_correct_command(
             *("predict", run, rows, "--out", tmp_path / "scores.tsv"),
         ],
         "is one file, which this process writes alone. With workers, give a folder as --out.": [
-            *("predict", run, rows, "--out", tmp_path / "scores.csv", "--workers", 2),
+            *("predict", run, rows, "--out", tmp_path / "scores.csv", "--workers", "2"),
         ],
         "is not recorded. Give a folder as --out.": [
             *("predict", run, rows, "--out", tmp_path / "scores.csv", "--record"),

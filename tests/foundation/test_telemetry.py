@@ -33,6 +33,7 @@ from okl.foundation.telemetry import (
     log_context,
     log_failure,
     log_shard,
+    memory_bytes,
     naming,
     record_wait,
     record_work,
@@ -282,3 +283,25 @@ def test_a_span_costs_microseconds() -> None:
             with Span(READ):
                 pass
         assert time.perf_counter() - begun < 0.1
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        ("0::/system.slice/okl.service", {"system.slice/okl.service/memory.max": "3000\n"}, 3000),
+        ("0::/a/b", {"a/memory.max": "2000", "a/b/memory.max": "max"}, 2000),
+        ("0::/", {"memory.max": "4000"}, 4000),
+        ("5:cpu,memory:/docker/5f", {"memory/memory.limit_in_bytes": "5000", "memory.max": "1"}, 5000),
+        ("4:cpu:/a\n3:memory:/a", {"memory/a/memory.limit_in_bytes": "6000", "cpu/a/memory.max": "1"}, 6000),
+    ],
+)
+def test_memory_is_the_least_limit_of_the_control_groups(
+    groups: str, files: dict[str, str], expected: int, tmp_path: Path
+) -> None:
+    (tmp_path / "groups").write_text(groups + "\n")
+    for name, text in files.items():
+        file = tmp_path / "mounted" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert memory_bytes(tmp_path / "groups", tmp_path / "mounted") == expected
+    assert memory_bytes(tmp_path / "none", tmp_path / "mounted") > 2**20

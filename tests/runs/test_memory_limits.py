@@ -12,9 +12,11 @@ from okl.data.ingest.run import ingest
 from okl.distributed.cache import process_cache
 from okl.distributed.local import LocalExecution
 from okl.foundation.errors import ConfigError
-from okl.runs.plan import MIB, PROCESS_BYTES, USABLE, plan_memory_on
+from okl.runs.memory import MIB, PROCESS_BYTES, USABLE, AssumedData, plan_memory, plan_memory_on, workload_of
+from okl.runs.select import Choice, choose_solver
 from okl.runs.train import train
 from okl.solvers.factory import make_solver
+from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 from tests.solver_cases import bits, last_state
@@ -73,3 +75,42 @@ def test_the_report_of_a_run_tells_its_memory_plan(data: Dataset, tmp_path: Path
     told = train(train_settings(data.folder, tmp_path / "run", frequencies=8, step_size=0.1))["memory_plan"]
     assert told["worker_bytes"] > 100 * MIB
     assert told["worker_bytes"] < told["worker_limit_bytes"]
+
+
+def chosen_in(data: Dataset, n_bytes: int, monkeypatch: pytest.MonkeyPatch) -> Choice:
+    """Return the automatic choice on a machine with so much memory."""
+    for module in ("memory", "select"):
+        monkeypatch.setattr(f"okl.runs.{module}.memory_bytes", lambda: n_bytes)
+    values = {"data": str(data.folder), "out": "none", "solver": "auto", "budget_seconds": 30}
+    return choose_solver(TrainSettings.model_validate(values), data)
+
+
+def test_sizes_that_do_not_fit_into_the_memory_are_left_out_of_the_automatic_choice(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roomy = chosen_in(data, 2**34, monkeypatch)
+    assert not [sentence for sentence in roomy.record["why"] if "memory" in sentence]
+    largest = plan_memory(roomy.models[-1][0], workload_of(data), 0, None, 0).worker
+    tight = chosen_in(data, int(largest / USABLE) - 2**20, monkeypatch)
+    assert len(tight.models) < len(roomy.models)
+    assert [size.name for _, size in roomy.models if size is not None][-1] in " ".join(tight.record["why"])
+    for settings, _ in tight.models:
+        assert plan_memory(settings, workload_of(data), 0, None, 0).worker < largest
+
+
+def test_an_automatic_choice_that_does_not_fit_is_refused(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"The automatic choice needs .* MiB, more than 90% .* --solver fogd"):
+        chosen_in(data, 2**28, monkeypatch)
+
+
+def test_memory_of_cells_grows_with_the_rows_and_partitions() -> None:
+    def planned(rows: int, partitions: int) -> int:
+        settings = TrainSettings.model_validate(
+            {"data": "none", "out": "none", "solver": "local", "partitions": partitions}
+        )
+        return plan_memory(settings, AssumedData(rows, 50).workload(), 0, None, 0).vectors
+
+    supports = 1_000_000 * 50 * 8
+    assert planned(1_000_000, 1) > 3 * supports  # in the model, in what is saved, in the order of the cells
+    assert planned(2_000_000, 1) > 1.5 * planned(1_000_000, 1)
+    assert planned(1_000_000, 2) > planned(1_000_000, 1)

@@ -15,17 +15,8 @@ from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, settings_from
-from okl.runs.plan import (
-    MIB,
-    AssumedData,
-    MemoryPlan,
-    Workload,
-    check,
-    plan_memory,
-    plan_run,
-    plan_text,
-    workload_of,
-)
+from okl.runs.memory import MIB, AssumedData, MemoryPlan, Workload, plan_memory, workload_of
+from okl.runs.plan import check, plan_run, plan_text
 from okl.runs.run import run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.factory import make_online_solver

@@ -374,7 +374,7 @@ class Tuned:
 CELL_ROWS, PARTITIONS = 500, 4
 _SAMPLED_OF_CELL, _LEAST_SAMPLE = 64, 1 << 14  # rows that a tree is drawn from
 # of a task, which reads all rows and takes those of its cells: their bytes, and their number times the rows of a cell^2
-_TASK_BYTES, _TASK_SQUARES = 1 << 26, 1e11
+TASK_BYTES, _TASK_SQUARES = 1 << 26, 1e11
 _LEAST_TASKS, _MOST_TASKS, TASKS_AT_ONCE = 4, 32, 8  # the last: between two checkpoints
 MOST_JUDGED = 16_384  # rows that judge
 _WORTH = 0.25  # of the difference by chance: another partition that gains less is the last one
@@ -547,7 +547,7 @@ class LocalSolver:
     def _tasks(self, tree: CellTree, data: Dataset) -> list[tuple[int, int]]:
         """Return ranges of cells, which depend on the data and the settings only."""
         item, n_rows = 4 if self.precision == "float32" else 8, data.rows("train")
-        by_bytes = n_rows * data.schema.n_features * item / _TASK_BYTES
+        by_bytes = n_rows * data.schema.n_features * item / TASK_BYTES
         by_work = min(n_rows * self.cell_rows**2 / _TASK_SQUARES, _MOST_TASKS)
         return cuts(tree.n_cells, max(_LEAST_TASKS, math.ceil(max(by_bytes, by_work))))
 

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from okl.data.dataset import Schema
+from okl.distributed.local import default_threads
+from okl.features.predictors import kept_bytes
 from okl.foundation.settings import Count, KernelName, Positive
 from okl.foundation.types import Criterion, Precision
 from okl.metrics.criterion import criterion_of
@@ -22,7 +24,7 @@ from okl.solvers.options import (
 from okl.solvers.ridge.falkon import ITERATIONS, FalkonSolver
 from okl.solvers.ridge.falkon import N_LANDMARKS as FALKON_LANDMARKS
 from okl.solvers.ridge.gram import MOST_STRETCHES
-from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, TASKS_AT_ONCE, LocalSolver
+from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, TASK_BYTES, TASKS_AT_ONCE, LocalSolver
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 
 
@@ -184,3 +186,10 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
         of_row = n_inputs * item + self.partitions * (8 + n_outputs * item)
         return float(rows * of_row / (2 * TASKS_AT_ONCE))  # all together hold the model once
+
+    def model_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
+        """Return the bytes of supports and coefficients, twice while they are saved, and of rows read or kept."""
+        supports = rows * n_inputs * item
+        kept = kept_bytes(self.partitions * supports)
+        read = 3 * default_threads() * min(TASK_BYTES, supports // 4)
+        return float(2 * (supports + self.partitions * rows * (8 + n_outputs * item)) + max(kept, read))

@@ -18,7 +18,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.data.manifest import memory_bytes, processor
+from okl.data.manifest import processor
+from okl.foundation.telemetry import memory_bytes
 from tests.benchmarks.peers.measure import Answer
 from tests.benchmarks.peers.systems import OWN, Configuration
 
