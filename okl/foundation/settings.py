@@ -61,7 +61,7 @@ Name = Annotated[str, AfterValidator(check_name)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
-MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "exact"]
+MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "nystrom", "exact"]
 if TYPE_CHECKING:
     KernelName = str
     LossName = str

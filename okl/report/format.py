@@ -272,7 +272,9 @@ def model_sentence(result: Mapping[str, Any]) -> str:
     linear = f"The {solver} model is linear in"
     expansion = f"The {solver} model is a kernel expansion"
     columns, named = f"{number(settings.get('frequencies'))} random frequencies of {kernel}", settings.get("map")
-    if named is not None and named not in get_args(MapName):  # of an extension
+    if named == "nystrom":
+        columns = f"kernel values with {number(chosen.get('landmarks'))} landmarks, of {kernel}"
+    elif named is not None and named not in get_args(MapName):  # of an extension
         columns = f"the {number(2 * int(settings.get('frequencies') or 0))} columns of the map {named} of {kernel}"
     if solver == "ridge":
         landmarks = chosen.get("n_landmarks")

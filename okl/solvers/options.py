@@ -164,15 +164,17 @@ class PolynomialOptions(SolverSettings):
 
 
 class FourierOptions(KernelOptions):
-    """The random Fourier map."""
+    """The random Fourier map, or another one of as many columns. REFUSED_MAPS : with what takes them"""
+
+    REFUSED_MAPS: ClassVar[dict[str, str]] = {"exact": "scs, or a solver with a budget"}
 
     frequencies: int = Field(
         400, ge=1, description="random frequencies of the Fourier map, which has twice as many columns"
     )
     map: Annotated[MapName, OrExtension("map")] = Field(
         "independent",
-        description="sampling of the random frequencies; auto: chosen by the inputs; exact: the kernel itself, no map "
-        "(scs only)",
+        description="sampling of the random frequencies; auto: chosen by the inputs; nystrom: landmarks in place of "
+        "frequencies, twice as many; exact: the kernel itself, no map (scs only)",
     )
 
     def check(self, run: Run) -> None:
@@ -181,11 +183,11 @@ class FourierOptions(KernelOptions):
         self.check_map()
 
     def check_map(self) -> None:
-        """Refuse the kernel itself, without a map; see `check`."""
-        if self.map == "exact":
+        """Refuse maps of other solvers; see `check`."""
+        if self.map in self.REFUSED_MAPS:
             raise ConfigError(
-                f"map = 'exact' is set, but {self.SOLVER} does not support it. Remove it, "
-                "or use scs, or a solver with a budget."
+                f"map = {self.map!r} is set, but {self.SOLVER} does not support it. Remove it, "
+                f"or use {self.REFUSED_MAPS[self.map]}."
             )
 
     def n_columns(self, n_inputs: int) -> int:

@@ -108,7 +108,7 @@ class NystromChoice:
     kernel : gaussian, laplacian, matern32, matern52, polynomial, linear; or a kernel itself, as one of the user's own
     bandwidth : in units of the scaled inputs, None for the median distance of the sample; for a polynomial kernel by
         name, (<x, x'> / bandwidth^2 + offset)^degree; none for a kernel that is given itself
-    n_landmarks : at most the rows of the sample
+    n_landmarks : of fewer sampled rows, all
     rank : columns of the map, at most n_landmarks; fewer where the kernel matrix cannot keep as many
     landmarks : uniform, kmeans or rpcholesky, as in okl.features.landmarks
     degree, offset : of the polynomial kernel
@@ -146,10 +146,11 @@ class NystromChoice:
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map; its bandwidth, landmarks and rank with their reasons."""
         kernel, chosen = self._suit(sample)
-        landmarks = choose_landmarks(kernel, sample, self.n_landmarks, self.landmarks, seed)
-        fitted = fit_nystrom_map(kernel, landmarks, self.rank, precision)
+        number = min(self.n_landmarks, len(sample))
+        landmarks = choose_landmarks(kernel, sample, number, self.landmarks, seed)
+        fitted = fit_nystrom_map(kernel, landmarks, min(self.rank, number), precision)
         why = "as given" if fitted.n_columns == self.rank else "the rank of the landmarks' kernel matrix"
-        return fitted, {**chosen, "landmarks": self.n_landmarks, "rank": fitted.n_columns, "rank_reason": why}
+        return fitted, {**chosen, "landmarks": number, "rank": fitted.n_columns, "rank_reason": why}
 
     def _suit(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
         if isinstance(self.kernel, str):

@@ -56,6 +56,10 @@ def random_map(options: FourierOptions) -> SolverMap:
     shape = options.kernel, number_of(options.bandwidth), options.frequencies
     if options.map in (*DRAWS, "auto", "exact"):  # exact has been refused, or is no map
         return FourierChoice(*shape, options.map)
+    if options.map == "nystrom":
+        columns = 2 * options.frequencies
+        polynomial = (options.degree, options.offset) if isinstance(options, PolynomialOptions) else ()
+        return NystromChoice(*shape[:2], columns, columns, "uniform", *polynomial)
     return ExtensionChoice(options.map, *shape)
 
 
@@ -238,6 +242,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
 
     SOLVER: ClassVar[str] = "fogd"
     SUMMARY: ClassVar[str] = "online gradient descent on random Fourier features"
+    REFUSED_MAPS: ClassVar[dict[str, str]] = FourierOptions.REFUSED_MAPS | {"nystrom": "nogd"}
 
     bandwidth: Positive | Literal["auto"] = Field(
         "auto",

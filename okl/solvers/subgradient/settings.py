@@ -105,8 +105,10 @@ class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
     def check_map(self) -> None:
         """Refuse a kernel without a map, and options of maps with the kernel itself."""
         if self.map != "exact":
-            if self.kernel not in ("linear", *shift_invariant_kernels()):
-                raise ConfigError(f"kernel = {self.kernel!r} has no Fourier map. Set map = 'exact', or use nogd.")
+            if self.map != "nystrom" and self.kernel not in ("linear", *shift_invariant_kernels()):
+                raise ConfigError(
+                    f"kernel = {self.kernel!r} has no Fourier map. Set map = 'nystrom' or 'exact', or use nogd."
+                )
             return
         if self.bias == "regularised":
             raise ConfigError(

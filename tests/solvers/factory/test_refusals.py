@@ -49,7 +49,10 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
             "loss 'absolute' is for regression tasks, but the target 'y' makes this a bin",
         ),
         ({"solver": "scs", "loss": "logistic"}, "loss = 'logistic'; expected a piecewise linear one"),
-        ({"solver": "scs", "kernel": "polynomial"}, r"'polynomial' has no Fourier map\. Set map = 'exact'"),
+        (
+            {"solver": "scs", "kernel": "polynomial"},
+            r"'polynomial' has no Fourier map\. Set map = 'nystrom' or 'exact'",
+        ),
         (
             {"solver": "scs", "bias": "free"},
             "bias = 'free', but over shards scs has no bias or .* c-svm, whose own bias is",
