@@ -1,6 +1,7 @@
 """Functions of numbers that are compiled to machine code at their first use, and called by its address.
 
-They are losses and kernels that one class or one extension file declares. An address is a number like any other, so
+They are losses and kernels that one class or one extension file declares, or losses and constraints of the rounds of
+`okl.oco`. An address is a number like any other, so
 that loops need not be compiled, or cached, for each function. A call takes some 2 ns. An address is valid in the
 process that compiled the function only: it is no part of what is stored or sent.
 """
@@ -13,12 +14,15 @@ from functools import cache
 from typing import Any
 
 import numba
+import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
+from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 
 from okl.compiled.jit import compiled
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 
 VALUE, SLOPE = 0, 1
 Scalar = Callable[[float, float], float]
@@ -86,3 +90,76 @@ def evaluate_extension(out: FloatArray, address: int, which: int, scores: FloatA
     """Overwrite out (rows,) by values or derivatives at scores and targets (rows,)."""
     for row in range(out.shape[0]):
         out[row] = call_extension(address, which, scores[row], targets[row])
+
+
+# Functions of a round and a point, with as many values as there are constraints, or one of a loss, and their slopes.
+
+_REAL, _WHOLE = types.float64, types.int64
+_POINTER = types.CPointer(types.float64)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_oracle(typing_context: Any, address: Any, at: Any, point: Any, values: Any, slopes: Any) -> Any:
+    """Overwrite values (m,) and slopes (m, p) by those of the function at an address, in round at, at a point (p,).
+
+    Arrays are contiguous; all become NaN where the function raises an error.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        point, values, slopes = (
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args[2:], arguments[2:], strict=True)
+        )
+        size, count = (cgutils.unpack_tuple(builder, one.shape)[0] for one in (point, values))
+        whole, pointer = ir.IntType(64), ir.DoubleType().as_pointer()
+        kind = ir.FunctionType(ir.DoubleType(), [whole, pointer, whole, pointer, whole, pointer])
+        function = builder.inttoptr(arguments[0], kind.as_pointer())
+        builder.call(function, [arguments[1], point.data, size, values.data, count, slopes.data])
+        return context.get_dummy_value()
+
+    return types.none(_WHOLE, _WHOLE, point, values, slopes), generate
+
+
+@dataclass(frozen=True, eq=False)
+class OracleCode:
+    """Value and slope as compiled functions that Python can call, and the machine code of both."""
+
+    value: Callable[..., Any]
+    slope: Callable[..., Any]
+    both: ExtensionCode
+
+
+@cache
+def compiled_oracle(value: Callable[..., Any], slope: Callable[..., Any], takes_round: bool) -> OracleCode:
+    """Return two functions of (round, point (p,)), or of the point alone, as machine code for `call_oracle`.
+
+    Functions that numba has compiled already are taken as they are.
+
+    Raises
+    ------
+    TypeError : numba does not know what a function does, or it returns no numbers
+    """
+    of_value, of_slope = (one if isinstance(one, Dispatcher) else numba.njit(one) for one in (value, slope))
+
+    def in_round(at: int, x: Doubles, values: Doubles, slopes: Doubles) -> None:
+        values[:] = of_value(at, x)
+        slopes[:, :] = of_slope(at, x)
+
+    def always(at: int, x: Doubles, values: Doubles, slopes: Doubles) -> None:
+        values[:] = of_value(x)
+        slopes[:, :] = of_slope(x)
+
+    try:
+        fill = numba.njit(in_round if takes_round else always)
+
+        def both(at: int, point: Any, size: int, values: Any, count: int, slopes: Any) -> float:
+            out, rows = numba.carray(values, (count,)), numba.carray(slopes, (count, size))
+            out[:] = np.nan
+            rows[:, :] = np.nan
+            fill(at, numba.carray(point, (size,)).copy(), out, rows)  # a copy: the function may change its argument
+            return 0.0
+
+        code = numba.cfunc(_REAL(_WHOLE, _POINTER, _WHOLE, _POINTER, _WHOLE, _POINTER), error_model="numpy")(both)
+        return OracleCode(of_value, of_slope, ExtensionCode(int(code.address), code))
+    except Exception as error:  # numba has many for what it cannot do
+        raise TypeError(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.compiled.extension import call_oracle
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_step
 from okl.foundation.types import Doubles, Integers
 
@@ -134,7 +135,8 @@ class StepBuffers(NamedTuple):
     """Room to work in, made once for all steps.
 
     multipliers, trial, excess, direction, products, limits : (m,);  hessian, packed : (m, m), (m, p)
-    point, subgradient : (p,);  chosen : (m,) int64;  numbers : (3,);  regrets : (N,) of experts
+    point, subgradient : (p,);  chosen : (m,) int64;  numbers : (3,);  regrets : (N,) of experts;  observed : (m,), or
+        (1,) without constraints
     """
 
     multipliers: Vector
@@ -150,13 +152,13 @@ class StepBuffers(NamedTuple):
     limits: Vector
     subgradient: Vector
     regrets: Vector
+    observed: Vector
 
 
 def make_rows(matrix: Matrix, bounds: Vector, region: CompiledSet) -> ConstraintRows:
-    """Return the rows of linear constraints over a set."""
-    matrix = np.ascontiguousarray(matrix, dtype=np.float64)
-    centred = (bounds - matrix @ region.low if region.kind == BALL else bounds).view()
-    centred.setflags(write=False)  # as bounds are: compiled code is made once for all sets
+    """Return the rows of linear constraints over a set, copies that rounds may overwrite."""
+    matrix, bounds = np.array(matrix, dtype=np.float64, order="C"), np.array(bounds, dtype=np.float64)
+    centred = bounds - matrix @ region.low if region.kind == BALL else bounds.copy()
     return ConstraintRows(matrix, bounds, centred, matrix @ matrix.T, np.linalg.norm(matrix, axis=1))
 
 
@@ -176,6 +178,7 @@ def make_work(n_rows: int, dimension: int, n_experts: int = 1) -> StepBuffers:
         limits=np.zeros(n_rows),
         subgradient=np.zeros(dimension),
         regrets=np.zeros(n_experts),
+        observed=np.zeros(max(n_rows, 1)),
     )
 
 
@@ -283,20 +286,6 @@ def quadratic_values(out: Vector, points: Matrix, linear: Matrix, constant: Vect
             squared += points[t, j] * points[t, j]
             product += linear[t, j] * points[t, j]
         out[t] = curvature * squared + product + constant[t]
-
-
-@compiled
-def violations(out: Vector, points: Matrix, matrix: Matrix, bounds: Vector) -> None:
-    """Write the norm ||[matrix x_t - bounds]_+|| of every round into out (T,)."""
-    for t in range(points.shape[0]):
-        squared = 0.0
-        for i in range(bounds.shape[0]):
-            excess = -bounds[i]
-            for j in range(points.shape[1]):
-                excess += matrix[i, j] * points[t, j]
-            if excess > 0.0:
-                squared += excess * excess
-        out[t] = math.sqrt(squared)
 
 
 # Newton's direction in the dual of a step.
@@ -755,7 +744,10 @@ PROJECTED: Final = 2  # and experts that project onto the constraints
 QUEUE: Final = 3  # gradient steps: Yu & Neely,
 PENALTY: Final = 4  # Yuan & Lamperski,
 ASCENT: Final = 5  # Mahdavi et al., Jenatton et al.,
-SURROGATE: Final = 6  # and Sinha & Vaze, whose dual is the queue and the sum of the squares
+SURROGATE: Final = 6  # Sinha & Vaze, whose dual is the queue and the sum of the squares,
+SQUARED_SURROGATE: Final = 7  # or the queue alone, for strongly convex losses,
+DRIFT: Final = 8  # Yu, Neely & Wei,
+FEASIBILITY: Final = 9  # and Polyak feasibility steps
 
 PROJECTION_PRICE: Final = 1e6  # far more than a projection needs unless rows are nearly parallel
 
@@ -786,6 +778,8 @@ def price_constraints(
     PENALTY: weight [g]_+ / second, kept as the multiplier
     ASCENT: weight q, then q <- [q + third (g - second q)]_+
     SURROGATE: q <- q + step [max g]_+, weight second exp(second q) of the most violated constraint
+    SQUARED_SURROGATE: q <- q + [max g]_+, weight second q of the most violated constraint
+    DRIFT: weight q / second; the queue moves after the step
     """
     if rule == CLIPPED:
         lengthen_queue(dual, limits, excess, second, 0.5 * step * third)
@@ -810,11 +804,16 @@ def price_constraints(
         elif rule == ASCENT:
             limits[i] = dual[i]
             dual[i] = max(0.0, dual[i] + third * (excess[i] - second * dual[i]))
+        elif rule == DRIFT:
+            limits[i] = dual[i] / second
         else:
             limits[i] = 0.0
     if rule == SURROGATE and excess[worst] > 0.0:
         dual[0] += step * excess[worst]
         limits[worst] = second * math.exp(second * dual[0])
+    elif rule == SQUARED_SURROGATE and excess[worst] > 0.0:
+        dual[0] += excess[worst]
+        limits[worst] = second * dual[0]
 
 
 @compiled_row
@@ -839,6 +838,28 @@ def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> fl
         along = scale * slope[j]
         dual[1] += along * along
     return reach * scale / math.sqrt(dual[1]) if dual[1] > 0.0 else 0.0
+
+
+@compiled_row
+def feasibility_step(point: Vector, excess: Vector, rows: ConstraintRows, tightening: float) -> None:
+    """Move a point in place onto the half-space of the constraint with the largest excess (m,), tightened.
+
+    x <- x - [<s, x> - b + rho]_+ / ||s||^2 s
+
+    Source: Hutchinson & Alizadeh, ICML 2025, Algorithm 1.
+    """
+    worst = 0
+    for i in range(excess.shape[0]):
+        if excess[i] > excess[worst]:
+            worst = i
+    product, squared = 0.0, 0.0
+    for j in range(point.shape[0]):
+        product += rows.matrix[worst, j] * point[j]
+        squared += rows.matrix[worst, j] * rows.matrix[worst, j]
+    over = product - rows.bounds[worst] + tightening
+    if over > 0.0 and squared > 0.0:
+        for j in range(point.shape[0]):
+            point[j] -= over / squared * rows.matrix[worst, j]
 
 
 @compiled_row
@@ -867,8 +888,79 @@ def play_round(
         size = adaptive_step(dual, slope, size, numbers[2])
     for j in range(point.shape[0]):
         point[j] -= size * slope[j]
+    if rule == FEASIBILITY:
+        feasibility_step(point, work.excess, rows, numbers[1])
     project(point, region)
+    if rule == DRIFT:
+        excesses(work.excess, point, rows.matrix, rows.bounds)
+        for i in range(dual.shape[0]):
+            dual[i] = max(dual[i] + work.excess[i], 0.0)
     return 0.0
+
+
+# Losses and constraints of the rounds, as arrays or as functions.
+
+
+class RoundArrays(NamedTuple):
+    """Losses and constraints of n rounds: arrays, or addresses of functions in this process.
+
+    linear, curvature : (n, p) of quadratic losses
+    matrices, bounds : (n, m, p) and (n, m) of linear constraints that change; (0, m, p) and (0, m) where they do not
+    loss, constraint : for `call_oracle`, 0 for none
+    """
+
+    linear: Matrix
+    curvature: float
+    matrices: NDArray[np.float64]
+    bounds: Matrix
+    loss: int
+    constraint: int
+
+
+@compiled_row
+def load_rows(rows: ConstraintRows, matrix: Matrix, bounds: Vector, region: CompiledSet) -> None:
+    """Overwrite rows by linear constraints (m, p) and (m,)."""
+    for i in range(bounds.shape[0]):
+        rows.bounds[i] = bounds[i]
+        rows.centred[i] = bounds[i]
+        for j in range(matrix.shape[1]):
+            rows.matrix[i, j] = matrix[i, j]
+            if region.kind == BALL:
+                rows.centred[i] -= matrix[i, j] * region.low[j]
+        for k in range(i + 1):
+            product = 0.0
+            for j in range(matrix.shape[1]):
+                product += matrix[i, j] * matrix[k, j]
+            rows.gram[i, k] = product
+            rows.gram[k, i] = product
+        rows.lengths[i] = math.sqrt(rows.gram[i, i])
+
+
+@compiled_row
+def observe_loss(out: Vector, point: Vector, work: StepBuffers, rounds: RoundArrays, t: int) -> bool:
+    """Write the subgradient of a round's loss at a point (p,) into out; return whether all numbers are finite."""
+    if rounds.loss == 0:
+        quadratic_subgradient(out, point, rounds.linear[t], rounds.curvature)
+        return True
+    call_oracle(rounds.loss, t, point, work.observed[:1], out)
+    total = work.observed[0]
+    for j in range(out.shape[0]):
+        total += out[j]
+    return math.isfinite(total)
+
+
+@compiled_row
+def observe_constraints(rows: ConstraintRows, point: Vector, work: StepBuffers, address: int, t: int) -> bool:
+    """Overwrite matrix and bounds of rows by the constraints linearised at a point; return whether all is finite.
+
+    Gram matrix, lengths and centred bounds are not written: gradient steps do not read them.
+    """
+    call_oracle(address, t, point, work.observed, rows.matrix)
+    excesses(rows.bounds, point, rows.matrix, work.observed)  # <s, x> - g(x)
+    total = 0.0
+    for i in range(rows.bounds.shape[0]):
+        total += rows.bounds[i]
+    return math.isfinite(total)
 
 
 @compiled_row
@@ -909,8 +1001,7 @@ def play_rounds(
     duals: Matrix,
     weights: Vector,
     work: StepBuffers,
-    linear: Matrix,
-    curvature: float,
+    rounds: RoundArrays,
     rows: ConstraintRows,
     region: CompiledSet,
     rule: int,
@@ -919,18 +1010,25 @@ def play_rounds(
 ) -> float:
     """Write the points of all rounds (T, p); experts (N, p), duals (N, k) and weights (N,) change in place.
 
-    schedule : (N, T, 3), the numbers of the rule, by expert and round;  rate : of the experts' weights
-    Returns the largest duality gap of a step. One expert, whose weight stays exactly 1, is the method itself.
+    rows : of the constraints, overwritten where they change;  schedule : (N, T, 3), the numbers of the rule, by expert
+    and round;  rate : of the experts' weights
+    Returns the largest duality gap of a step, or -1 - t if a function returns no finite numbers in round t. One expert,
+    whose weight stays exactly 1, is the method itself.
 
     Source: Yi et al., ICML 2021, Algorithm 2; with one expert Algorithm 1.
     """
     largest, subgradient = 0.0, work.subgradient
     mix_experts(points[0], experts, weights)
     for t in range(points.shape[0] - 1):
-        quadratic_subgradient(subgradient, points[t], linear[t], curvature)
+        if not observe_loss(subgradient, points[t], work, rounds, t):
+            return -1.0 - t
+        if rounds.bounds.shape[0] > 0:
+            load_rows(rows, rounds.matrices[t], rounds.bounds[t], region)
         if weights.shape[0] > 1:
             weigh_experts(weights, work.regrets, experts, points[t], subgradient, rate)
         for i in range(weights.shape[0]):
+            if rounds.constraint != 0 and not observe_constraints(rows, experts[i], work, rounds.constraint, t):
+                return -1.0 - t
             gap = play_round(experts[i], duals[i], work, subgradient, rows, region, rule, schedule[i, t])
             largest = max(largest, gap)
         mix_experts(points[t + 1], experts, weights)

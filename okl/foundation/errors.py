@@ -41,6 +41,10 @@ class ConfigError(OklError, ValueError):
     """An option, or a combination of options, that okl cannot run with."""
 
 
+class AssumptionWarning(UserWarning):
+    """A theorem's assumption that a problem or its rounds do not meet: the method runs, but its bounds are void."""
+
+
 class DataError(OklError, ValueError):
     """Rows, columns or files that do not hold what they must."""
 

@@ -1,18 +1,42 @@
-"""Baselines: Mahdavi, Jenatton, Yuan & Lamperski, Yu & Neely, Ader, RECOO, Sinha & Vaze."""
+"""Published methods beside Yi et al.: gradient and proximal steps, feasibility steps, projections, queues."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from okl.compiled.oco import ASCENT, PENALTY, PROJECTED, QUEUE, RECTIFIED, SURROGATE
+from okl.compiled.oco import (
+    ASCENT,
+    DRIFT,
+    FEASIBILITY,
+    PENALTY,
+    PROJECTED,
+    QUEUE,
+    RECTIFIED,
+    SQUARED_SURROGATE,
+    SURROGATE,
+)
 from okl.foundation.errors import ConfigError
-from okl.solvers.oco.methods import Method
-from okl.solvers.oco.problem import Problem, nearest_feasible
+from okl.foundation.validation import check_nonnegative, check_positive
+from okl.solvers.oco.methods import Method, MethodState, check_slope, linearise
+from okl.solvers.oco.problem import (
+    Constraints,
+    LinearConstraints,
+    Losses,
+    Matrix,
+    Problem,
+    deepest_point,
+    nearest_feasible,
+    nearest_within,
+)
+from okl.solvers.oco.rounds import Rounds
 from okl.solvers.oco.schedules import Numbers, round_numbers
-from okl.solvers.oco.sets import Vector
+from okl.solvers.oco.sets import ConvexSet, Vector
+
+_ANY = sys.float_info.min  # of strong convexity: any that is above 0
 
 
 def _stacked(first: int, last: int, *columns: float | Vector) -> Numbers:
@@ -124,6 +148,11 @@ class YuanLamperski(Method):
     def needs_horizon(self) -> bool:
         return not self.strongly_convex
 
+    @property
+    def assumes_strong_convexity(self) -> float:
+        """Return a mu of (19) above 0 for steps that shrink as 1 / (t + 1)."""
+        return _ANY if self.strongly_convex else 0.0
+
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return step and damping of rounds first .. last, and 0, (1, last - first + 1, 3)."""
         if self.strongly_convex:
@@ -170,6 +199,102 @@ class YuNeely(Method):
 
 
 @dataclass(frozen=True)
+class YuNeelyWei(Method):
+    """Gradient steps and queues for constraints that are drawn in each round.
+
+    d_t = V df_t(x_t) + sum_i Q_{t,i} dg_{t,i}(x_t),   x_{t+1} = Pi_X(x_t - d_t / (2 alpha))
+    Q_{t+1} = [Q_t + g_t(x_t) + <dg_t(x_t), x_{t+1} - x_t>]_+
+
+    with V = V_0 sqrt(T) and alpha = alpha_0 T. Where g_t are independent draws and a point satisfies E g < 0, expected
+    regret against points with E g <= 0 grows as T^(1/2), and so does the expected sum of g_t(x_t).
+
+    Parameters
+    ----------
+    loss_scale : V_0 > 0; the larger, the less the regret and the longer the queues
+    proximal_scale : alpha_0 > 0
+
+    Source: Yu, Neely & Wei, NIPS 2017, Algorithm 1 with V = sqrt(T), alpha = T of its corollaries. The abstract was
+    checked; the update is from memory, and constants of its bounds are not given here.
+    """
+
+    loss_scale: float = 1.0
+    proximal_scale: float = 1.0
+
+    name = "Yu, Neely & Wei"
+    rule = DRIFT
+    positive = ("loss_scale", "proximal_scale")
+    needs_horizon = True
+    needs_diameter = True
+    takes_stochastic = True
+    needs_slater = True
+
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
+        """Return V / (2 alpha), V and 0 of rounds first .. last, (1, last - first + 1, 3)."""
+        weight = self.loss_scale * math.sqrt(horizon)
+        return _stacked(first, last, 0.5 * weight / (self.proximal_scale * horizon), weight, 0.0)
+
+
+@dataclass(frozen=True)
+class Polyak(Method):
+    """Gradient steps, each followed by a Polyak step onto the most violated constraint, tightened.
+
+    y_t = x_t - eta df_t(x_t),   x_{t+1} = Pi_X(y_t - [g(x_t) + <s_t, y_t - x_t> + rho]_+ / ||s_t||^2 s_t)
+
+    with s_t a subgradient at x_t of g, the largest constraint, eta = eta_0 / sqrt(T) and rho = rho_0 eta. If g is at
+    most -epsilon somewhere, regret grows as T^(1/2), and for rho_0 large enough every x_t satisfies the constraints:
+    `tightening_for` is proved to be.
+
+    Parameters
+    ----------
+    step_scale : eta_0 > 0; D / G balances the regret
+    tightening : rho_0 >= 0, by how much constraints are tightened for a step of length 1; 0 for not at all
+
+    Source: Hutchinson & Alizadeh, ICML 2025, Algorithm 1. The abstract was checked; the constants of its theorem were
+    not at hand, those of `tightening_for` are derived there.
+    """
+
+    step_scale: float = 1.0
+    tightening: float = 1.0
+
+    name = "Polyak"
+    rule = FEASIBILITY
+    positive = ("step_scale",)
+    needs_horizon = True
+    needs_diameter = True
+    needs_slater = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nonnegative("tightening", self.tightening)
+
+    @staticmethod
+    def tightening_for(loss_bound: float, constraint_bound: float, diameter: float, margin: float) -> float:
+        """Return rho_0 with which no x_t violates a constraint, once rho = rho_0 eta <= margin / 2.
+
+        Let d_t be the distance of x_t from {x in X : g(x) <= -rho}. By convexity [g(x_t) + rho]_+ >= d_t (margin - rho)
+        / D, and the half-space of the step contains that set: d_{t+1} <= (1 - kappa^2)^(1/2) d_t + eta G_f with kappa =
+        margin / (2 D G_g). So d_t <= eta G_f / (1 - (1 - kappa^2)^(1/2)) in all rounds if d_1 is, as from the deepest
+        point, and g(x_t) <= -rho + G_g d_t.
+
+        Parameters
+        ----------
+        loss_bound, constraint_bound : G_f and G_g > 0, of the lengths of subgradients
+        diameter : D > 0;  margin : epsilon > 0, by which a point of the set satisfies all constraints
+        """
+        kappa = check_positive("margin", margin) / (2.0 * diameter * constraint_bound)
+        return constraint_bound * loss_bound / (1.0 - math.sqrt(max(1.0 - kappa**2, 0.0)))
+
+    def first_point(self, problem: Problem, first: Vector | None) -> Vector:
+        """Return x_1, (p,): what is given, or the point that satisfies the constraints by the largest margin."""
+        return deepest_point(problem)[0] if first is None else problem.first_point(first)
+
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
+        """Return eta, rho and 0 of rounds first .. last, (1, last - first + 1, 3)."""
+        step = self.step_scale / math.sqrt(horizon)
+        return _stacked(first, last, step, self.tightening * step, 0.0)
+
+
+@dataclass(frozen=True)
 class SinhaVaze(Method):
     """Adaptive gradient descent on surrogates that price the violation exponentially.
 
@@ -180,26 +305,182 @@ class SinhaVaze(Method):
     with beta = 1 / (2 G D) and lambda = 1 / (2 sqrt(T)), D the diameter of the set. Regret grows as T^(1/2) and the
     violation (6) as T^(1/2) log T, for constraints that an adversary chooses anew in every round.
 
+    For strongly convex losses the price is linear in the queue, and regret is at most G^2 (1 + log T) / (2 mu):
+
+    Q_t = Q_{t-1} + [max_i g_i(x_t)]_+
+    x_{t+1} = Pi_X(x_t - (df_t(x_t) + 2 Q_t / V d[max_i g_i(x_t)]_+) / (2 mu t)),   V = 4 G^2 (1 + log T) / mu
+
+    The violation then grows as (T log T)^(1/2).
+
     Parameters
     ----------
     subgradient_bound : G > 0, of losses and constraints over the set
+    strong_convexity : mu of (19), 0 if the losses have none
 
-    Source: Sinha & Vaze, NeurIPS 2024, Algorithm 1 with the parameters of Theorem 1.
+    Source: Sinha & Vaze, NeurIPS 2024, Algorithm 1 with the parameters of Theorem 1. Those for strongly convex losses
+    follow from its argument with Phi(Q) = Q^2; the paper's own constants were not at hand.
     """
 
     subgradient_bound: float
+    strong_convexity: float = 0.0
 
     name = "Sinha & Vaze"
+    positive = ("subgradient_bound",)
+    needs_horizon = True
+    needs_diameter = True
+    takes_changing = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_nonnegative("strong_convexity", self.strong_convexity)
+
+    @property
+    def rule(self) -> int:  # type: ignore[override]
+        """Return the surrogate, by whether losses are strongly convex."""
+        return SQUARED_SURROGATE if self.strong_convexity else SURROGATE
+
+    @property
+    def assumes_strong_convexity(self) -> float:
+        """Return mu."""
+        return self.strong_convexity
+
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
+        """Return beta, lambda and the step before the root, or the step, 2 / V and 0, (1, last - first + 1, 3)."""
+        if self.strong_convexity:
+            weight = 4.0 * self.subgradient_bound**2 * (1.0 + math.log(horizon)) / self.strong_convexity
+            return _stacked(first, last, 0.5 / (self.strong_convexity * round_numbers(first, last)), 2.0 / weight, 0.0)
+        diameter = problem.region.diameter
+        scale = 0.5 / (self.subgradient_bound * diameter)
+        return _stacked(first, last, scale, 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0))
+
+
+@dataclass(frozen=True)
+class VazeSinha(Method):
+    """Gradient steps projected onto the constraints of all rounds seen, for constraints that change.
+
+    y_t = Pi_{S_{t-1}}(x_t - D / (G sqrt(t)) df_t(x_t)),   x_{t+1} = Pi_{S_t}(y_t)
+
+    with S_0 = X and S_t the points of S_{t-1} with g_t(x) <= 0. Regret against points of all S_t is at most 3/2 G D
+    sqrt(T). The violation (6) depends on how the sets shrink: it is bounded where constraints stay. Once it is above
+    sqrt(T) log T, or the sets have no common point, the steps are those of `SinhaVaze`, with a violation of O(sqrt(T)
+    log T). Constraints that are not linear enter S_t linearised at x_t: for larger sets the bound of regret holds, too.
+
+    Parameters
+    ----------
+    subgradient_bound : G > 0, of losses and constraints over the set
+    switch : whether steps change to those of `SinhaVaze`
+
+    Source: Vaze & Sinha, NeurIPS 2025, its first algorithm and Switch. Summaries were checked; the step size is that of
+    the standard proof of projected gradient descent.
+    """
+
+    subgradient_bound: float
+    switch: bool = True
+
+    name = "Vaze & Sinha"
     rule = SURROGATE
     positive = ("subgradient_bound",)
     needs_horizon = True
     needs_diameter = True
+    takes_changing = True
+
+    @property
+    def _other(self) -> SinhaVaze:
+        return SinhaVaze(self.subgradient_bound)
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
-        """Return beta, lambda, and the step before it is divided by the root, (1, last - first + 1, 3)."""
-        diameter = problem.region.diameter
-        scale = 0.5 / (self.subgradient_bound * diameter)
-        return _stacked(first, last, scale, 0.5 / math.sqrt(horizon), diameter / math.sqrt(2.0))
+        """Return those of `SinhaVaze`."""
+        return self._other.numbers(problem, first, last, horizon)
+
+    def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> MethodState:
+        """Return the state before round 1: duals are the queue and sum of `SinhaVaze`, and the violation."""
+        state = super().start(problem, horizon, first)
+        none = np.zeros((0, problem.dimension)), np.zeros(0)
+        return replace(state, duals=np.zeros((1, 3)), cuts=none)
+
+    def can_run(self, problem: Problem, losses: Losses, constraints: Rounds | None = None) -> bool:
+        """Return False: rounds are not compiled, as their cuts grow."""
+        return False
+
+    def run(
+        self,
+        problem: Problem,
+        losses: Losses,
+        first: Vector | None = None,
+        constraints: Rounds | None = None,
+        horizon: int | None = None,
+    ) -> Matrix:
+        """Return the points of all rounds, (n_rounds, p), by `learn`."""
+        points = np.empty((losses.n_rounds, problem.dimension))
+        state = self.start(problem, losses.n_rounds if horizon is None else horizon, first)
+        for t in range(losses.n_rounds):
+            points[t] = state.point
+            if t + 1 < losses.n_rounds:
+                limits = None if constraints is None else constraints.at(t)
+                state = self.learn(state, losses.subgradient(t, points[t]), limits)
+        return points
+
+    def learn(self, state: MethodState, subgradient: Vector, constraints: Constraints | None = None) -> MethodState:
+        """Return the state after a round, as `Method.learn` does.
+
+        Raises
+        ------
+        ConfigError : no point of the set satisfies the constraints of all rounds, and switch is False
+        """
+        assert state.cuts is not None  # of start
+        slope, horizon, region = check_slope(subgradient, state.point), state.horizon or 1, state.problem.region
+        limits = state.problem.constraints if constraints is None else constraints
+        duals = state.duals.copy()
+        if not duals[0, 2] > math.sqrt(horizon) * math.log(horizon) or not self.switch:
+            duals[0, 2] += max(float(limits.values(state.point).max()), 0.0)
+            step = region.diameter / (self.subgradient_bound * math.sqrt(state.round))
+            seen = _add_cuts(state.cuts, linearise(limits, state.point))
+            point = _project_onto_cuts(region, *state.cuts, state.point - step * slope)
+            point = None if point is None else _project_onto_cuts(region, *seen, point)
+            if point is not None:
+                return replace(
+                    state, round=state.round + 1, point=point, experts=point[None].copy(), duals=duals, cuts=seen
+                )
+            if not self.switch:
+                raise ConfigError(
+                    f"No point of the set satisfies the constraints of rounds 1 to {state.round} together. "
+                    "Set switch=True."
+                )
+            duals[0, 2] = math.inf
+        after = super().learn(replace(state, duals=duals[:, :2]), slope, constraints)
+        return replace(after, duals=np.append(after.duals, duals[:, 2:], axis=1))
+
+
+def _add_cuts(cuts: tuple[Matrix, Vector], rows: LinearConstraints) -> tuple[Matrix, Vector]:
+    """Return cuts with rows, scaled to length 1, added: of rows in one direction, the tighter bound stays."""
+    matrix, bounds = cuts
+    lengths = np.linalg.norm(rows.matrix, axis=1)
+    for row, bound, length in zip(rows.matrix, rows.bounds, lengths, strict=True):
+        if length > 0.0:
+            same = np.flatnonzero((matrix == row / length).all(axis=1))
+            if same.size:
+                bounds = bounds.copy()
+                bounds[same[0]] = min(bounds[same[0]], bound / length)
+            else:
+                matrix, bounds = np.vstack([matrix, row / length]), np.append(bounds, bound / length)
+    return matrix, bounds
+
+
+def _project_onto_cuts(region: ConvexSet, matrix: Matrix, bounds: Vector, point: Vector) -> Vector | None:
+    """Return the nearest point of the set with matrix x <= bounds, (p,), None if there is none.
+
+    Rows are taken one at a time, the most violated first: most are never needed.
+    """
+    nearest: Vector | None = region.project(point)
+    chosen = np.zeros(bounds.size, dtype=bool)
+    while nearest is not None and bounds.size:
+        excess = matrix @ nearest - bounds
+        worst = int(excess.argmax())
+        if excess[worst] <= 1e-12 * (1.0 + abs(bounds[worst])) or chosen[worst]:  # or rounding
+            break
+        chosen[worst] = True
+        nearest = nearest_within(region, matrix[chosen], bounds[chosen], point)
+    return nearest
 
 
 @dataclass(frozen=True)
@@ -273,11 +554,16 @@ class Recoo(Method):
     name = "RECOO"
     rule = RECTIFIED
     positive = ("step_scale", "penalty_scale", "excess_exponent")
+    takes_changing = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 <= self.strong_convexity < np.inf:
-            raise ConfigError(f"strong_convexity = {self.strong_convexity!r}; expected a finite number of at least 0.")
+        check_nonnegative("strong_convexity", self.strong_convexity)
+
+    @property
+    def assumes_strong_convexity(self) -> float:
+        """Return mu."""
+        return self.strong_convexity
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return 1 / alpha_t, gamma_t and eta_t of rounds first .. last, (1, last - first + 1, 3)."""

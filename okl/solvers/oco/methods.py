@@ -12,8 +12,11 @@ from okl.compiled.oco import (
     CLIPPED,
     PROJECTED,
     QUEUE,
+    SQUARED_SURROGATE,
     SURROGATE,
     ConstraintRows,
+    RoundArrays,
+    excesses,
     make_rows,
     make_work,
     mix_experts,
@@ -23,8 +26,18 @@ from okl.compiled.oco import (
 )
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.oco.problem import Constraints, LinearConstraints, Matrix, Problem, QuadraticLosses, solve_by_cuts
-from okl.solvers.oco.schedules import Anytime, KnownHorizon, Numbers, Schedule, check_schedule, round_numbers, tables
+from okl.solvers.oco.problem import Constraints, LinearConstraints, Losses, Matrix, Problem, solve_by_cuts
+from okl.solvers.oco.rounds import Rounds, arrays_of
+from okl.solvers.oco.schedules import (
+    Anytime,
+    KnownHorizon,
+    Numbers,
+    Schedule,
+    StronglyConvex,
+    check_schedule,
+    round_numbers,
+    tables,
+)
 from okl.solvers.oco.sets import ConvexSet, Vector
 
 # The loop: points of experts, moved by a compiled rule with three numbers a round, and mixed.
@@ -38,6 +51,7 @@ class MethodState:
     point : (p,) x_t;  experts : (N, p) x_{i,t};  weights : (N,) w_{i,t}; one expert where a method mixes none
     duals : (N, k) of each expert, after round t - 1: its queue, its multipliers, or its sums
     gap : largest duality gap of a step so far;  rows : the linear constraints of the problem, compiled
+    cuts : (n, p) and (n,) of linear constraints of all rounds so far, for methods that project onto them
     """
 
     problem: Problem
@@ -49,6 +63,7 @@ class MethodState:
     weights: Vector
     gap: float = 0.0
     rows: ConstraintRows | None = field(repr=False, kw_only=True)
+    cuts: tuple[Matrix, Vector] | None = field(default=None, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -56,15 +71,19 @@ class Method:
     """A frozen configuration that chooses points.
 
     In round t = 1, 2, ... the point `play(state)` is chosen; then the subgradient of the loss there is learned. `run`
-    does the same for losses that are known as arrays, compiled, with the same bits.
+    does the same, compiled, with the same bits, for losses and constraints that are arrays or compiled functions.
 
-    A method is a name, the rule of its rounds (see `okl.compiled.oco.price_constraints`) and the numbers of the rule.
+    A method is a name, the rule of its rounds (see `okl.compiled.oco.price_constraints`) and the numbers of the rule;
+    and what its theorems cover: constraints that change, or are stochastic, and whether Slater's condition is assumed.
     """
 
     name: ClassVar[str]  # as reports print it
     rule: ClassVar[int]
     positive: ClassVar[tuple[str, ...]] = ()  # fields that must be above 0
     needs_diameter: ClassVar[bool] = False
+    takes_changing: ClassVar[bool] = False  # then comparators satisfy the constraints of all rounds
+    takes_stochastic: ClassVar[bool] = False
+    needs_slater: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in self.positive:
@@ -74,6 +93,11 @@ class Method:
     def needs_horizon(self) -> bool:
         """Return whether the number of rounds must be known."""
         return False
+
+    @property
+    def assumes_strong_convexity(self) -> float:
+        """Return the least mu of (19) that the step sizes are for; 0 if losses need none."""
+        return 0.0
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
         """Return the numbers of the rule in rounds first .. last, (N, last - first + 1, 3); horizon : or 0."""
@@ -113,7 +137,8 @@ class Method:
         self.check(problem, horizon)
         number = 1 if horizon is None else self.experts_for(horizon)
         experts, weights = np.tile(self.first_point(problem, first), (number, 1)), first_weights(number)
-        duals = np.zeros((number, 2 if self.rule == SURROGATE else problem.n_constraints))
+        sums = self.rule in (SURROGATE, SQUARED_SURROGATE)
+        duals = np.zeros((number, 2 if sums else problem.n_constraints))
         point, rows = np.empty(problem.dimension), None
         mix_experts(point, experts, weights)
         if isinstance(problem.constraints, LinearConstraints):
@@ -131,48 +156,88 @@ class Method:
         ----------
         state : before
         subgradient : (p,) of the round's loss at play(state)
-        constraints : of this round, where they change; None for the problem's. No theorem holds for changing ones
+        constraints : of this round, where they change; None for the problem's. See `takes_changing`
 
         Raises
         ------
         ConfigError : a subgradient of another shape, or not finite; constraints for a method whose cannot change
         """
         if constraints is not None and self.rule == PROJECTED:
-            raise ConfigError(
-                f"{type(self).__name__} projects onto the constraints of the problem, which cannot change."
-            )
-        slope = np.array(subgradient, dtype=np.float64)
-        if slope.shape != state.point.shape or not np.isfinite(slope).all():
-            raise ConfigError(f"a subgradient needs {state.point.size} finite numbers, but is {subgradient!r}.")
-        slope.setflags(write=False)  # as rows of losses are: no second compilation
-        rows = state.rows if constraints is None else None
+            raise ConfigError(self._fixed_only)
+        slope = check_slope(subgradient, state.point)
+        limits, changing = state.problem.constraints if constraints is None else constraints, constraints is not None
+        if self.rule < PROJECTED and not isinstance(limits, LinearConstraints):
+            return self._learn_by_cuts(state, slope, limits)
+        rows = None if changing else state.rows
         if rows is None:
-            constraints = state.problem.constraints if constraints is None else constraints
-            if self.rule < PROJECTED and not isinstance(constraints, LinearConstraints):
-                return self._learn_by_cuts(state, slope, constraints)
-            rows = _compiled_rows(_linearised(constraints, state.point), state.problem.region)
-        points = np.empty((2, state.point.size))
-        after = self._played(state, points, rows, slope[None, :], 0.0)
+            limits = linearise(limits, state.point)
+            rows = _compiled_rows(limits, state.problem.region)
+        size = state.point.size
+        matrices, bounds = np.zeros((0, rows.bounds.size, size)), np.zeros((0, rows.bounds.size))
+        if changing and isinstance(limits, LinearConstraints):
+            matrices, bounds = limits.matrix[None], limits.bounds[None]
+        for array in (matrices, bounds):
+            array.setflags(write=False)
+        points = np.empty((2, size))
+        after = self._played(state, points, rows, RoundArrays(slope[None, :], 0.0, matrices, bounds, 0, 0))
         return replace(after, point=points[1])
 
-    def run(self, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p); the horizon is the number of losses."""
-        rows = _compiled_rows(problem.linear, problem.region)
-        points = np.empty((losses.n_rounds, problem.dimension))
-        self._played(self.start(problem, losses.n_rounds, first), points, rows, losses.linear, losses.curvature)
+    def can_run(self, problem: Problem, losses: Losses, constraints: Rounds | None = None) -> bool:
+        """Return whether `run` takes the losses and constraints: arrays, or functions that are compiled."""
+        return arrays_of(problem, losses, constraints, self.rule > PROJECTED) is not None
+
+    def run(
+        self,
+        problem: Problem,
+        losses: Losses,
+        first: Vector | None = None,
+        constraints: Rounds | None = None,
+        horizon: int | None = None,
+    ) -> Matrix:
+        """Return the points of all rounds, (n_rounds, p).
+
+        Parameters
+        ----------
+        problem, first : as for `start`
+        losses : quadratic, or by compiled functions
+        constraints : of each round, where they change; linear, or by compiled functions for methods of gradient steps
+        horizon : the number of losses if None
+
+        Raises
+        ------
+        ConfigError : losses or constraints are functions that are not compiled, or return no finite numbers
+        """
+        rounds = arrays_of(problem, losses, constraints, self.rule > PROJECTED)
+        if rounds is None:
+            problem.linear  # noqa: B018  names constraints first
+            raise ConfigError("a compiled run needs quadratic losses, or compiled=True. Use play_rounds.")
+        if constraints is not None and self.rule == PROJECTED:
+            raise ConfigError(self._fixed_only)
+        points, limits = np.empty((losses.n_rounds, problem.dimension)), problem.constraints
+        if constraints is not None or not isinstance(limits, LinearConstraints):  # rounds overwrite the rows
+            size = problem.n_constraints
+            limits = LinearConstraints(np.zeros((size, problem.dimension)), np.zeros(size))
+        state = self.start(problem, losses.n_rounds if horizon is None else horizon, first)
+        self._played(state, points, _compiled_rows(limits, problem.region), rounds)
         return points
 
-    def _played(
-        self, state: MethodState, points: Matrix, rows: ConstraintRows, linear: Matrix, curvature: float
-    ) -> MethodState:
+    @property
+    def _fixed_only(self) -> str:
+        return f"{type(self).__name__} projects onto the constraints of the problem, which cannot change."
+
+    def _played(self, state: MethodState, points: Matrix, rows: ConstraintRows, rounds: RoundArrays) -> MethodState:
         """Write x_t and the points after it (n, p) in place; return the state at the last one, its point apart."""
         problem, count = state.problem, len(points) - 1
         experts, duals, weights = state.experts.copy(), state.duals.copy(), state.weights.copy()
         schedule = self.numbers(problem, state.round, state.round + max(count, 1) - 1, state.horizon or 0)
         work = make_work(rows.bounds.size, problem.dimension, weights.size)
         region, rate = problem.region.region, self.weight_rate(problem, state.horizon or 0)
-        parts = (work, linear, curvature, rows, region, self.rule, schedule, rate)
-        gap = play_rounds(points, experts, duals, weights, *parts)
+        gap = play_rounds(points, experts, duals, weights, work, rounds, rows, region, self.rule, schedule, rate)
+        if gap <= -1.0:
+            raise ConfigError(
+                f"In round {int(-1 - gap)} a loss or constraint raised an error or returned no finite numbers. "
+                "Check its functions at points of the set."
+            )
         largest = max(gap, state.gap)
         return replace(state, round=state.round + count, experts=experts, duals=duals, weights=weights, gap=largest)
 
@@ -198,12 +263,23 @@ def _compiled_rows(constraints: LinearConstraints, region: ConvexSet) -> Constra
     return make_rows(constraints.matrix, constraints.bounds, region.region)
 
 
-def _linearised(constraints: Constraints, point: Vector) -> LinearConstraints:
+def check_slope(subgradient: Vector, point: Vector) -> Vector:
+    """Return a read-only copy of a subgradient (p,), or raise ConfigError: another shape, or not finite."""
+    slope = np.array(subgradient, dtype=np.float64)
+    if slope.shape != point.shape or not np.isfinite(slope).all():
+        raise ConfigError(f"a subgradient needs {point.size} finite numbers, but is {subgradient!r}.")
+    slope.setflags(write=False)  # as rows of losses are: no second compilation
+    return slope
+
+
+def linearise(constraints: Constraints, point: Vector) -> LinearConstraints:
     """Return the constraints, or those of their subgradients at a point: all that gradient steps see of convex ones."""
     if isinstance(constraints, LinearConstraints):
         return constraints
-    rows = constraints.subgradients(point)
-    return LinearConstraints(rows, rows @ point - constraints.values(point))
+    rows, values = np.ascontiguousarray(constraints.subgradients(point)), constraints.values(point)
+    bounds = np.empty(values.size)
+    excesses(bounds, point, rows, values)  # the bits of compiled rounds
+    return LinearConstraints(rows, bounds)
 
 
 def first_weights(n_experts: int) -> Vector:
@@ -231,6 +307,11 @@ class Algorithm1(Method):
 
     name = "Algorithm 1"
     rule = CLIPPED
+
+    @property
+    def assumes_strong_convexity(self) -> float:
+        """Return mu of a schedule for strongly convex losses."""
+        return self.schedule.strong_convexity if isinstance(self.schedule, StronglyConvex) else 0.0
 
     def check(self, problem: Problem, horizon: int | None) -> None:
         """Raise ConfigError if the schedule takes a horizon or a bounded set that there is not."""

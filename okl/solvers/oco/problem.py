@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import combinations
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from scipy.optimize import brentq, linprog, nnls
 from scipy.sparse import csr_array, kron
 from scipy.sparse import eye_array as identity
 
+from okl.compiled.extension import OracleCode, compiled_oracle
 from okl.compiled.oco import quadratic_subgradient, quadratic_values
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Integers
@@ -39,12 +40,28 @@ class Constraints(Protocol):
     def subgradients(self, point: Vector) -> Matrix: ...
 
 
-def _names(names: Sequence[str], number: int) -> tuple[str, ...]:
+def names_of(names: Sequence[str], number: int) -> tuple[str, ...]:
+    """Return one name for each constraint, "row 0", "row 1", ... if none are given, or raise ConfigError."""
     if names and len(names) != number:
         raise ConfigError(
             f"there are {len(names)} names for {number} constraints. Give one name for each constraint, or none."
         )
     return tuple(names) or tuple(f"row {at}" for at in range(number))
+
+
+def compile_oracle(owner: Any, value: str, slope: str, takes_round: bool) -> None:
+    """Replace two functions of a record by compiled ones, and keep the machine code of both as its code.
+
+    Raises
+    ------
+    ConfigError : numba does not compile one of them
+    """
+    try:
+        code = compiled_oracle(getattr(owner, value), getattr(owner, slope), takes_round)
+    except TypeError as error:
+        raise ConfigError(f"{value} or {slope} cannot be compiled: {error} Set compiled=False.") from error
+    for name, one in ((value, code.value), (slope, code.slope), ("code", code)):
+        object.__setattr__(owner, name, one)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +95,7 @@ class LinearConstraints:
         matrix.setflags(write=False)
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "names", _names(self.names, bounds.size))
+        object.__setattr__(self, "names", names_of(self.names, bounds.size))
 
     @property
     def n_constraints(self) -> int:
@@ -105,16 +122,25 @@ class ConvexConstraints:
     subgradient : x (p,) -> (m, p), row i a subgradient of g_i at x
     n_constraints : int >= 1, m
     names : as for linear constraints
+    compiled : whether numba compiles both functions, to be called inside compiled rounds
+
+    Raises
+    ------
+    ConfigError : a function that numba does not compile
     """
 
     value: Callable[[Vector], Vector]
     subgradient: Callable[[Vector], Matrix]
     n_constraints: int
     names: Sequence[str] = ()
+    compiled: bool = False
+    code: OracleCode | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         check_at_least("n_constraints", self.n_constraints, 1)
-        object.__setattr__(self, "names", _names(self.names, self.n_constraints))
+        object.__setattr__(self, "names", names_of(self.names, self.n_constraints))
+        if self.compiled:
+            compile_oracle(self, "value", "subgradient", takes_round=False)
 
     def values(self, point: Vector) -> Vector:
         values = np.asarray(self.value(point), dtype=np.float64)
@@ -228,21 +254,26 @@ class ConvexLosses:
     loss_subgradient : t, x (p,) -> (p,)
     n_rounds : int >= 1
     strong_convexity : the mu of equation (19), 0 if there is none
+    compiled : whether numba compiles both functions, to be called inside compiled rounds
 
     Raises
     ------
-    ConfigError : a function that does not take a round and a point
+    ConfigError : a function that does not take a round and a point, or that numba does not compile
     """
 
     loss: Callable[[int, Vector], float]
     loss_subgradient: Callable[[int, Vector], Vector]
     n_rounds: int
     strong_convexity: float = 0.0
+    compiled: bool = False
+    code: OracleCode | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         check_at_least("n_rounds", self.n_rounds, 1)
-        _check_arguments("loss", self.loss)
-        _check_arguments("loss_subgradient", self.loss_subgradient)
+        check_arguments("loss", self.loss)
+        check_arguments("loss_subgradient", self.loss_subgradient)
+        if self.compiled:
+            compile_oracle(self, "loss", "loss_subgradient", takes_round=True)
 
     def value(self, at: int, point: Vector) -> float:
         return float(self.loss(at, point))
@@ -256,7 +287,8 @@ class ConvexLosses:
         return subgradient
 
 
-def _check_arguments(name: str, function: Callable[..., object]) -> None:
+def check_arguments(name: str, function: Callable[..., object]) -> None:
+    """Raise ConfigError if a function does not take a round and a point."""
     try:
         parameters = signature(function)
     except ValueError:  # of functions in C
@@ -790,3 +822,96 @@ def solve_by_cuts(
         model.add(rows, rows @ point - values[cut], cut)
         point = _solve_model(model, 0.1 * enough)
     return best, least
+
+
+# The level method, for functions that are known by value and subgradient.
+
+_MOST_LEVEL_CUTS = 2000
+_LEVEL = 0.3  # from the bound to the least value found; convergence is proved for any share between 0 and 1
+NEAR = 1e-6  # how far a value by cuts may be from the least one, absolute or of a value above 1; and of the constraints
+
+
+def lowest_by_cuts(
+    region: ConvexSet,
+    constraints: Constraints | None,
+    value: Callable[[Vector], float],
+    subgradient: Callable[[Vector], Vector],
+    point: Vector,
+) -> tuple[Vector, float]:
+    """Return a point of least value over a set and its constraints, (p,), and a bound that no value is below.
+
+    x_{k+1} is the point nearest to x_k of those of X where no cut of a constraint is above 0 and no cut of the function
+    above a level between the bound and the least value found. Where there is none, the level is the new bound.
+
+    Parameters
+    ----------
+    region : bounded
+    constraints : m of them, at most 1e-6 at the point; or None
+    value, subgradient : of the function
+    point : (p,) to start at
+
+    Raises
+    ------
+    ConfigError : the set is unbounded, no point satisfies the constraints, or 2000 cuts do not suffice
+
+    Source: Lemarechal, Nemirovskii & Nesterov, Math. Programming 69, 1995, sections 2.2 and 3.
+    """
+    if not region.bounded:
+        raise ConfigError("The best point of losses by functions needs a bounded set. Set finite bounds.")
+    loss_cuts, limit_cuts = _Cuts(region.dimension), _Cuts(region.dimension)
+    best, bound, least = point, -np.inf, np.inf
+    for _ in range(_MOST_LEVEL_CUTS):
+        here, slope = value(point), subgradient(point)
+        loss_cuts.add(slope[None], np.array([here]), point)
+        bound = max(bound, here - float(np.linalg.norm(slope)) * region.diameter)  # by convexity
+        limits = np.zeros(0) if constraints is None else constraints.values(point)
+        if constraints is not None and (over := limits > 0.0).any():
+            limit_cuts.add(constraints.subgradients(point)[over], limits[over], point)
+        if limits.max(initial=0.0) <= NEAR and here < least:
+            best, least = point, here
+        after = None
+        while after is None and not least - bound <= NEAR * max(1.0, abs(least)):
+            level = bound + _LEVEL * (least - bound)
+            rows, offsets = [limit_cuts.rows], [limit_cuts.offsets]
+            if level < np.inf:
+                rows, offsets = [*rows, loss_cuts.rows], [*offsets, loss_cuts.offsets + level]
+            after = nearest_within(region, np.vstack(rows), np.concatenate(offsets), point)
+            if after is None and level == np.inf:
+                raise ConfigError("No point of the set satisfies the constraints together. Loosen one of them.")
+            bound = level if after is None else bound
+        if after is None:
+            return best, bound
+        point = after
+    found = f"a feasible point has the mean loss {least:.9g}" if least < np.inf else "no feasible point was found"
+    raise ConfigError(
+        f"After {_MOST_LEVEL_CUTS} cuts {found}, and no one has less than {bound:.9g}. Check that the functions are "
+        "convex and return subgradients."
+    )
+
+
+class _Cuts:
+    """Cuts rows @ x - offsets <= f(x) of convex functions: (n, p) and (n,)."""
+
+    def __init__(self, dimension: int) -> None:
+        self.rows, self.offsets = np.empty((0, dimension)), np.empty(0)
+
+    def add(self, slopes: Matrix, values: Vector, point: Vector) -> None:
+        self.rows = np.vstack([self.rows, slopes])
+        self.offsets = np.append(self.offsets, slopes @ point - values)
+
+
+def deepest_point(problem: Problem) -> tuple[Vector, float]:
+    """Return a point of the set where the largest constraint is least, (p,), and by how much that is below 0.
+
+    The set is bounded. This margin is within 1e-6 of the largest one, or within that share of one above 1; Slater's
+    condition holds if it is above 0.
+    """
+    constraints = problem.constraints
+
+    def steepest(x: Vector) -> Vector:
+        row: Vector = constraints.subgradients(x)[int(constraints.values(x).argmax())]
+        return row
+
+    start = problem.first_point(None) if problem.feasible_point is None else problem.feasible_point
+    point, _ = lowest_by_cuts(problem.region, None, lambda x: float(constraints.values(x).max()), steepest, start)
+    return point, -float(constraints.values(point).max())

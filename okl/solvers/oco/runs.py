@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import t as student
 
-from okl.compiled.oco import violations
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import AssumptionWarning, ConfigError
 from okl.foundation.validation import check_at_least
 from okl.solvers.oco.methods import Method
 from okl.solvers.oco.problem import (
+    NEAR,
     Constraints,
     LinearConstraints,
     Losses,
@@ -20,11 +23,22 @@ from okl.solvers.oco.problem import (
     Problem,
     QuadraticLosses,
     corners,
+    deepest_point,
+    find_feasible,
     inequalities,
+    lowest_by_cuts,
     lowest_feasible,
     nearest_feasible,
     nearest_in_plane,
-    nearest_within,
+)
+from okl.solvers.oco.rounds import (
+    ConvexRounds,
+    LinearRounds,
+    Rounds,
+    TwoPoint,
+    check_rounds,
+    two_point_rows,
+    two_point_slope,
 )
 from okl.solvers.oco.sets import Ball, Vector
 
@@ -51,8 +65,10 @@ class Violation:
     largest: float
 
 
-def constraint_values(constraints: Constraints, points: Matrix) -> Matrix:
-    """Return g at every point, (T, m), for points (T, p)."""
+def constraint_values(constraints: Constraints | Rounds, points: Matrix) -> Matrix:
+    """Return g at every point, (T, m), for points (T, p); of constraints of rounds, g_t at x_t."""
+    if isinstance(constraints, (LinearRounds, ConvexRounds)):
+        return constraints.values(points)
     if isinstance(constraints, LinearConstraints):
         return points @ constraints.matrix.T - constraints.bounds
     return np.array([constraints.values(point) for point in points])
@@ -116,9 +132,42 @@ def growth_exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
     return float(slope)
 
 
-_MOST_CUTS = 2000
-_LEVEL = 0.3  # from the bound to the least value found; convergence is proved for any share between 0 and 1
-_NEAR = 1e-6  # of the mean loss: how far a comparator by cuts may be from the least one; and of the constraints
+class Growth(NamedTuple):
+    """Growth of mean values as size^exponent, and a confidence interval of the exponent."""
+
+    exponent: float
+    low: float
+    high: float
+
+
+def growth_interval(sizes: Sequence[float], values: Matrix, confidence: float = 0.95) -> Growth:
+    """Return the slope of log mean value against log size by least squares, and an interval of it.
+
+    The interval is Student's of what repetitions add to the slope, to first order: sum_n w_n (value_nr / mean_n - 1).
+
+    Parameters
+    ----------
+    sizes : n >= 2 sizes
+    values : (n, R) of R >= 2 independent repetitions, numbers r of different sizes paired or not; their means above 0
+    confidence : between 0 and 1
+
+    Raises
+    ------
+    ConfigError : too few sizes or repetitions, or a mean that has no logarithm
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] < 2 or not 0.0 < confidence < 1.0:
+        raise ConfigError(
+            f"values have the shape {values.shape}, confidence = {confidence}; expected one row a size of at least two "
+            "repetitions, and a confidence between 0 and 1."
+        )
+    means = values.mean(axis=1)
+    slope = growth_exponent(sizes, [float(mean) for mean in means])
+    logs = np.log(np.asarray(sizes, dtype=np.float64))
+    weights = (logs - logs.mean()) / ((logs - logs.mean()) ** 2).sum()
+    parts = weights @ (values / means[:, None] - 1.0)
+    half = float(student.ppf(0.5 + 0.5 * confidence, parts.size - 1) * parts.std(ddof=1)) / parts.size**0.5
+    return Growth(slope, slope - half, slope + half)
 
 
 def static_optimum(problem: Problem, losses: Losses) -> Vector:
@@ -134,9 +183,9 @@ def static_optimum(problem: Problem, losses: Losses) -> Vector:
         do not suffice; the error has the bounds that they give
     """
     if not _has_formula(problem, losses):
-        return _lowest_by_cuts(problem, losses, range(losses.n_rounds))
+        return _lowest_by_cuts(problem, losses, range(losses.n_rounds))[0]
     assert isinstance(losses, QuadraticLosses)
-    _check(problem, losses)
+    check_rounds(problem, losses, None)
     if losses.curvature == 0.0:
         total = losses.linear.sum(axis=0, keepdims=True)
         best: Vector = (_lowest_corners if _is_flat(problem) else lowest_feasible)(problem, total)[0]
@@ -151,9 +200,9 @@ def dynamic_optima(problem: Problem, losses: Losses) -> Matrix:
     Losses or constraints by functions as in `static_optimum`, round by round.
     """
     if not _has_formula(problem, losses):
-        return np.array([_lowest_by_cuts(problem, losses, (at,)) for at in range(losses.n_rounds)])
+        return np.array([_lowest_by_cuts(problem, losses, (at,))[0] for at in range(losses.n_rounds)])
     assert isinstance(losses, QuadraticLosses)
-    _check(problem, losses)
+    check_rounds(problem, losses, None)
     if losses.curvature == 0.0:
         return (_lowest_corners if _is_flat(problem) else lowest_feasible)(problem, losses.linear)
     free = -losses.linear / (2.0 * losses.curvature)
@@ -172,63 +221,58 @@ def dynamic_regret(problem: Problem, losses: Losses, points: Matrix) -> float:
     return regret(losses, points, dynamic_optima(problem, losses))
 
 
+def minorants(losses: Losses, points: Matrix) -> QuadraticLosses:
+    """Return f_t(x_t) + <df_t(x_t), x - x_t> + mu ||x - x_t||^2, which no f_t is below, as losses of x.
+
+    Parameters
+    ----------
+    losses : convex, with the mu of (19)
+    points : (T, p) x_t, where they touch
+    """
+    slopes = np.array([losses.subgradient(at, point) for at, point in enumerate(points)])
+    mu, values = losses.strong_convexity, losses_at(losses, points)
+    constant = values - (slopes * points).sum(axis=1) + mu * (points**2).sum(axis=1)
+    return QuadraticLosses(mu, slopes - 2.0 * mu * points, constant)
+
+
+def regret_certificate(problem: Problem, losses: Losses, points: Matrix) -> float:
+    """Return an upper bound of the static regret of points (T, p), from the subgradients of the rounds played alone.
+
+    sum_t f_t(x_t) - min over x of sum_t f_t(x_t) + <df_t(x_t), x - x_t> + mu ||x - x_t||^2,  x in X, g(x) <= 0
+
+    It holds for any convex losses, and is the regret itself for linear ones, and for quadratic ones with their mu. Pass
+    the first rounds for a certificate while the game goes on.
+
+    Parameters
+    ----------
+    problem : the comparators' set and constraints; losses : of T rounds; points : (T, p) x_t
+
+    Raises
+    ------
+    ConfigError : there is no least value, as the set is unbounded
+    """
+    below = minorants(losses, points)
+    if _has_formula(problem, below):
+        return static_regret(problem, below, points)
+    _, bound = _lowest_by_cuts(problem, below, range(below.n_rounds))
+    return float((losses_at(losses, points) - bound).sum())
+
+
 def _has_formula(problem: Problem, losses: Losses) -> bool:
     return isinstance(losses, QuadraticLosses) and isinstance(problem.constraints, LinearConstraints)
 
 
-def _lowest_by_cuts(problem: Problem, losses: Losses, rounds: Sequence[int]) -> Vector:
-    """Return a point of least mean loss of some rounds, by the level method.
-
-    x_{k+1} is the point nearest to x_k of those of X where no cut of a constraint is above 0 and no cut of the mean
-    loss above a level between the bound and the least value found. Where there is none, the level is the new bound.
-
-    Source: Lemarechal, Nemirovskii & Nesterov, Math. Programming 69, 1995, sections 2.2 and 3.
-    """
-    region, constraints = problem.region, problem.constraints
-    if not region.bounded:
-        raise ConfigError("The best point of losses by functions needs a bounded set. Set finite bounds.")
+def _lowest_by_cuts(problem: Problem, losses: Losses, rounds: Sequence[int]) -> tuple[Vector, float]:
+    """Return a point of least mean loss of some rounds, and a bound that no feasible point's is below."""
     point = problem.first_point(None) if problem.feasible_point is None else problem.feasible_point
-    loss_cuts, limit_cuts = _Cuts(region.dimension), _Cuts(region.dimension)
-    best, bound, least = point, -np.inf, np.inf
-    for _ in range(_MOST_CUTS):
-        value = float(np.mean([losses.value(at, point) for at in rounds]))
-        slope = np.asarray(np.mean([losses.subgradient(at, point) for at in rounds], axis=0))
-        loss_cuts.add(slope[None], np.array([value]), point)
-        bound = max(bound, value - float(np.linalg.norm(slope)) * region.diameter)  # by convexity
-        limits = constraints.values(point)
-        if (over := limits > 0.0).any():
-            limit_cuts.add(constraints.subgradients(point)[over], limits[over], point)
-        if limits.max(initial=0.0) <= _NEAR and value < least:
-            best, least = point, value
-        after = None
-        while after is None and not least - bound <= _NEAR * max(1.0, abs(least)):
-            level = bound + _LEVEL * (least - bound)
-            rows, offsets = [limit_cuts.rows], [limit_cuts.offsets]
-            if level < np.inf:
-                rows, offsets = [*rows, loss_cuts.rows], [*offsets, loss_cuts.offsets + level]
-            after = nearest_within(region, np.vstack(rows), np.concatenate(offsets), point)
-            if after is None and level == np.inf:
-                raise ConfigError("No point of the set satisfies the constraints together. Loosen one of them.")
-            bound = level if after is None else bound
-        if after is None:
-            return best
-        point = after
-    found = f"a feasible point has the mean loss {least:.9g}" if least < np.inf else "no feasible point was found"
-    raise ConfigError(
-        f"After {_MOST_CUTS} cuts {found}, and no one has less than {bound:.9g}. Check that the functions are convex "
-        "and return subgradients."
-    )
 
+    def value(x: Vector) -> float:
+        return float(np.mean([losses.value(at, x) for at in rounds]))
 
-class _Cuts:
-    """Cuts rows @ x - offsets <= f(x) of convex functions: (n, p) and (n,)."""
+    def slope(x: Vector) -> Vector:
+        return np.asarray(np.mean([losses.subgradient(at, x) for at in rounds], axis=0))
 
-    def __init__(self, dimension: int) -> None:
-        self.rows, self.offsets = np.empty((0, dimension)), np.empty(0)
-
-    def add(self, slopes: Matrix, values: Vector, point: Vector) -> None:
-        self.rows = np.vstack([self.rows, slopes])
-        self.offsets = np.append(self.offsets, slopes @ point - values)
+    return lowest_by_cuts(problem.region, problem.constraints, value, slope, point)
 
 
 def _is_flat(problem: Problem) -> bool:
@@ -243,11 +287,175 @@ def _lowest_corners(problem: Problem, directions: Matrix) -> Matrix:
     return best
 
 
-def _check(problem: Problem, losses: QuadraticLosses) -> None:
-    if problem.dimension != losses.dimension:
-        raise ConfigError(
-            f"the losses have {losses.dimension} coordinates, but points of the set have {problem.dimension}."
+# Complete runs.
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """Points, losses and constraint values of T rounds.
+
+    points : (T, p) x_t
+    losses : (T,) f_t(x_t); under two-point feedback the mean of the two points
+    values : (T, m) g_t(x_t); under two-point feedback the larger one
+    """
+
+    points: Matrix
+    losses: Vector
+    values: Matrix
+
+    @property
+    def violations(self) -> Vector:
+        """Return ||[g_t(x_t)]_+|| of every round, (T,)."""
+        norms: Vector = np.linalg.norm(np.maximum(self.values, 0.0), axis=1)
+        return norms
+
+    @property
+    def violation(self) -> Violation:
+        """Return all forms of the violation."""
+        return violation_of(self.values)
+
+
+def unmet_assumptions(
+    method: Method, problem: Problem, losses: Losses, constraints: Rounds | None = None
+) -> tuple[str, ...]:
+    """Return a sentence for each assumption of a method's theorems that does not hold.
+
+    They are: constraints that stay, unless the method takes changing or stochastic ones; a point that satisfies the
+    changing ones of all rounds; Slater's condition; losses as strongly convex as the step sizes need.
+    """
+    found, name = [], type(method).__name__
+    if constraints is not None and constraints.stochastic and not method.takes_stochastic:
+        found.append(f"{name} has no bounds for stochastic constraints. Use YuNeelyWei.")
+    elif constraints is not None and not constraints.stochastic and not method.takes_changing:
+        found.append(f"{name} has no bounds for constraints that change. Use Recoo, SinhaVaze or VazeSinha.")
+    elif constraints is not None and find_feasible(problem.region, constraints.overall()).conflict:
+        found.append(f"No point of the set satisfies the constraints of all rounds, which the bounds of {name} need.")
+    if method.needs_slater and problem.region.bounded:
+        margin = deepest_point(problem)[1]
+        if margin <= NEAR:
+            found.append(
+                f"No point of the set satisfies all constraints strictly (largest margin {margin:.2g}), which the "
+                f"bounds of {name} need."
+            )
+    if method.assumes_strong_convexity > losses.strong_convexity:
+        found.append(
+            f"The step sizes of {name} are for losses more strongly convex than these (strong_convexity = "
+            f"{losses.strong_convexity:g})."
         )
+    return tuple(found)
+
+
+def _warn(method: Method, problem: Problem, losses: Losses, constraints: Rounds | None) -> None:
+    for sentence in unmet_assumptions(method, problem, losses, constraints):
+        warnings.warn(sentence, AssumptionWarning, stacklevel=3)
+
+
+def play_rounds(
+    method: Method,
+    problem: Problem,
+    losses: Losses,
+    first: Vector | None = None,
+    horizon: int | None = None,
+    constraints: Rounds | None = None,
+    feedback: TwoPoint | None = None,
+) -> Matrix:
+    """Play all rounds one by one, for losses and constraints of any kind, as `play` does.
+
+    Returns
+    -------
+    points (n_rounds, p)
+    """
+    count = losses.n_rounds
+    check_rounds(problem, losses, constraints)
+    reach, units = 0.0, np.empty((0, problem.dimension))
+    if feedback is not None:
+        reach, units = feedback.reach_for(problem, count), feedback.directions(count, problem.dimension)
+        problem = feedback.shrunken(problem, reach)
+    points = np.empty((count, problem.dimension))
+    state = method.start(problem, count if horizon is None else horizon, first)
+    for at in range(count):
+        points[at] = method.play(state)
+        if at + 1 == count:
+            break
+        limits = None if constraints is None else constraints.at(at)
+        if feedback is None:
+            slope = losses.subgradient(at, points[at])
+        else:
+            step = reach * units[at]
+            difference = losses.value(at, points[at] + step) - losses.value(at, points[at] - step)
+            slope = two_point_slope(np.float64(difference), units[at], reach)
+            if feedback.constraints:
+                limits = two_point_rows(limits or problem.constraints, points[at], units[at], reach)
+        state = method.learn(state, slope, limits)
+    return points
+
+
+def play(
+    method: Method,
+    problem: Problem,
+    losses: Losses,
+    constraints: Rounds | None = None,
+    feedback: TwoPoint | None = None,
+    first: Vector | None = None,
+    horizon: int | None = None,
+) -> Played:
+    """Play all rounds: with the problem's constraints, or those of each round, and with subgradients or two values.
+
+    Rounds are compiled where losses and constraints are arrays or compiled functions.
+
+    Parameters
+    ----------
+    method, problem : as for `Method.start`; the problem's constraints are the comparators', `constraints.overall()`
+    losses : of n_rounds rounds
+    constraints : LinearRounds or ConvexRounds, seen after the point of the round; None for the problem's
+    feedback : TwoPoint for values at two points in place of subgradients
+    first : (p,) x_1, the method's choice if None
+    horizon : passed to the method; None for the number of losses
+
+    Returns
+    -------
+    Played
+
+    Raises
+    ------
+    ConfigError : numbers of constraints or rounds that do not fit; what the method or feedback refuses
+
+    Warns
+    -----
+    AssumptionWarning : an assumption of the method's theorems does not hold
+
+    >>> box = Box([0.0, 0.0], [1.0, 1.0])
+    >>> costs, budgets = [[-1.0, -0.5]] * 200, [[1.0 + 0.2 * (-1) ** t] for t in range(200)]
+    >>> rounds = LinearRounds([[1.0, 1.0]], budgets)
+    >>> game = Problem(box, rounds.overall()), QuadraticLosses(0.0, costs)
+    >>> played = play(Recoo(), *game, rounds)
+    >>> played.points[-1].round(2).tolist(), played.violation.cumulative < 1.0
+    ([0.8, 0.0], True)
+    """
+    _warn(method, problem, losses, constraints)
+    return _play(method, problem, losses, constraints, feedback, first, horizon)
+
+
+def _play(
+    method: Method,
+    problem: Problem,
+    losses: Losses,
+    constraints: Rounds | None = None,
+    feedback: TwoPoint | None = None,
+    first: Vector | None = None,
+    horizon: int | None = None,
+) -> Played:
+    limits = problem.constraints if constraints is None else constraints
+    if feedback is None and method.can_run(problem, losses, constraints):
+        points = method.run(problem, losses, first, constraints, horizon)
+    else:
+        points = play_rounds(method, problem, losses, first, horizon, constraints, feedback)
+    if feedback is None:
+        return Played(points, losses_at(losses, points), constraint_values(limits, points))
+    step = feedback.reach_for(problem, len(points)) * feedback.directions(*points.shape)
+    pair = points + step, points - step
+    values = np.maximum(*(constraint_values(limits, one) for one in pair))
+    return Played(points, 0.5 * np.add(*(losses_at(losses, one) for one in pair)), values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,30 +480,7 @@ class Traces:
         return np.cumsum(self.violations, axis=1)
 
 
-def play_rounds(
-    method: Method, problem: Problem, losses: Losses, first: Vector | None = None, horizon: int | None = None
-) -> Matrix:
-    """Play all rounds one by one, for losses and constraints of any kind.
-
-    Parameters
-    ----------
-    method, problem, losses : who plays, where, against what
-    first : (p,) x_1, the point of the set nearest to 0 if None
-    horizon : passed to the method; None for the number of losses
-
-    Returns
-    -------
-    points (n_rounds, p)
-    """
-    points = np.empty((losses.n_rounds, problem.dimension))
-    state = method.start(problem, losses.n_rounds if horizon is None else horizon, first)
-    for at in range(losses.n_rounds):
-        points[at] = method.play(state)
-        state = method.learn(state, losses.subgradient(at, points[at]))
-    return points
-
-
-def trace(method: Method, problem: Problem, losses: QuadraticLosses, first: Vector | None = None) -> Traces:
+def trace(method: Method, problem: Problem, losses: Losses, first: Vector | None = None) -> Traces:
     """Run once and keep only losses and violations, (1, T) each."""
     return run_many(method, [problem], [losses], first, n_threads=1)
 
@@ -303,9 +488,10 @@ def trace(method: Method, problem: Problem, losses: QuadraticLosses, first: Vect
 def run_many(
     method: Method,
     problems: Sequence[Problem],
-    losses: Sequence[QuadraticLosses],
+    losses: Sequence[Losses],
     first: Vector | None = None,
     n_threads: int = 1,
+    constraints: Sequence[Rounds | None] | None = None,
 ) -> Traces:
     """Run a method on many problems of as many rounds; the same bits for every number of threads.
 
@@ -315,6 +501,7 @@ def run_many(
     problems, losses : R of each, of T rounds
     first : (p,) x_1 of all
     n_threads : int >= 1
+    constraints : R of those of each round, where they change
 
     Returns
     -------
@@ -323,21 +510,25 @@ def run_many(
     Raises
     ------
     ConfigError : not as many problems as losses, or losses of different lengths
+
+    Warns
+    -----
+    AssumptionWarning : an assumption of the method's theorems does not hold for the first problem
     """
     check_at_least("n_threads", n_threads, 1)
+    rounds = [None] * len(problems) if constraints is None else list(constraints)
     lengths = {each.n_rounds for each in losses}
-    if len(problems) != len(losses) or len(lengths) != 1:
+    if not len(problems) == len(losses) == len(rounds) or len(lengths) != 1:
         raise ConfigError(
             f"{len(problems)} problems and {len(losses)} losses of {sorted(lengths)} rounds; "
             "expected one loss for each problem, all of the same length."
         )
+    _warn(method, problems[0], losses[0], rounds[0])
     out = np.empty((2, len(problems), lengths.pop()))
 
     def one(at: int) -> None:
-        points = method.run(problems[at], losses[at], first)
-        rows = problems[at].linear
-        out[0, at] = losses[at].values(points)
-        violations(out[1, at], points, rows.matrix, rows.bounds)
+        played = _play(method, problems[at], losses[at], rounds[at], first=first)
+        out[0, at], out[1, at] = played.losses, played.violations
 
     if n_threads == 1:
         for at in range(len(problems)):

@@ -720,8 +720,6 @@ class LinearLimits:
         scaled, (above, below) = self.rows / self.lengths[:, None], self.has_side
         high, low = (self.high - self.margins) / self.lengths, (self.low + self.margins) / self.lengths
         matrix, bounds = np.concatenate([scaled[above], -scaled[below]]), np.concatenate([high[above], -low[below]])
-        for array in (matrix, bounds):
-            array.setflags(write=False)  # as those of okl.solvers.oco: no second compilation
         return make_rows(matrix, bounds, self.ball.region)
 
     @cached_property

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.foundation.errors import ConfigError
-from okl.solvers.oco import runs
+from okl.solvers.oco import problem as problem_module
 from okl.solvers.oco.problem import ConvexConstraints, ConvexLosses, LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.runs import (
     dynamic_optima,
@@ -142,7 +142,7 @@ def test_a_loss_without_the_round_is_refused() -> None:
 
 
 def test_too_few_cuts_give_the_bounds_that_they_reached(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_MOST_CUTS", 3)
+    monkeypatch.setattr(problem_module, "_MOST_LEVEL_CUTS", 3)
     losses = ConvexLosses(lambda at, x: float(x @ x), lambda at, x: 2.0 * x, 1)
     problem = Problem(Box(-np.ones(2), np.ones(2)), LinearConstraints(np.array([[1.0, 2.0]]), np.array([-1.0])))
     with pytest.raises(ConfigError, match=r"After 3 cuts a feasible point has the mean loss .* no one has less than"):
