@@ -60,6 +60,54 @@ def sinha_vaze(
     return project(point - step * surrogate), queue, squares
 
 
+def sinha_vaze_strongly(
+    point: Doubles, queue: float, slope: Doubles, matrix: Doubles, bounds: Doubles, project: Project,
+    steepest: float, mu: float, t: int, horizon: int,
+) -> tuple[Doubles, float]:  # fmt: skip
+    alpha = 2.0 * mu  # f(y) >= f(x) + <df(x), y - x> + alpha / 2 ||y - x||^2
+    price = 8.0 * steepest**2 * math.log(math.e * horizon) / alpha
+    excess = matrix @ point - bounds
+    worst = int(excess.argmax())
+    surrogate = price * slope
+    if excess[worst] > 0.0:
+        queue += float(excess[worst])
+        surrogate = surrogate + 2.0 * queue * matrix[worst]
+    return project(point - surrogate / (price * alpha * t)), queue
+
+
+def yu_neely_wei(
+    point: Doubles, queue: Doubles, slope: Doubles, matrix: Doubles, bounds: Doubles, project: Project,
+    weight: float, alpha: float,
+) -> tuple[Doubles, Doubles]:  # fmt: skip
+    moved = project(point - (weight * slope + queue @ matrix) / (2.0 * alpha))
+    linearised = matrix @ point - bounds + matrix @ (moved - point)
+    return moved, np.maximum(queue + linearised, 0.0)
+
+
+def polyak(
+    point: Doubles, slope: Doubles, matrix: Doubles, bounds: Doubles, project: Project, eta: float, rho: float
+) -> Doubles:
+    excess, moved = matrix @ point - bounds, point - eta * slope
+    normal = matrix[excess.argmax()]
+    over = max(excess.max() + normal @ (moved - point) + rho, 0.0)
+    return project(moved - over / (normal @ normal) * normal)
+
+
+def project_dykstra(point: Doubles, matrix: Doubles, bounds: Doubles, project: Project, sweeps: int = 3000) -> Doubles:
+    """Project onto half-spaces and a set in turn, each with its own correction: Boyle & Dykstra, 1986."""
+    corrections, at = np.zeros((bounds.size + 1, point.size)), point
+    for _ in range(sweeps):
+        for i in range(bounds.size + 1):
+            moved = at + corrections[i]
+            if i == bounds.size:
+                at = project(moved)
+            else:
+                over = max(float(matrix[i] @ moved - bounds[i]), 0.0)
+                at = moved - over / (matrix[i] @ matrix[i]) * matrix[i]
+            corrections[i] = moved - at
+    return at
+
+
 # Slow, obvious twins of okl/compiled/{regions,ocosteps,ocorounds}.py: steps in a box of the plane, by enumeration.
 
 

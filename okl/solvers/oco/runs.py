@@ -323,6 +323,7 @@ def unmet_assumptions(
     They are: constraints that stay, unless the method takes changing or stochastic ones; a point that satisfies the
     changing ones of all rounds; Slater's condition; losses as strongly convex as the step sizes need.
     """
+    check_rounds(problem, losses, constraints)
     found, name = [], type(method).__name__
     if constraints is not None and constraints.stochastic and not method.takes_stochastic:
         found.append(f"{name} has no bounds for stochastic constraints. Use YuNeelyWei.")

@@ -13,10 +13,13 @@ from okl.solvers.oco.baselines import (
     ImprovedAder,
     Jenatton,
     Mahdavi,
+    Polyak,
     Recoo,
     SinhaVaze,
+    VazeSinha,
     YuanLamperski,
     YuNeely,
+    YuNeelyWei,
     default_method,
 )
 from okl.solvers.oco.methods import Method
@@ -31,8 +34,9 @@ ROUNDS = 60
 METHODS: list[Method] = [
     YuNeely(0.25), YuNeely(0.25, first_queued=False), YuanLamperski(1.5, 0.5),
     YuanLamperski(3.0, 1.5, strongly_convex=True), Jenatton(0.7, 0.01), Mahdavi(0.8, 0.5), SinhaVaze(4.0),
-    Recoo(2.0), Recoo(strong_convexity=0.5), ImprovedAder(4.0),
+    Recoo(2.0), Recoo(strong_convexity=0.5), SinhaVaze(4.0, 1.5), YuNeelyWei(2.0, 0.5), ImprovedAder(4.0),
 ]  # fmt: skip
+FEASIBLE: list[Method] = [Polyak(0.5, 0.3), VazeSinha(4.0)]  # from a point that satisfies the constraints
 SETS: list[ConvexSet] = [Box(-np.ones(3), np.ones(3)), Ball(np.full(3, 0.1), 1.2), Simplex(3, 1.5)]
 
 
@@ -47,7 +51,7 @@ def game(region: ConvexSet, seed: int = 0, n_rounds: int = ROUNDS) -> tuple[Prob
 @pytest.mark.parametrize("region", SETS, ids=lambda region: type(region).__name__)
 def test_round_by_round_gives_the_bits_of_a_whole_run(region: ConvexSet) -> None:
     problem, losses = game(region)
-    for method in METHODS:
+    for method in METHODS + FEASIBLE:
         points = method.run(problem, losses)
         assert np.array_equal(points, play_rounds(method, problem, losses)), method.name
         assert all(region.contains(point) for point in points)
@@ -63,7 +67,9 @@ def test_rounds_match_naive(region: ConvexSet) -> None:
         name: (first, np.zeros(2)) for name in ("Yu & Neely", "Yuan & Lamperski", "Jenatton", "Mahdavi")
     }
     sinha: tuple[Doubles, float, float] = (first, 0.0, 0.0)
-    runs = {m.name: m.run(problem, losses) for m in (METHODS[0], METHODS[2], *METHODS[4:7])}
+    drift, strong, feasible = (first, np.zeros(2)), (first, 0.0), first
+    runs = {m.name: m.run(problem, losses) for m in (METHODS[0], METHODS[2], *METHODS[4:7], METHODS[10])}
+    strongly, stepped = METHODS[9].run(problem, losses), FEASIBLE[0].run(problem, losses, first)
     for at in range(ROUNDS):
         for name, (point, dual) in states.items():
             assert runs[name][at] == pytest.approx(point, abs=1e-9), (name, at)
@@ -81,6 +87,16 @@ def test_rounds_match_naive(region: ConvexSet) -> None:
                 eta = 0.8 / horizon**0.5
                 states[name] = naive_oco.ascent(point, dual, *rest, eta, 0.5 * eta, eta)
         assert runs["Sinha & Vaze"][at] == pytest.approx(sinha[0], abs=1e-9), at
+        assert runs["Yu, Neely & Wei"][at] == pytest.approx(drift[0], abs=1e-9), at
+        assert strongly[at] == pytest.approx(strong[0], abs=1e-9), at
+        assert stepped[at] == pytest.approx(feasible, abs=1e-9), at
+        rest = (matrix, bounds, region.project)
+        slope = losses.subgradient(at, drift[0])
+        drift = naive_oco.yu_neely_wei(*drift, slope, *rest, 2.0 * horizon**0.5, 0.5 * horizon)
+        slope = losses.subgradient(at, strong[0])
+        strong = naive_oco.sinha_vaze_strongly(*strong, slope, *rest, 4.0, 1.5, at + 1, horizon)
+        eta = 0.5 / horizon**0.5
+        feasible = naive_oco.polyak(feasible, losses.subgradient(at, feasible), *rest, eta, 0.3 * eta)
         slope = losses.subgradient(at, sinha[0])
         sinha = naive_oco.sinha_vaze(*sinha, slope, matrix, bounds, region.project, 4.0, region.diameter, horizon)
 
@@ -142,13 +158,16 @@ def test_the_default_method_takes_linear_and_convex_constraints_alike() -> None:
     assert problem.constraints.values(points[-1]).max() < 0.05
 
 
-@pytest.mark.parametrize("method", [YuNeely(), YuanLamperski(), Mahdavi(), SinhaVaze(1.0), ImprovedAder(1.0)])
+@pytest.mark.parametrize(
+    "method",
+    [YuNeely(), YuanLamperski(), Mahdavi(), SinhaVaze(1.0), ImprovedAder(1.0), YuNeelyWei(), Polyak(), VazeSinha(1.0)],
+)
 def test_a_horizon_is_asked_for(method: Method) -> None:
     with pytest.raises(ConfigError, match=r"needs the number of rounds\. Set horizon"):
         method.start(game(SETS[0])[0])
 
 
-@pytest.mark.parametrize("method", [SinhaVaze(1.0), ImprovedAder(1.0)])
+@pytest.mark.parametrize("method", [SinhaVaze(1.0), ImprovedAder(1.0), YuNeelyWei(), Polyak(), VazeSinha(1.0)])
 def test_an_unbounded_set_is_refused(method: Method) -> None:
     open_box = Box(np.full(2, -np.inf), np.full(2, np.inf))
     problem = Problem(open_box, LinearConstraints(np.eye(2), np.ones(2)))
