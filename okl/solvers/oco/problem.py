@@ -653,6 +653,7 @@ def nearest_in_plane(matrix: Matrix, limits: Vector, points: Matrix) -> Matrix:
 CUT_TOLERANCE = 1e-15  # of the gap, relative to the model's terms: ||x - x*||^2 is at most twice the gap
 _MOST_ROUNDS = 300
 _MOST_STEPS = 400
+_MOST_STALE = 5  # rounds in which the gap is not halved: it is then as small as rounding allows
 _REGULARISER = 1e-13
 
 
@@ -800,23 +801,24 @@ def solve_by_cuts(
     Returns
     -------
     point, gap : the squared distance to the solution is at most twice the gap. It is above the tolerance only where
-        rounding or 300 cuts a constraint came first
+        rounding or 300 rounds of cuts came first
 
     Source: Kelley, J. SIAM 8, 1960, with the proximal term that is in the step already.
     """
     model = _Model(centre, region, limits)
-    best, least = region.project(centre), np.inf
+    best, least, stale = region.project(centre), np.inf, 0
     point = best
     for _ in range(_MOST_ROUNDS):
         values = constraints.values(point)
         excess = model.excess(point)
         lag = limits * (np.maximum(values, 0.0) - model.heights(excess))
         gap = float(np.maximum(lag, 0.0).sum() + np.maximum(model.gaps(excess), 0.0).sum())
+        stale = 0 if gap < 0.5 * least else stale + 1
         if gap < least:
             best, least = point, gap
         enough = tolerance * (1.0 + float(limits @ np.abs(values)))
         cut = np.flatnonzero(lag > 0.1 * enough / limits.size)
-        if gap <= enough or cut.size == 0:
+        if gap <= enough or cut.size == 0 or stale == _MOST_STALE:
             break
         rows = constraints.subgradients(point)[cut]
         model.add(rows, rows @ point - values[cut], cut)
