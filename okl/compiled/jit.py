@@ -88,7 +88,8 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """Print the line if compilation has taken long, and there is still something to compile."""
-        if not event.data["dispatcher"].py_func.__module__.startswith("okl."):
+        # a function of a session may have no module
+        if not str(event.data["dispatcher"].py_func.__module__).startswith("okl."):
             return
         now = perf_counter()
         self._started = self._started if self._depth else now
@@ -103,7 +104,7 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
 
     def on_end(self, event: Any) -> None:
         """Add the seconds of a function and of all that it calls."""
-        if event.data["dispatcher"].py_func.__module__.startswith("okl."):
+        if str(event.data["dispatcher"].py_func.__module__).startswith("okl."):
             self._depth -= 1
             self.seconds += 0.0 if self._depth else perf_counter() - self._started
 

@@ -1,12 +1,17 @@
 """How regret and violation grow with the horizon and with the path length, beside what is published.
 
-    python -m tests.benchmarks.oco_growth [signs|biased|long|paths|readings ...]
+    python -m tests.benchmarks.oco_growth [signs|biased|kinds|worked|long|paths|readings ...]
 
 signs : random signs in a box with two constraints, where no learner beats sqrt(T); T = 500 .. 32000, means of 20
     repetitions, gamma_0 at the edge of its range, steps of one length: D / sqrt(2 t) over the losses' root mean square,
     as Sinha & Vaze take them, or with T in place of t. Violations in the form of Table 1: (3) for Yu & Neely, Jenatton
     and Mahdavi, where later slack makes good; (6), never less, beside it. Verdicts allow two standard errors.
 biased : the same with losses that pull out of the constraints; a regret below 0 is paid for by violation.
+kinds : every method, on fixed, changing and stochastic constraints and with values at two points, T = 500 .. 8000:
+    exponents of mean regret and violation with 95% intervals, 12 repetitions, and microseconds a round. Losses are
+    random signs, "outwards" with a bias that pulls out of the constraints.
+worked : five problems against offline optima, which scipy's SLSQP finds, too: a budget, budgets that change, a
+    portfolio, a schedule with random demand, and a ball where values at two points are all that is seen.
 long : Algorithm 1 and its newer rivals on biased signs up to T = 2,048,000, with exponents from horizon to horizon.
 paths : signs with a bias that turns round, T = 20000; dynamic regret against the best of every segment.
 readings : section 4.2 with other readings of Yuan & Lamperski, against Algorithm 1's loss.
@@ -16,17 +21,22 @@ from __future__ import annotations
 
 import math
 import sys
+import time
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
+from okl import oco
+from okl.foundation.errors import AssumptionWarning
 from okl.papers.yi2021 import QUADRATIC, ROUNDS, draw_problem
 from okl.solvers.oco.baselines import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
-from okl.solvers.oco.problem import Problem, QuadraticLosses
+from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.runs import constraint_values, losses_at, path_length, run_many, static_regret, violation_of
 from okl.solvers.oco.schedules import Anytime, Constants, KnownHorizon, bounds_of, constants_of, expert_bounds
 from tests.solvers.oco.streams import cornered, flipping
@@ -36,7 +46,7 @@ HORIZONS = (500, 2000, 8000, 32000)
 LONG = (8000, 32000, 128000, 512000, 2048000)
 SEGMENTS = (2, 6, 20, 60, 200, 900)
 PATH_ROUNDS = 20000
-NET = {"Yu & Neely", "Jenatton", "Mahdavi"}  # Table 1 gives these the form (3)
+NET = {"Yu & Neely", "Jenatton", "Mahdavi", "Yu, Neely & Wei"}  # their theorems have the form (3)
 PUBLISHED = {  # growth of regret and of violation, of Table 1 with c = 1/2
     "Algorithm 1": (0.5, 0.25), "Algorithm 2": (0.5, 0.5), "Yu & Neely": (0.5, 0.25),
     "Yuan & Lamperski": (0.5, 0.75), "Jenatton": (0.5, 0.75), "Mahdavi": (0.5, 0.75),
@@ -134,6 +144,166 @@ def grow(bias: float) -> None:
     print(said)
 
 
+Game = tuple[Problem, oco.QuadraticLosses, oco.LinearRounds | None]
+
+
+def changing(n_rounds: int, seed: int, bias: float, stochastic: bool) -> Game:
+    """Draw signs, as `cornered`, with rows about its rows that leave a common point, or hold on average."""
+    problem, losses = cornered(n_rounds, seed, bias)
+    rng, rows = np.random.default_rng([seed, n_rounds, 1]), problem.linear
+    matrices = rows.matrix + rng.uniform(-0.3, 0.3, (n_rounds, 2, 2))
+    bounds = rows.bounds + (rng.normal(0.0, 0.3, (n_rounds, 2)) if stochastic else rng.uniform(0.0, 0.3, (n_rounds, 2)))
+    rounds = oco.LinearRounds(matrices, bounds, stochastic)
+    return Problem(problem.region, rounds.overall()), losses, rounds
+
+
+def fixed(n_rounds: int, seed: int, bias: float) -> Game:
+    """Draw signs, as `cornered`."""
+    return *cornered(n_rounds, seed, bias), None
+
+
+def interval(sizes: Sequence[int], values: Doubles) -> str:
+    """Return the exponent of mean values (n, R) with its interval, or what keeps it from having one."""
+    means = values.mean(axis=1)
+    if means.max() <= 1e-9:
+        return f"{'0' if means.min() > -1e-9 else 'below 0':>20}"
+    if means.min() <= 1e-9:
+        return f"{'not above 0 always':>20}"
+    found = oco.growth_interval(sizes, values)
+    return f"{found.exponent:6.2f} [{found.low:5.2f}, {found.high:5.2f}]"
+
+
+def compare_kinds() -> None:
+    """Print exponents and times of every method on the kinds of rounds that it takes."""
+    horizons, repeats, first = (500, 2000, 8000), 12, np.ones(2)
+    constants = constants_of(*cornered(50, 0, -1.0))
+    steep = max(constants.subgradient_bound, math.sqrt(2.3**2 + 1.3**2))
+    length = constants.diameter / 2.0
+    schedule = KnownHorizon(2.0 * length, 1.0 / (math.sqrt(2.0) * steep))
+    all_of: list[Method] = [
+        Algorithm1(schedule), Algorithm2(schedule), YuNeely(0.5 / length), YuanLamperski(length, 3.0),
+        Jenatton(length, 6.0), Mahdavi(length, 1.0), Recoo(2.0 * length), oco.ImprovedAder(steep), SinhaVaze(steep),
+        oco.VazeSinha(steep), oco.Polyak(length, 2.0), oco.YuNeelyWei(1.0, 0.5),
+    ]  # fmt: skip
+    on_changing = [method for method in all_of if method.takes_changing]
+    kinds: dict[str, tuple[Callable[[int, int], Game], list[Method]]] = {
+        "fixed": (partial(fixed, bias=0.0), all_of),
+        "fixed, outwards": (partial(fixed, bias=-1.0), all_of),
+        "changing": (partial(changing, bias=0.0, stochastic=False), on_changing),
+        "changing, outwards": (partial(changing, bias=-1.0, stochastic=False), on_changing),
+        "stochastic": (partial(changing, bias=0.0, stochastic=True), all_of[-1:]),
+        "stochastic, outwards": (partial(changing, bias=-1.0, stochastic=True), all_of[-1:]),
+        "two-point": (partial(fixed, bias=0.0), [all_of[at] for at in (0, 3, 6, 8, 10)]),
+    }
+    print(f"{'':39}{'regret':>18}{'violation':>25}{'largest at the end':>22}{'us a round':>12}")
+    for kind, (draw, chosen) in kinds.items():
+        for method in chosen:
+            numbers, least = np.empty((3, len(horizons), repeats)), math.inf
+            for at, horizon in enumerate(horizons):
+                for seed in range(repeats):
+                    problem, losses, rounds = draw(horizon, seed)
+                    start = None if isinstance(method, oco.Polyak) else first
+                    begun = time.perf_counter()
+                    if kind != "two-point":
+                        points = method.run(problem, losses, start, rounds)
+                    else:
+                        points = oco.play_rounds(method, problem, losses, None, None, rounds, oco.TwoPoint(seed))
+                    least = min(least, (time.perf_counter() - begun) / horizon)
+                    values = constraint_values(problem.constraints if rounds is None else rounds, points)
+                    violation = violation_of(values)
+                    whole = violation.net if method.name in NET else violation.cumulative
+                    numbers[:, at, seed] = static_regret(problem, losses, points), whole, violation.largest
+            print(f"{kind:21}{method.name:18}{interval(horizons, numbers[0])}", end="  ")
+            print("(3)" if method.name in NET else "(6)", end="")
+            print(f"{interval(horizons, numbers[1])}{numbers[2, -1].mean():20.4f}{1e6 * least:14.2f}")
+
+
+def work() -> None:
+    """Print regret, certificate and violation of five problems, and how far both offline optima are apart."""
+    print(
+        f"{'':22}{'regret':>10}{'certificate':>13}{'violation':>11}{'largest':>9}{'optima apart':>14}{'us a round':>12}"
+    )
+    for name, (method, problem, losses, rounds, feedback, first) in worked().items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", AssumptionWarning)
+            played = oco.play(method, problem, losses, rounds, feedback, first)  # compiles
+            begun = time.perf_counter()
+            played = oco.play(method, problem, losses, rounds, feedback, first)
+        spent = 1e6 * (time.perf_counter() - begun) / losses.n_rounds
+        best = oco.static_optimum(problem, losses)
+        other = by_slsqp(problem, losses)
+        regret = played.losses.sum() - losses_at(losses, best[None]).sum()
+        apart = abs(losses_at(losses, other[None]).sum() - losses_at(losses, best[None]).sum()) / losses.n_rounds
+        violated = played.violation.net if rounds is not None and rounds.stochastic else played.violation.cumulative
+        print(f"{name:22}{regret:10.2f}{oco.regret_certificate(problem, losses, played.points):13.2f}", end="")
+        print(f"{violated:11.3f}{played.violation.largest:9.4f}{apart:14.1e}{spent:12.2f}")
+
+
+def by_slsqp(problem: Problem, losses: oco.QuadraticLosses | oco.ConvexLosses) -> Doubles:
+    """Return the point of least mean loss as scipy finds it."""
+    region, count = problem.region, losses.n_rounds
+    every: list[dict[str, Any]] = [{"type": "ineq", "fun": lambda x: -problem.constraints.values(x)}]
+    if isinstance(region, oco.Simplex):
+        every.append({"type": "eq", "fun": lambda x: x.sum() - region.total})
+    elif isinstance(region, oco.Ball):
+        every.append({"type": "ineq", "fun": lambda x: region.radius**2 - ((x - region.centre) ** 2).sum()})
+    low, high = (region.low, region.high) if isinstance(region, oco.Box) else (np.zeros(problem.dimension), None)
+    sides = None if isinstance(region, oco.Ball) else [*zip(low, np.inf + low if high is None else high, strict=True)]
+    found = minimize(
+        lambda x: losses_at(losses, x[None]).sum() / count, problem.first_point(None), method="SLSQP", bounds=sides,
+        constraints=every, options={"ftol": 1e-12, "maxiter": 500},
+    )  # fmt: skip
+    return np.asarray(found.x)
+
+
+def worked() -> dict[str, Any]:
+    """Return five games: method, problem, losses, rounds, feedback and first point."""
+    count, rng = 4000, np.random.default_rng(0)
+    costs = rng.uniform(-1, 1, (count, 2)) + np.array([-0.5, -0.3])
+    square, linear = oco.Box(np.zeros(2), np.ones(2)), oco.QuadraticLosses(0.0, costs)
+    budget = Problem(square, LinearConstraints(np.array([[1.0, 2.0]]), np.array([1.5])))
+    budgets = oco.LinearRounds(np.array([[1.0, 2.0]]), 1.0 + 0.5 * np.sin(np.arange(count) / 100)[:, None])
+    speed, jobs = np.array([1.0, 1.3, 1.1]), rng.gamma(20.0, 0.5, count)
+    prices = np.array([3.0, 4.0, 3.5]) + rng.normal(0.0, 0.4, (count, 3))
+    demand = oco.LinearRounds(np.tile(-speed, (count, 1, 1)), -jobs[:, None], stochastic=True)
+    schedule = Problem(oco.Box(np.zeros(3), np.full(3, 6.0)), demand.overall())
+    ball = Problem(oco.Ball(np.zeros(3), 1.0), LinearConstraints(np.array([[1.0, 1.0, 0.0]]), np.array([0.3])))
+    targets = oco.QuadraticLosses(0.5, rng.normal(size=(count, 3)) - 0.6)
+    return {
+        "budget": (Recoo(2.0), budget, linear, None, None, None),
+        "budgets that change": (oco.VazeSinha(2.3), Problem(square, budgets.overall()), linear, budgets, None, None),
+        "portfolio": (oco.Polyak(20.0, 0.5), *portfolio(count), None, None, np.full(4, 0.25)),
+        "schedule": (oco.YuNeelyWei(2.0, 0.2), schedule, oco.QuadraticLosses(0.05, prices), demand, None, None),
+        "values at two points": (YuanLamperski(1.0, 3.0), ball, targets, None, oco.TwoPoint(), None),
+    }
+
+
+def portfolio(count: int) -> tuple[Problem, oco.ConvexLosses]:
+    """Return shares of four assets with limits on two of them and on the variance, and minus the log of the growth."""
+    rng = np.random.default_rng(0)
+    means, spreads = np.array([1e-3, 4e-3, 3e-3, 5e-4]), np.array([0.015, 0.03, 0.025, 0.004])
+    common, own = rng.standard_normal((count, 1)), rng.standard_normal((count, 4))
+    returns = 1.0 + means + spreads * (0.6 * common + 0.8 * own)
+    covariance = np.outer(spreads, spreads) * (0.36 + 0.64 * np.eye(4))
+
+    def limits(x: Doubles) -> Doubles:
+        return np.array([x[1] + x[2] - 0.5, 1e4 * np.sum(x * (covariance @ x)) - 2.0])
+
+    def slopes(x: Doubles) -> Doubles:
+        rows = np.zeros((2, 4))
+        rows[0, 1:3] = 1.0
+        rows[1] = 2e4 * (covariance @ x)
+        return rows
+
+    losses = oco.ConvexLosses(
+        lambda t, x: -np.log(np.sum(returns[t] * x)),
+        lambda t, x: 1.0 - returns[t] / np.sum(returns[t] * x),  # of shares, which add up to 1
+        count,
+        compiled=True,
+    )
+    return Problem(oco.Simplex(4), oco.ConvexConstraints(limits, slopes, 2, compiled=True)), losses
+
+
 def lengthen() -> None:
     """Print regrets, violations and local exponents of methods that can be told apart at long horizons."""
     names = ["Algorithm 1", "Yu & Neely", "RECOO", "Sinha & Vaze"]
@@ -197,7 +367,7 @@ def read() -> None:
 
 if __name__ == "__main__":
     parts: dict[str, Callable[[], None]] = {"signs": partial(grow, 0.0), "biased": partial(grow, -1.0)}
-    parts |= {"long": lengthen, "paths": follow, "readings": read}
+    parts |= {"kinds": compare_kinds, "worked": work, "long": lengthen, "paths": follow, "readings": read}
     for part in sys.argv[1:] or parts:
         print(f"-- {part}")
         parts[part]()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import runpy
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "infra" / "docs" / "examples"
+DOCS = Path(__file__).parents[2] / "infra" / "docs"
+EXAMPLES = DOCS / "examples"
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,12 @@ def test_the_examples_of_constraints_keep_them(
     regret, violation = map(float, re.findall(r"(?:regret|violation) ([+-]?[\d.]+)", capsys.readouterr().out))
     assert least < regret < most  # below 0: other rounds leave more room than the tightest
     assert 0.0 <= violation < violated
+
+
+def test_the_session_of_the_page_prints_what_it_shows() -> None:
+    blocks = re.findall(r"```pycon\n(.*?)```", (DOCS / "tutorial" / "rounds.md").read_text(), re.DOTALL)
+    session = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "rounds", "rounds.md", 0)
+    printed: list[str] = []
+    found = doctest.DocTestRunner(verbose=False).run(session, out=printed.append)
+    assert found.attempted >= 35
+    assert found.failed == 0, "".join(printed)

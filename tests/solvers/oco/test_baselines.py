@@ -90,13 +90,13 @@ def test_rounds_match_naive(region: ConvexSet) -> None:
         assert runs["Yu, Neely & Wei"][at] == pytest.approx(drift[0], abs=1e-9), at
         assert strongly[at] == pytest.approx(strong[0], abs=1e-9), at
         assert stepped[at] == pytest.approx(feasible, abs=1e-9), at
-        rest = (matrix, bounds, region.project)
+        where = (matrix, bounds, region.project)
         slope = losses.subgradient(at, drift[0])
-        drift = naive_oco.yu_neely_wei(*drift, slope, *rest, 2.0 * horizon**0.5, 0.5 * horizon)
+        drift = naive_oco.yu_neely_wei(drift[0], drift[1], slope, *where, 2.0 * horizon**0.5, 0.5 * horizon)
         slope = losses.subgradient(at, strong[0])
-        strong = naive_oco.sinha_vaze_strongly(*strong, slope, *rest, 4.0, 1.5, at + 1, horizon)
+        strong = naive_oco.sinha_vaze_strongly(strong[0], strong[1], slope, *where, 4.0, 1.5, at + 1, horizon)
         eta = 0.5 / horizon**0.5
-        feasible = naive_oco.polyak(feasible, losses.subgradient(at, feasible), *rest, eta, 0.3 * eta)
+        feasible = naive_oco.polyak(feasible, losses.subgradient(at, feasible), *where, eta, 0.3 * eta)
         slope = losses.subgradient(at, sinha[0])
         sinha = naive_oco.sinha_vaze(*sinha, slope, matrix, bounds, region.project, 4.0, region.diameter, horizon)
 

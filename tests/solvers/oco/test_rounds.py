@@ -45,6 +45,10 @@ def game(
     return oco.Problem(region, rounds.overall()), losses, rounds
 
 
+def _sum_to(bound: float) -> oco.LinearConstraints:
+    return oco.LinearConstraints(np.ones((1, 3)), np.array([bound]))
+
+
 def quietly(method: Method, *rest: Any, **options: Any) -> oco.Played:
     """Play without the warnings, which have tests of their own."""
     with warnings.catch_warnings():
@@ -137,7 +141,7 @@ def test_vaze_and_sinha_switch_where_no_point_is_left_or_much_is_violated() -> N
     with pytest.raises(ConfigError, match=r"No point .* rounds 1 to 2 together\. Set switch=True"):
         oco.VazeSinha(4.0, switch=False).run(problem, losses, None, rounds)
     for horizon, switched in ((2, True), (60, False)):  # sqrt(2) log 2 is below the first violation
-        method, problem = oco.VazeSinha(4.0), oco.Problem(SETS[0], oco.LinearConstraints(np.ones((1, 3)), [0.5]))
+        method, problem = oco.VazeSinha(4.0), oco.Problem(SETS[0], _sum_to(0.5))
         state = method.start(problem, horizon, np.ones(3))
         for t in range(2):
             state = method.learn(state, losses.subgradient(t, method.play(state)))
@@ -275,7 +279,7 @@ def kinked(n_rounds: int, size: int, seed: int) -> oco.ConvexLosses:
 @pytest.mark.parametrize("region", SETS, ids=lambda region: type(region).__name__)
 def test_certificates_bound_the_regret_of_any_convex_loss(region: Any) -> None:
     _, curved, _ = game(region)
-    fixed = oco.Problem(region, oco.LinearConstraints(np.ones((2, 3)) * [[1.0], [0.3]], [1.6, 1.0]))
+    fixed = oco.Problem(region, oco.LinearConstraints(np.ones((2, 3)) * [[1.0], [0.3]], np.array([1.6, 1.0])))
     ring = oco.Problem(region, oco.ConvexConstraints(lambda x: np.array([x @ x - 0.9]), lambda x: 2.0 * x[None, :], 1))
     losses = kinked(ROUNDS, 3, 1)
     for where in (fixed, ring):
@@ -304,11 +308,12 @@ BUDGETS = 0.6 + 0.2 * np.sin(np.arange(ROUNDS))
 
 
 def softly(t: int, x: Doubles) -> float:
-    return math.log(1.0 + math.exp(x @ SLOPES[t])) + 0.1 * (x @ x)
+    return float(math.log(1.0 + math.exp(x @ SLOPES[t])) + 0.1 * (x @ x))
 
 
 def softly_slope(t: int, x: Doubles) -> Doubles:
-    return SLOPES[t] / (1.0 + math.exp(-(x @ SLOPES[t]))) + 0.2 * x
+    slope: Doubles = SLOPES[t] / (1.0 + math.exp(-(x @ SLOPES[t]))) + 0.2 * x
+    return slope
 
 
 def budgets(t: int, x: Doubles) -> Doubles:
@@ -360,7 +365,7 @@ def test_compiled_functions_play_as_python_ones_do() -> None:
             assert np.linalg.norm(np.diff(found, axis=0), axis=1).max() > 1e-3
     proximal = oco.Recoo()
     assert not proximal.can_run(same, quick)  # it minimises over the constraints themselves: cuts, not compiled
-    linear = oco.Problem(box, oco.LinearConstraints(np.ones((1, 3)), [0.4]))
+    linear = oco.Problem(box, _sum_to(0.4))
     assert np.array_equal(proximal.run(linear, quick, first), oco.play_rounds(proximal, linear, quick, first))
 
 
@@ -375,12 +380,12 @@ def test_functions_that_cannot_be_compiled_or_fail_are_named() -> None:
         return np.ones(3)
 
     with pytest.raises(ConfigError, match=r"loss or loss_subgradient cannot be compiled: .* Set compiled=False"):
-        oco.ConvexLosses(lambda t, x: open(x), ones, 5, compiled=True)  # noqa: SIM115
+        oco.ConvexLosses(lambda t, x: float(str(x)), ones, 5, compiled=True)
     failing = oco.ConvexLosses(fails, ones, 10, compiled=True)
     with pytest.raises(ConfigError, match=r"In round 3 a loss or constraint raised an error"):
-        oco.Mahdavi().run(oco.Problem(SETS[0], oco.LinearConstraints(np.ones((1, 3)), [1.0])), failing)
+        oco.Mahdavi().run(oco.Problem(SETS[0], _sum_to(1.0)), failing)
     with pytest.raises(ConfigError, match=r"quadratic losses, or compiled=True"):
-        oco.Mahdavi().run(oco.Problem(SETS[0], oco.LinearConstraints(np.ones((1, 3)), [1.0])), kinked(10, 3, 0))
+        oco.Mahdavi().run(oco.Problem(SETS[0], _sum_to(1.0)), kinked(10, 3, 0))
 
 
 # Assumptions, exponents, and bad input.
@@ -392,7 +397,7 @@ def test_assumptions_that_do_not_hold_are_warned_of() -> None:
     apart = oco.LinearRounds(
         rounds.matrices * np.where(np.arange(ROUNDS) % 2, 1.0, -1.0)[:, None, None], -rounds.bounds
     )
-    flat = oco.LinearConstraints(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), [0.2, -0.2])
+    flat = oco.LinearConstraints(np.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]), np.array([0.2, -0.2]))
     line, linear = oco.Problem(SETS[0], flat), oco.QuadraticLosses(0.0, losses.linear)
     cases: list[tuple[Method, oco.Problem, oco.QuadraticLosses, oco.LinearRounds | None, str]] = [
         (oco.Mahdavi(), problem, losses, rounds, "no bounds for constraints that change"),
@@ -430,10 +435,11 @@ def test_intervals_of_exponents_cover_what_they_should() -> None:
         oco.growth_interval([1.0, 2.0], np.ones((2, 1)))
 
 
+LENGTH: Any = length
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: oco.LinearRounds(np.ones((4, 2, 3)), np.ones((4, 3))), r"expected \(n_rounds, m, p\) and"),
-    (lambda: oco.LinearRounds(np.ones((1, 3)), [[np.inf]]), "must be finite"),
-    (lambda: oco.ConvexRounds(lambda x: x, lambda t, x: x, 4, 1), r"expected a function of round and point"),
+    (lambda: oco.LinearRounds(np.ones((1, 3)), np.array([[np.inf]])), "must be finite"),
+    (lambda: oco.ConvexRounds(LENGTH, budget_slopes, 4, 1), r"expected a function of round and point"),
     (lambda: oco.TwoPoint(reach=-1.0), "expected a finite number above 0"),
     (lambda: oco.Polyak(tightening=-1.0), "expected a finite number of at least 0"),
     (lambda: oco.SinhaVaze(1.0, -0.1), "expected a finite number of at least 0"),
