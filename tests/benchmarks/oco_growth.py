@@ -204,10 +204,12 @@ def compare_kinds() -> None:
                     problem, losses, rounds = draw(horizon, seed)
                     start = None if isinstance(method, oco.Polyak) else first
                     begun = time.perf_counter()
-                    if kind != "two-point":
+                    if kind != "two-point" and method.can_run(problem, losses, rounds):
                         points = method.run(problem, losses, start, rounds)
                     else:
-                        points = oco.play_rounds(method, problem, losses, None, None, rounds, oco.TwoPoint(seed))
+                        feedback = oco.TwoPoint(seed) if kind == "two-point" else None
+                        start = start if feedback is None else None
+                        points = oco.play_rounds(method, problem, losses, start, None, rounds, feedback)
                     least = min(least, (time.perf_counter() - begun) / horizon)
                     values = constraint_values(problem.constraints if rounds is None else rounds, points)
                     violation = violation_of(values)

@@ -13,7 +13,7 @@ def main() -> None:
     problem = oco.Problem(oco.Box(np.zeros(2), np.ones(2)), budget)
     losses = oco.QuadraticLosses(0.0, costs)
 
-    played = oco.trace(oco.default_method(), problem, losses)
+    played = oco.play(oco.default_method(), problem, losses)
     best = oco.static_optimum(problem, losses)  # the best fixed point within the budget
     regret = float(played.losses.sum() - (costs @ best).sum())
     violation = float(played.violations.sum())

@@ -45,7 +45,6 @@ from okl.solvers.oco.runs import regret_certificate as regret_certificate
 from okl.solvers.oco.runs import run_many as run_many
 from okl.solvers.oco.runs import static_optimum as static_optimum
 from okl.solvers.oco.runs import static_regret as static_regret
-from okl.solvers.oco.runs import trace as trace
 from okl.solvers.oco.runs import unmet_assumptions as unmet_assumptions
 from okl.solvers.oco.runs import violation_of as violation_of
 from okl.solvers.oco.schedules import Anytime as Anytime

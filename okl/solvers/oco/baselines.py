@@ -20,7 +20,7 @@ from okl.compiled.oco import (
     SURROGATE,
 )
 from okl.foundation.errors import ConfigError
-from okl.foundation.validation import check_nonnegative, check_positive
+from okl.foundation.validation import check_positive
 from okl.solvers.oco.methods import Method, MethodState, check_slope, linearise
 from okl.solvers.oco.problem import (
     Constraints,
@@ -150,7 +150,6 @@ class YuanLamperski(Method):
 
     @property
     def assumes_strong_convexity(self) -> float:
-        """Return a mu of (19) above 0 for steps that shrink as 1 / (t + 1)."""
         return _ANY if self.strongly_convex else 0.0
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
@@ -259,13 +258,10 @@ class Polyak(Method):
     name = "Polyak"
     rule = FEASIBILITY
     positive = ("step_scale",)
+    nonnegative = ("tightening",)
     needs_horizon = True
     needs_diameter = True
     needs_slater = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_nonnegative("tightening", self.tightening)
 
     @staticmethod
     def tightening_for(loss_bound: float, constraint_bound: float, diameter: float, margin: float) -> float:
@@ -326,13 +322,10 @@ class SinhaVaze(Method):
 
     name = "Sinha & Vaze"
     positive = ("subgradient_bound",)
+    nonnegative = ("strong_convexity",)
     needs_horizon = True
     needs_diameter = True
     takes_changing = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_nonnegative("strong_convexity", self.strong_convexity)
 
     @property
     def rule(self) -> int:  # type: ignore[override]
@@ -341,7 +334,6 @@ class SinhaVaze(Method):
 
     @property
     def assumes_strong_convexity(self) -> float:
-        """Return mu."""
         return self.strong_convexity
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
@@ -401,24 +393,6 @@ class VazeSinha(Method):
     def can_run(self, problem: Problem, losses: Losses, constraints: Rounds | None = None) -> bool:
         """Return False: rounds are not compiled, as their cuts grow."""
         return False
-
-    def run(
-        self,
-        problem: Problem,
-        losses: Losses,
-        first: Vector | None = None,
-        constraints: Rounds | None = None,
-        horizon: int | None = None,
-    ) -> Matrix:
-        """Return the points of all rounds, (n_rounds, p), by `learn`."""
-        points = np.empty((losses.n_rounds, problem.dimension))
-        state = self.start(problem, losses.n_rounds if horizon is None else horizon, first)
-        for t in range(losses.n_rounds):
-            points[t] = state.point
-            if t + 1 < losses.n_rounds:
-                limits = None if constraints is None else constraints.at(t)
-                state = self.learn(state, losses.subgradient(t, points[t]), limits)
-        return points
 
     def learn(self, state: MethodState, subgradient: Vector, constraints: Constraints | None = None) -> MethodState:
         """Return the state after a round, as `Method.learn` does.
@@ -554,15 +528,11 @@ class Recoo(Method):
     name = "RECOO"
     rule = RECTIFIED
     positive = ("step_scale", "penalty_scale", "excess_exponent")
+    nonnegative = ("strong_convexity",)
     takes_changing = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_nonnegative("strong_convexity", self.strong_convexity)
 
     @property
     def assumes_strong_convexity(self) -> float:
-        """Return mu."""
         return self.strong_convexity
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:

@@ -25,7 +25,7 @@ from okl.compiled.oco import (
     weigh_experts,
 )
 from okl.foundation.errors import ConfigError
-from okl.foundation.validation import check_at_least, check_positive
+from okl.foundation.validation import check_at_least, check_nonnegative, check_positive
 from okl.solvers.oco.problem import Constraints, LinearConstraints, Losses, Matrix, Problem, solve_by_cuts
 from okl.solvers.oco.rounds import Rounds, arrays_of
 from okl.solvers.oco.schedules import (
@@ -79,7 +79,8 @@ class Method:
 
     name: ClassVar[str]  # as reports print it
     rule: ClassVar[int]
-    positive: ClassVar[tuple[str, ...]] = ()  # fields that must be above 0
+    positive: ClassVar[tuple[str, ...]] = ()  # fields that must be above 0,
+    nonnegative: ClassVar[tuple[str, ...]] = ()  # or at least 0
     needs_diameter: ClassVar[bool] = False
     takes_changing: ClassVar[bool] = False  # then comparators satisfy the constraints of all rounds
     takes_stochastic: ClassVar[bool] = False
@@ -88,6 +89,8 @@ class Method:
     def __post_init__(self) -> None:
         for name in self.positive:
             check_positive(name, getattr(self, name))
+        for name in self.nonnegative:
+            check_nonnegative(name, getattr(self, name))
 
     @property
     def needs_horizon(self) -> bool:
@@ -208,9 +211,9 @@ class Method:
         ConfigError : losses or constraints are functions that are not compiled, or return no finite numbers
         """
         rounds = arrays_of(problem, losses, constraints, self.rule > PROJECTED)
-        if rounds is None:
+        if rounds is None or not self.can_run(problem, losses, constraints):
             problem.linear  # noqa: B018  names constraints first
-            raise ConfigError("a compiled run needs quadratic losses, or compiled=True. Use play_rounds.")
+            raise ConfigError(f"a compiled run of {type(self).__name__} does not take these losses. Use play.")
         if constraints is not None and self.rule == PROJECTED:
             raise ConfigError(self._fixed_only)
         points, limits = np.empty((losses.n_rounds, problem.dimension)), problem.constraints
@@ -310,7 +313,6 @@ class Algorithm1(Method):
 
     @property
     def assumes_strong_convexity(self) -> float:
-        """Return mu of a schedule for strongly convex losses."""
         return self.schedule.strong_convexity if isinstance(self.schedule, StronglyConvex) else 0.0
 
     def check(self, problem: Problem, horizon: int | None) -> None:

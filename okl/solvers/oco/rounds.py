@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,29 +30,6 @@ from okl.solvers.oco.problem import (
 from okl.solvers.oco.sets import Ball, Box, Vector
 
 Doubles = NDArray[np.float64]
-
-
-class Rounds(Protocol):
-    """Constraints g_t(x) <= 0 of each round, seen after the point of the round is chosen.
-
-    stochastic : whether they are drawn independently from one distribution, and are to hold on average; if not, an
-        adversary chooses them, and comparators satisfy all
-    """
-
-    @property
-    def stochastic(self) -> bool: ...
-
-    @property
-    def n_rounds(self) -> int: ...
-
-    @property
-    def n_constraints(self) -> int: ...
-
-    def at(self, t: int) -> Constraints: ...
-
-    def values(self, points: Matrix) -> Matrix: ...
-
-    def overall(self) -> Constraints: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +86,7 @@ class LinearRounds:
 
     def values(self, points: Matrix) -> Matrix:
         """Return g_t(x_t) for points (n_rounds, p), (n_rounds, m)."""
-        values: Matrix = np.einsum("tmp,tp->tm", self.matrices, points) - self.bounds
-        return values
+        return np.asarray(np.einsum("tmp,tp->tm", self.matrices, points) - self.bounds)
 
     def overall(self) -> Constraints:
         """Return the comparators' constraints: the mean of stochastic ones, or what satisfies every round."""
@@ -122,8 +97,7 @@ class LinearRounds:
 
         def tightest(x: Vector) -> Matrix:
             worst = (self.matrices @ x - self.bounds).argmax(axis=0)
-            rows: Matrix = self.matrices[worst, np.arange(self.n_constraints)]
-            return rows
+            return np.asarray(self.matrices[worst, np.arange(self.n_constraints)])
 
         return ConvexConstraints(
             lambda x: (self.matrices @ x - self.bounds).max(axis=0), tightest, self.n_constraints, self.names
@@ -179,17 +153,17 @@ class ConvexRounds:
         def each(x: Vector) -> Matrix:
             return np.array([self.value(t, x) for t in range(self.n_rounds)])
 
-        def mean_slopes(x: Vector) -> Matrix:
-            slopes: Matrix = np.mean([self.subgradient(t, x) for t in range(self.n_rounds)], axis=0)
-            return slopes
-
-        def largest_slopes(x: Vector) -> Matrix:
+        def slopes(x: Vector) -> Matrix:
+            if self.stochastic:
+                return np.asarray(np.mean([self.subgradient(t, x) for t in range(self.n_rounds)], axis=0))
             return np.array([self.subgradient(int(t), x)[i] for i, t in enumerate(each(x).argmax(axis=0))])
 
-        rest = self.n_constraints, self.names
-        if self.stochastic:
-            return ConvexConstraints(lambda x: each(x).mean(axis=0), mean_slopes, *rest)
-        return ConvexConstraints(lambda x: each(x).max(axis=0), largest_slopes, *rest)
+        over = np.mean if self.stochastic else np.max
+        return ConvexConstraints(lambda x: over(each(x), axis=0), slopes, self.n_constraints, self.names)
+
+
+Rounds = LinearRounds | ConvexRounds
+"""Constraints of each round, seen after its point is chosen."""
 
 
 @dataclass(frozen=True)
@@ -251,14 +225,12 @@ class TwoPoint:
     def directions(self, n_rounds: int, dimension: int) -> Matrix:
         """Return u_t of all rounds, (n_rounds, dimension), of length 1."""
         normal = np.random.default_rng(self.seed).standard_normal((n_rounds, dimension))
-        units: Matrix = normal / np.linalg.norm(normal, axis=1, keepdims=True)
-        return units
+        return np.asarray(normal / np.linalg.norm(normal, axis=1, keepdims=True))
 
 
 def two_point_slope(difference: Doubles | float, direction: Vector, reach: float) -> Doubles:
     """Return p / (2 delta) difference u: (p,) of a difference of losses, (m, p) of one (m,) of constraints."""
-    slope: Doubles = np.multiply.outer(difference, direction) * (0.5 * direction.size / reach)
-    return slope
+    return np.asarray(np.multiply.outer(difference, direction) * (0.5 * direction.size / reach))
 
 
 def two_point_rows(constraints: Constraints, point: Vector, direction: Vector, reach: float) -> LinearConstraints:

@@ -32,8 +32,6 @@ from okl.solvers.oco.problem import (
     nearest_in_plane,
 )
 from okl.solvers.oco.rounds import (
-    ConvexRounds,
-    LinearRounds,
     Rounds,
     TwoPoint,
     check_rounds,
@@ -67,7 +65,7 @@ class Violation:
 
 def constraint_values(constraints: Constraints | Rounds, points: Matrix) -> Matrix:
     """Return g at every point, (T, m), for points (T, p); of constraints of rounds, g_t at x_t."""
-    if isinstance(constraints, (LinearRounds, ConvexRounds)):
+    if isinstance(constraints, Rounds):
         return constraints.values(points)
     if isinstance(constraints, LinearConstraints):
         return points @ constraints.matrix.T - constraints.bounds
@@ -306,8 +304,7 @@ class Played:
     @property
     def violations(self) -> Vector:
         """Return ||[g_t(x_t)]_+|| of every round, (T,)."""
-        norms: Vector = np.linalg.norm(np.maximum(self.values, 0.0), axis=1)
-        return norms
+        return np.asarray(np.linalg.norm(np.maximum(self.values, 0.0), axis=1))
 
     @property
     def violation(self) -> Violation:
@@ -344,11 +341,6 @@ def unmet_assumptions(
             f"{losses.strong_convexity:g})."
         )
     return tuple(found)
-
-
-def _warn(method: Method, problem: Problem, losses: Losses, constraints: Rounds | None) -> None:
-    for sentence in unmet_assumptions(method, problem, losses, constraints):
-        warnings.warn(sentence, AssumptionWarning, stacklevel=3)
 
 
 def play_rounds(
@@ -425,27 +417,16 @@ def play(
     -----
     AssumptionWarning : an assumption of the method's theorems does not hold
 
-    >>> box = Box([0.0, 0.0], [1.0, 1.0])
-    >>> costs, budgets = [[-1.0, -0.5]] * 200, [[1.0 + 0.2 * (-1) ** t] for t in range(200)]
-    >>> rounds = LinearRounds([[1.0, 1.0]], budgets)
-    >>> game = Problem(box, rounds.overall()), QuadraticLosses(0.0, costs)
-    >>> played = play(Recoo(), *game, rounds)
-    >>> played.points[-1].round(2).tolist(), played.violation.cumulative < 1.0
-    ([0.8, 0.0], True)
+    >>> from okl import oco
+    >>> rounds = oco.LinearRounds([[1.0, 1.0]], [[1.0 + 0.2 * (-1) ** t] for t in range(200)])
+    >>> problem = oco.Problem(oco.Box([0.0, 0.0], [1.0, 1.0]), rounds.overall())
+    >>> losses = oco.QuadraticLosses(0.0, [[-1.0, -0.5]] * 200)
+    >>> played = oco.play(oco.VazeSinha(1.5), problem, losses, rounds)
+    >>> played.points[-1].round(2).tolist(), round(played.violation.cumulative, 2)
+    ([0.8, 0.0], 0.4)
     """
-    _warn(method, problem, losses, constraints)
-    return _play(method, problem, losses, constraints, feedback, first, horizon)
-
-
-def _play(
-    method: Method,
-    problem: Problem,
-    losses: Losses,
-    constraints: Rounds | None = None,
-    feedback: TwoPoint | None = None,
-    first: Vector | None = None,
-    horizon: int | None = None,
-) -> Played:
+    for sentence in unmet_assumptions(method, problem, losses, constraints):
+        warnings.warn(sentence, AssumptionWarning, stacklevel=2)
     limits = problem.constraints if constraints is None else constraints
     if feedback is None and method.can_run(problem, losses, constraints):
         points = method.run(problem, losses, first, constraints, horizon)
@@ -481,11 +462,6 @@ class Traces:
         return np.cumsum(self.violations, axis=1)
 
 
-def trace(method: Method, problem: Problem, losses: Losses, first: Vector | None = None) -> Traces:
-    """Run once and keep only losses and violations, (1, T) each."""
-    return run_many(method, [problem], [losses], first, n_threads=1)
-
-
 def run_many(
     method: Method,
     problems: Sequence[Problem],
@@ -514,7 +490,7 @@ def run_many(
 
     Warns
     -----
-    AssumptionWarning : an assumption of the method's theorems does not hold for the first problem
+    AssumptionWarning : as `play` does
     """
     check_at_least("n_threads", n_threads, 1)
     rounds = [None] * len(problems) if constraints is None else list(constraints)
@@ -524,11 +500,10 @@ def run_many(
             f"{len(problems)} problems and {len(losses)} losses of {sorted(lengths)} rounds; "
             "expected one loss for each problem, all of the same length."
         )
-    _warn(method, problems[0], losses[0], rounds[0])
     out = np.empty((2, len(problems), lengths.pop()))
 
     def one(at: int) -> None:
-        played = _play(method, problems[at], losses[at], rounds[at], first=first)
+        played = play(method, problems[at], losses[at], rounds[at], first=first)
         out[0, at], out[1, at] = played.losses, played.violations
 
     if n_threads == 1:

@@ -62,7 +62,7 @@ def test_changing_constraints_give_the_same_bits_round_by_round(method: Method, 
     problem, losses, rounds = game(region)
     if isinstance(method, oco.YuNeely):  # its problem's constraints must be linear
         problem = oco.Problem(region, rounds.at(0))
-    whole = method.run(problem, losses, None, rounds)
+    whole = quietly(method, problem, losses, rounds).points  # compiled, but for Vaze & Sinha
     assert np.array_equal(whole, oco.play_rounds(method, problem, losses, constraints=rounds))
     state, fixed = method.start(problem, ROUNDS), method.start(problem, ROUNDS)
     for t in range(ROUNDS - 1):
@@ -79,8 +79,8 @@ def test_rounds_that_all_have_the_same_constraints_are_those_of_the_problem(meth
     fixed = oco.Problem(SETS[0], rounds.at(0))
     same = oco.LinearRounds(rounds.matrices[0], np.repeat(rounds.bounds[:1], ROUNDS, axis=0))
     assert isinstance(same.overall(), oco.LinearConstraints)
-    expected = method.run(fixed, losses)
-    assert method.run(fixed, losses, None, same) == pytest.approx(expected, abs=1e-8)
+    expected = quietly(method, fixed, losses).points
+    assert quietly(method, fixed, losses, same).points == pytest.approx(expected, abs=1e-8)
 
 
 def test_played_rounds_have_the_losses_and_violations_of_their_points() -> None:
@@ -120,7 +120,7 @@ def test_vaze_and_sinha_match_naive() -> None:
     region = SETS[0]
     problem, losses, rounds = game(region, n_rounds=25)
     horizon, first = 25, np.full(3, 0.9)
-    points = oco.VazeSinha(4.0, switch=False).run(problem, losses, first, rounds)
+    points = oco.play_rounds(oco.VazeSinha(4.0, switch=False), problem, losses, first, constraints=rounds)
     point, cuts, limits = first, np.zeros((0, 3)), np.zeros(0)
     for t in range(horizon):
         assert points[t] == pytest.approx(point, abs=1e-6)
@@ -135,11 +135,11 @@ def test_vaze_and_sinha_switch_where_no_point_is_left_or_much_is_violated() -> N
     problem, losses, _ = game(SETS[0], n_rounds=60)
     sides = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)[:, None, None] * np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     rounds = oco.LinearRounds(sides, np.full((60, 2), -0.5))  # x_1, x_3 <= -1/2, then >= 1/2
-    points = oco.VazeSinha(4.0).run(problem, losses, None, rounds)
+    points = oco.play_rounds(oco.VazeSinha(4.0), problem, losses, constraints=rounds)
     assert np.isfinite(points).all()
     assert len(np.unique(points[2:], axis=0)) > 40
     with pytest.raises(ConfigError, match=r"No point .* rounds 1 to 2 together\. Set switch=True"):
-        oco.VazeSinha(4.0, switch=False).run(problem, losses, None, rounds)
+        oco.play_rounds(oco.VazeSinha(4.0, switch=False), problem, losses, constraints=rounds)
     for horizon, switched in ((2, True), (60, False)):  # sqrt(2) log 2 is below the first violation
         method, problem = oco.VazeSinha(4.0), oco.Problem(SETS[0], _sum_to(0.5))
         state = method.start(problem, horizon, np.ones(3))
@@ -384,7 +384,7 @@ def test_functions_that_cannot_be_compiled_or_fail_are_named() -> None:
     failing = oco.ConvexLosses(fails, ones, 10, compiled=True)
     with pytest.raises(ConfigError, match=r"In round 3 a loss or constraint raised an error"):
         oco.Mahdavi().run(oco.Problem(SETS[0], _sum_to(1.0)), failing)
-    with pytest.raises(ConfigError, match=r"quadratic losses, or compiled=True"):
+    with pytest.raises(ConfigError, match=r"a compiled run of Mahdavi does not take these losses\. Use play"):
         oco.Mahdavi().run(oco.Problem(SETS[0], _sum_to(1.0)), kinked(10, 3, 0))
 
 
@@ -419,7 +419,7 @@ def test_assumptions_that_do_not_hold_are_warned_of() -> None:
         assert unmet_assumptions(method, problem, losses, rounds) == ()
     assert unmet_assumptions(oco.YuNeelyWei(), oco.Problem(SETS[0], drawn.overall()), losses, drawn) == ()
     with pytest.warns(AssumptionWarning, match="more strongly convex"):
-        oco.run_many(oco.Recoo(strong_convexity=0.4), [line], [losses])
+        oco.run_many(oco.Recoo(strong_convexity=0.4), [line] * 2, [losses] * 2, n_threads=2)
 
 
 def test_intervals_of_exponents_cover_what_they_should() -> None:
