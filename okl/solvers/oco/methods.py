@@ -221,6 +221,10 @@ class Method:
             size = problem.n_constraints
             limits = LinearConstraints(np.zeros((size, problem.dimension)), np.zeros(size))
         state = self.start(problem, losses.n_rounds if horizon is None else horizon, first)
+        if rounds.loss:  # compiled code would broadcast a wrong shape
+            losses.subgradient(0, state.point)
+        if rounds.constraint:
+            linearise(problem.constraints if constraints is None else constraints.at(0), state.point)
         self._played(state, points, _compiled_rows(limits, problem.region), rounds)
         return points
 

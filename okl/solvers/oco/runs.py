@@ -263,6 +263,9 @@ def _has_formula(problem: Problem, losses: Losses) -> bool:
 def _lowest_by_cuts(problem: Problem, losses: Losses, rounds: Sequence[int]) -> tuple[Vector, float]:
     """Return a point of least mean loss of some rounds, and a bound that no feasible point's is below."""
     point = problem.first_point(None) if problem.feasible_point is None else problem.feasible_point
+    if isinstance(losses, QuadraticLosses) and len(rounds) == losses.n_rounds:  # their mean is one of them
+        mean, constant = losses.linear.mean(axis=0, keepdims=True), losses.constants.mean(keepdims=True)
+        losses, rounds = QuadraticLosses(losses.curvature, mean, constant), (0,)
 
     def value(x: Vector) -> float:
         return float(np.mean([losses.value(at, x) for at in rounds]))
@@ -322,14 +325,16 @@ def unmet_assumptions(
     """
     check_rounds(problem, losses, constraints)
     found, name = [], type(method).__name__
-    if constraints is not None and constraints.stochastic and not method.takes_stochastic:
-        found.append(f"{name} has no bounds for stochastic constraints. Use YuNeelyWei.")
-    elif constraints is not None and not constraints.stochastic and not method.takes_changing:
+    if constraints is not None and constraints.stochastic:
+        if not method.takes_stochastic:
+            found.append(f"{name} has no bounds for stochastic constraints. Use YuNeelyWei.")
+    elif constraints is not None and not method.takes_changing:
         found.append(f"{name} has no bounds for constraints that change. Use Recoo, SinhaVaze or VazeSinha.")
-    elif constraints is not None and find_feasible(problem.region, constraints.overall()).conflict:
+    elif constraints is not None and _exclude_each_other(problem, constraints.overall()):
         found.append(f"No point of the set satisfies the constraints of all rounds, which the bounds of {name} need.")
     if method.needs_slater and problem.region.bounded:
-        margin = deepest_point(problem)[1]
+        margin = _margin(problem, problem.constraints)
+        margin = margin if margin > NEAR else deepest_point(problem)[1]
         if margin <= NEAR:
             found.append(
                 f"No point of the set satisfies all constraints strictly (largest margin {margin:.2g}), which the "
@@ -341,6 +346,15 @@ def unmet_assumptions(
             f"{losses.strong_convexity:g})."
         )
     return tuple(found)
+
+
+def _margin(problem: Problem, constraints: Constraints) -> float:
+    """Return by how much the problem's feasible point satisfies constraints; -inf if there is none."""
+    return -np.inf if problem.feasible_point is None else -float(constraints.values(problem.feasible_point).max())
+
+
+def _exclude_each_other(problem: Problem, constraints: Constraints) -> bool:
+    return _margin(problem, constraints) < -NEAR and find_feasible(problem.region, constraints).conflict != ()
 
 
 def play_rounds(

@@ -384,6 +384,10 @@ def test_functions_that_cannot_be_compiled_or_fail_are_named() -> None:
     failing = oco.ConvexLosses(fails, ones, 10, compiled=True)
     with pytest.raises(ConfigError, match=r"In round 3 a loss or constraint raised an error"):
         oco.Mahdavi().run(oco.Problem(SETS[0], _sum_to(1.0)), failing)
+    short = oco.ConvexRounds(lambda t, x: x[:1] - 5.0, lambda t, x: np.ones((1, 3)), ROUNDS, 2, compiled=True)
+    problem, losses, _ = game(SETS[0])
+    with pytest.raises(ConfigError, match=r"constraint (values|subgradients) have the shape \(1.*; expected \(2,"):
+        oco.Mahdavi().run(problem, losses, None, short)
     with pytest.raises(ConfigError, match=r"a compiled run of Mahdavi does not take these losses\. Use play"):
         oco.Mahdavi().run(oco.Problem(SETS[0], _sum_to(1.0)), kinked(10, 3, 0))
 
