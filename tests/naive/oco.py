@@ -93,7 +93,7 @@ def polyak(
     return project(moved - over / (normal @ normal) * normal)
 
 
-def project_dykstra(point: Doubles, matrix: Doubles, bounds: Doubles, project: Project, sweeps: int = 3000) -> Doubles:
+def project_dykstra(point: Doubles, matrix: Doubles, bounds: Doubles, project: Project, sweeps: int = 1000) -> Doubles:
     """Project onto half-spaces and a set in turn, each with its own correction: Boyle & Dykstra, 1986."""
     corrections, at = np.zeros((bounds.size + 1, point.size)), point
     for _ in range(sweeps):

@@ -122,8 +122,8 @@ def constraint_values_of(rounds: oco.LinearRounds, point: Doubles) -> Doubles:
 
 def test_vaze_and_sinha_match_naive() -> None:
     region = SETS[0]
-    problem, losses, rounds = game(region, n_rounds=25)
-    horizon, first = 25, np.full(3, 0.9)
+    problem, losses, rounds = game(region, n_rounds=16)
+    horizon, first = 16, np.full(3, 0.9)
     points = oco.play_rounds(oco.VazeSinha(4.0, switch=False), problem, losses, first, constraints=rounds)
     point, cuts, limits = first, np.zeros((0, 3)), np.zeros(0)
     for t in range(horizon):
@@ -183,6 +183,10 @@ def test_polyak_steps_never_violate_with_the_tightening_that_is_proved(seed: int
     assert margin == pytest.approx(0.5 + 4.0 / 3.0, abs=0.6)
     wide = problem.region.diameter
     enough = oco.Polyak.tightening_for(loss_bound, constraint_bound, wide, margin)
+    far, kappa = 0.0, margin / (2.0 * wide * constraint_bound)
+    for _ in range(3000):  # of the proof: how far x_t may be from the tightened set, for steps of length 1
+        far = math.sqrt(1.0 - kappa**2) * far + loss_bound
+    assert enough == pytest.approx(constraint_bound * far)
     step = 0.5 * margin / enough * math.sqrt(3000)  # rho = margin / 2: the longest that the proof takes
     tight = oco.play(oco.Polyak(step, enough), problem, losses)
     assert tight.values.max() <= 0.0
@@ -257,7 +261,7 @@ def test_two_point_rounds_stay_in_the_set_and_repeat_with_their_seed(region: Any
 
 def test_two_point_regret_grows_as_the_root() -> None:
     regrets: list[list[float]] = []
-    for n_rounds in (500, 8000):
+    for n_rounds in (500, 4000):
         regrets.append([])
         for seed in range(10):
             problem, losses = cornered(n_rounds, seed, 0.0)
@@ -265,7 +269,7 @@ def test_two_point_regret_grows_as_the_root() -> None:
             played = oco.play(method, problem, losses, feedback=oco.TwoPoint(seed))
             value = played.losses.sum() - oco.runs.losses_at(losses, oco.static_optimum(problem, losses)[None]).sum()
             regrets[-1].append(float(value))
-    found = oco.growth_interval([500, 8000], np.array(regrets))
+    found = oco.growth_interval([500, 4000], np.array(regrets))
     assert found.low < 0.5 < found.high + 0.1
     assert found.exponent < 0.75
 
