@@ -23,7 +23,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def trained(source: Path, out: Path, **options: Any) -> Any:
-    given: dict[str, Any] = {"map": "nystrom", "frequencies": 20, "seed": 2, "ingest": {"holdout": 0.2, "scale": "standard"}}
+    given: dict[str, Any] = {"map": "nystrom", "frequencies": 20, "seed": 2}
+    given["ingest"] = {"holdout": 0.2, "scale": "standard"}
     return okl.train(source, out=out, target="y", **given | options)
 
 
