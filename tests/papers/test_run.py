@@ -133,7 +133,7 @@ def test_every_table_runs_on_its_kind_of_data(
     table: str, name: str, task: Task, more: dict[str, Any], tmp_path: Path
 ) -> None:
     write_set(tmp_path / "data", name if name != "KDDCUP08" else "w7a", task, **more)
-    asked = {"datasets": name, "algorithms": "LIBSVM,FOGD" if table == "lu2016-table3" else "FOGD,NOGD"}
+    asked = {"datasets": name, "algorithms": "LIBSVM,LLSVM,FOGD" if table == "lu2016-table3" else "FOGD,NOGD"}
     result = reproduce(settings(tmp_path / "data", tmp_path / "run", table, repeats=2, **asked))
     assert {cell["status"] for cell in result["cells"]} == {"measured"}
     assert all(cell["mean"] is not None for cell in result["cells"])

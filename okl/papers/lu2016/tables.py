@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,9 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.budget import Forgetting, Replacement
+from okl.compiled.jit import one_blas_thread
 from okl.data.executor import Rows
+from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
+from okl.features.landmarks import choose_landmarks
 from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import fit_nystrom_map
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.kernels import Gaussian
@@ -46,7 +52,6 @@ from okl.papers.base import (
     read_records,
     study_curves,
 )
-from okl.papers.lu2016.llsvm import LowRankLinearSVM
 from okl.report.figures import Panel
 from okl.solvers.online.base import RowLearner
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, GrowingStrategy
@@ -380,10 +385,22 @@ def fit_libsvm(problem: LearnerProblem, setting: Setting, check: Check) -> Score
 
 
 def fit_llsvm(problem: LearnerProblem, setting: Setting, check: Check) -> Scorer:
-    """Fit a linear SVM in a Nystrom map with as many landmarks as the budget."""
-    kernel, sizes = problem.kernel(setting), problem.sizes
-    machine = LowRankLinearSVM(kernel, sizes.budget, setting["C"], precision=problem.precision, seed=problem.seed)
-    return machine.fit(problem.rows).scores
+    """Fit a linear SVM in a Nystrom map with as many landmarks as the budget: LLSVM.
+
+    Source: Zhang, Lan, Wang & Moerchen, AISTATS 2012, Algorithm 1; solved by LIBLINEAR, which may end early.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    kernel, inputs = problem.kernel(setting), problem.rows.inputs
+    number = min(problem.sizes.budget, len(inputs))
+    landmarks = choose_landmarks(kernel, inputs, number, "kmeans", problem.seed)
+    feature_map = fit_nystrom_map(kernel, landmarks, len(landmarks), problem.precision)
+    machine = LinearSVC(C=setting["C"], loss="hinge", fit_intercept=False, random_state=problem.seed)
+    with warnings.catch_warnings(), one_blas_thread():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine.fit(transform_rows(feature_map, inputs), problem.rows.targets)
+    return LinearPredictor(feature_map, machine.coef_.astype(problem.precision)).scores
 
 
 @dataclass(frozen=True)
