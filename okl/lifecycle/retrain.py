@@ -173,7 +173,10 @@ class RetrainingRun(Run[RetrainSettings]):
         self.record.parent = self.history.parent
         self._attempts = Attempts(self.store.location, self.history.parent)
         self.intake = Intake(self.settings, self.store, self.history)
-        return {"champion": self.history.parent} | self.intake.discover()
+        found = self.intake.discover()
+        if not (self.intake.files or self.intake.fresh or self.intake.unread):
+            self.record.reason = f"There is no file in {self.settings.source}."
+        return {"champion": self.history.parent} | found
 
     def hold(self) -> dict[str, Any]:
         """Check new shards against the contract: accept them, or quarantine them with a reason.

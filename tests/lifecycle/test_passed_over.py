@@ -108,3 +108,9 @@ def test_a_name_like_that_of_a_model_is_told_where_files_do_not_fit_a_new_one(pl
 
 def model(place: Path) -> RegisteredModel:
     return Registry(place / "registry").model("m")
+
+
+def test_an_inbox_without_files_is_said_to_have_none(place: Path) -> None:
+    (place / "in").mkdir()
+    asked = settings(place, train={"frequencies": 10})
+    assert retrain(asked)["reason"] == f"There is no file in {place / 'in'}."
