@@ -18,7 +18,7 @@ from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, ShardRecord
-from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
+from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
 from okl.models.file import Model
 from okl.models.registry import WINDOW_ROWS, Lineage, RegisteredModel
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
@@ -160,7 +160,7 @@ def with_solver(settings: RetrainSettings, history: ModelHistory, store: ShardSt
 
 def _decisive(train: dict[str, Any]) -> dict[str, Any]:
     """Return the settings without those that a retraining ignores."""
-    return {name: value for name, value in train.items() if name not in (*NOT_OF_TRAIN, *OF_DECISIONS)}
+    return {name: value for name, value in train.items() if name not in (*NOT_OF_TRAIN, *OF_CHOICE, *OF_DECISIONS)}
 
 
 def _plainly(value: Any) -> Any:

@@ -10,14 +10,11 @@ from okl.foundation.settings import Count, IngestSettings, Name
 from okl.solvers.settings import TrainSettings
 
 Share = float
-_OF_A_RACE = "a new model is chosen with the defaults; for another choice, use okl train and okl models publish"
 _BROKEN_OFF = "an interrupted retraining starts again from the stored shards"
 NOT_OF_TRAIN = {
     "ingest": "a retraining has its own settings of ingest",
     "rescale": "shards are scaled like the first ones; set scale of ingest (--scale) when the model is created",
     "metric": "the metric stays that of the model that was registered, as the scaling does",
-    "budget_seconds": _OF_A_RACE,
-    "validation": _OF_A_RACE,
     "beside": "challengers are compared with the champion; okl train compares with baselines",
     "certify": "the gap of a batch solver is always certified, the regret of an online solver never",
     "checkpoint_seconds": _BROKEN_OFF,
@@ -27,6 +24,8 @@ NOT_OF_TRAIN = {
 }
 """Settings of training that a retraining does not accept, with the reason."""
 NOT_OF_INGEST = ("holdout", "split_column")
+OF_CHOICE = ("budget_seconds", "validation")
+"""Settings of training that matter only where a new model is chosen."""
 
 
 class ContractSettings(BaseModel):

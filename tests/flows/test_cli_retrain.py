@@ -74,7 +74,7 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     for words in (["retrain", "hours", str(tmp_path)], ["deploy", str(tmp_path), "--retrain", "hours"]):
         for flag, why in (
             ("rescale=standard", "--scale"),
-            ("validation=rows", "a new model is chosen with the defaults"),
+            ("certify=true", "always certified"),
         ):
             name = flag.partition("=")[0]
             outcome = terminal.okl(*words, "--set", f"train.{flag}")
@@ -91,10 +91,8 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     ):
         outcome = terminal.okl("deploy", *words)
         assert (outcome.code, why in outcome.sentence) == (2, True), outcome.sentence
-    outcome = terminal.okl("deploy", tmp_path, "--retrain", "hours", "--budget-seconds", "5")
-    assert (
-        "--budget-seconds is not an option of retraining: a new model is chosen with the defaults" in outcome.sentence
-    )
+    outcome = terminal.okl("deploy", tmp_path, "--retrain", "hours", "--rescale", "standard")
+    assert "--rescale is not an option of retraining: shards are scaled like the first ones" in outcome.sentence
     assert "No such option: --out" in terminal.okl("deploy", tmp_path, "--out", tmp_path / "run").err
 
 

@@ -120,7 +120,6 @@ def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None
         "rescale": "standard",
         "metric": "diagonal",
         "beside": "boosting",
-        "validation": "rows",
         "certify": True,
         "out": "run",
     }

@@ -85,6 +85,16 @@ def test_a_choice_outlives_a_run_that_ends_before_the_first_version(place: Path)
     assert {name: result["settings"]["train"][name] for name in chosen} == chosen
 
 
+def test_options_of_the_choice_hold_for_a_new_model_and_may_stay(place: Path) -> None:
+    asked = unnamed(place, budget_seconds=1.0, validation="blocks", optimise="log-loss")
+    shards(place, 1)
+    first = retrain(asked)
+    assert "5 contiguous folds" in " ".join(first["chosen"])
+    assert "log loss" in " ".join(first["chosen"])
+    shards(place, 2)
+    assert retrain(asked)["outcome"] == first["outcome"] == "published"
+
+
 def test_a_damaged_choice_is_refused(place: Path) -> None:
     shards(place, 1)
     retrain(unnamed(place).model_copy(update={"dry_run": True}))
