@@ -212,7 +212,6 @@ RARE = frozenset(
 _OF_SHARDS = frozenset(
     {
         "rescale",
-        "text",
         "release",
         "max_shards",
         "settle_seconds",
@@ -227,9 +226,9 @@ RARE_OF: dict[str | None, frozenset[str]] = {
     "train": frozenset({"cluster", "scheduler", "dates", "scale"}),
     "compare": frozenset({"rescale", "text", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
     "plan": frozenset({"rescale", "text", "out", "name", "beside", "threshold"}),
-    "retrain": _OF_SHARDS | frozenset({"scheduler", "margin"}),
+    "retrain": _OF_SHARDS | frozenset({"scheduler", "margin", "on_bad"}),
     "deploy": _OF_SHARDS
-    | frozenset({"on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
+    | frozenset({"text", "on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
 }
 """Further ones of single commands."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import Encoding, Missing, Schema, origins, source_columns
+from okl.data.dataset import INDICES, VALUES, Encoding, Missing, Schema, origins, source_columns
 from okl.data.values import (
     MISSING_WORDS,
     PANDAS_MISSING,
@@ -294,6 +294,8 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
 
 def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:
     """Return what a source column should hold instead of values of a type; "" if the type is valid."""
+    if schema.sparse is not None and column in (INDICES, VALUES, *(text.column for text in schema.sparse.texts)):
+        return "" if not schema.sparse.texts or is_text(kind) or pa.types.is_null(kind) else "text"
     return _unfit(next((encoding for encoding in schema.encodings if encoding.column == column), None), kind)
 
 

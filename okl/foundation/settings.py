@@ -221,7 +221,8 @@ class IngestSettings(BaseModel):
         "otherwise comma between semicolons, else point",
     )
     svmlight_index: Literal["auto", "0", "1"] = Field(
-        "auto", description="index of the first column in svmlight text; auto: 0 if it occurs, otherwise 1"
+        "auto",
+        description="index of the first column in svmlight text; auto: 0 if it occurs or rows are sparse, otherwise 1",
     )
     hash_columns: int | None = Field(
         None, ge=1, description="svmlight text with very many columns: number of columns to hash them into, with signs"

@@ -12,14 +12,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
-from okl.data.dataset import ColumnStatistics, Encoding, Schema
+from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema, TextColumn
 from okl.data.encoder import unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
 from okl.data.values import is_number, is_text
 from okl.foundation.errors import DataError, PlaceError, listed
 from okl.foundation.locations import Place, size_of
-from okl.lifecycle.profile import Profile, Range, Vector, merged_statistics, open_shard, profile_of, time_in_name
+from okl.lifecycle.profile import (
+    OF_ROW,
+    Profile,
+    Range,
+    Vector,
+    measured,
+    merged_statistics,
+    of_text,
+    open_shard,
+    profile_of,
+    time_in_name,
+)
 from okl.lifecycle.record import Finding, ShardRecord, Time
 from okl.lifecycle.settings import ContractSettings
 
@@ -30,7 +41,9 @@ from okl.lifecycle.settings import ContractSettings
 class Baseline:
     """Figures of the rows so far.
 
-    schema : the reference; columns : of each input; target : of regression; class_counts : by the reference's labels
+    schema : the reference; columns : of each figure, see `okl.lifecycle.profile.measured`; those of sparse rows are
+        unknown before the first shard
+    target : of regression; class_counts : by the reference's labels
     rows : shard by the digest of its values; watermark : latest time of the rows that were trained on
     n_rows : that were counted, 0 before the first shard
     """
@@ -57,22 +70,22 @@ class Baseline:
 
 def baseline_of(schema: Schema, accepted: Collection[ShardRecord], watermark: Time | None = None) -> Baseline:
     """Return the baseline of the accepted shards, if there are any."""
-    measured = [record for record in accepted if record.columns]
+    counted = [record for record in accepted if record.columns]
     rows = {record.rows_sha256: record.sha256 for record in accepted if record.rows_sha256}
-    if not measured:
-        return Baseline(
-            schema, schema.feature_statistics, schema.class_counts, schema.target_statistics, rows, watermark
-        )
-    counts = np.array([record.class_counts for record in measured], dtype=np.int64).sum(axis=0)
-    targets = [(record.target,) for record in measured if record.target is not None]
+    if not counted:
+        unknown = (ColumnStatistics(0, 0.0, 0.0, 0.0, 0.0),) * (len(measured(schema)) - len(schema.features))
+        columns = (*schema.feature_statistics, *unknown)
+        return Baseline(schema, columns, schema.class_counts, schema.target_statistics, rows, watermark)
+    counts = np.array([record.class_counts for record in counted], dtype=np.int64).sum(axis=0)
+    targets = [(record.target,) for record in counted if record.target is not None]
     return Baseline(
         schema,
-        merged_statistics([record.columns for record in measured]),
+        merged_statistics([record.columns for record in counted]),
         tuple(counts.tolist()) if schema.labels else (),
         merged_statistics(targets)[0] if targets else schema.target_statistics,
         rows,
         watermark,
-        sum(record.rows for record in measured),
+        sum(record.rows for record in counted),
     )
 
 
@@ -99,7 +112,7 @@ def missing_findings(
     """
     schema = baseline.schema
     before = _missing_so_far(baseline)
-    text = {encoding.column for encoding in schema.encodings if encoding.kind == "category"}
+    text = {encoding.column for encoding in schema.encodings if encoding.kind == "category"} | {*_texts(schema)}
     shares: dict[str, float] = {}
     none = True
     for column, count in zip(schema.source_columns, missing.tolist(), strict=True):
@@ -121,9 +134,9 @@ def unseen_findings(
     columns: Sequence[ColumnStatistics], missing: Counts, rows: int, name: str, baseline: Baseline,
     contract: ContractSettings,
 ) -> Iterator[Finding]:  # fmt: skip
-    """Yield text columns with more unknown values than so far.
+    """Yield text columns with more unknown values than so far, and sparse rows without a known term or column.
 
-    columns : of the shard's inputs; missing : rows without a value in each source column
+    columns : of the shard's figures; missing : rows without a value in each source column
     """
     schema = baseline.schema
     missing_shares = dict(zip(schema.source_columns, (missing / rows).tolist(), strict=True))
@@ -145,16 +158,51 @@ def unseen_findings(
             f"{contract.unseen_share:.1%} more than so far.",
             {"shares": shares, "limit": contract.unseen_share},
         )
+    yield from _without_known(columns, name, baseline, contract)
+
+
+def _without_known(
+    columns: Sequence[ColumnStatistics], name: str, baseline: Baseline, contract: ContractSettings
+) -> Iterator[Finding]:
+    """Yield the share of documents without a known term, or of rows without a known column, if it has grown."""
+    if (sparse := baseline.schema.sparse) is None:
+        return
+    means = [
+        dict(zip(measured(baseline.schema), (c.mean for c in each), strict=True))
+        for each in (baseline.columns, columns)
+    ]
+    shares: dict[str, list[float]] = {}
+    for text in sparse.texts:
+        _, without, empty = of_text(text)
+        shares[text.column] = [mean[without] - mean[empty] for mean in means]
+    shares = shares or {"all columns": [mean[OF_ROW[1]] for mean in means]}
+    shares = {column: pair for column, pair in shares.items() if pair[1] - pair[0] > contract.unseen_share}
+    if shares:
+        described = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in shares.items()]
+        yield Finding(
+            "unseen-values",
+            f"{name} has rows of which the model knows no {'term' if sparse.texts else 'column'}: {listed(described)}; "
+            f"expected at most {contract.unseen_share:.1%} more than so far.",
+            {"shares": shares, "limit": contract.unseen_share},
+        )
+
+
+def _texts(schema: Schema) -> dict[str, TextColumn]:
+    return {} if schema.sparse is None else {text.column: text for text in schema.sparse.texts}
 
 
 def _missing_so_far(baseline: Baseline) -> dict[str, float]:
     schema = baseline.schema
     kinds = {encoding.column: encoding for encoding in schema.encodings}
-    position = {name: index for index, name in enumerate(schema.features)}
-    shares = {}
+    position = {name: index for index, name in enumerate(measured(schema))}
+    shares, texts = {}, _texts(schema)
     for column in schema.source_columns:
         encoding = kinds.get(column)
-        if encoding is None:
+        if column in texts:
+            shares[column] = baseline.columns[position[of_text(texts[column])[2]]].mean
+        elif column in (INDICES, VALUES):
+            shares[column] = 0.0
+        elif encoding is None:
             count = baseline.columns[position[column]].count
             shares[column] = max(0.0, 1.0 - count / baseline.n_rows) if baseline.n_rows else 0.0
         else:  # if none was missing in training, there is no later count
@@ -168,7 +216,7 @@ def _unseen(encoding: Encoding, schema: Schema, columns: Sequence[ColumnStatisti
 
     Hidden : of rows that have no value, and no input.
     """
-    means = dict(zip(schema.features, (column.mean for column in columns), strict=True))
+    means = dict(zip(measured(schema), (column.mean for column in columns), strict=True))
     if encoding.other:
         return means.get(encoding.inputs[len(encoding.categories)], 0.0)
     return max(0.0, 1.0 - hidden - sum(means.get(name, 0.0) for name in encoding.inputs))
@@ -190,7 +238,7 @@ def distribution_findings(
     yield from _labels(profile, name, baseline, contract)
     yield from _ranges(profile, name, baseline, contract)
     schema = baseline.schema
-    pairs = dict(zip(schema.features, zip(baseline.columns, profile.columns, strict=True), strict=True))
+    pairs = dict(zip(measured(schema), zip(baseline.columns, profile.columns, strict=True), strict=True))
     if schema.task == "regression" and baseline.target is not None and profile.target is not None:
         pairs[schema.target] = (baseline.target, profile.target)
     shifts = {column: mean_shift(*pair) for column, pair in pairs.items()}
@@ -296,7 +344,7 @@ def has_vanished(before: NDArray[np.int64], now: NDArray[np.int64], index: int, 
 
 def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
     schema = baseline.schema
-    counts = dict(zip(schema.features, profile.beyond.tolist(), strict=True))
+    counts = dict(zip(measured(schema), profile.beyond.tolist(), strict=True))
     if schema.task == "regression":
         counts[schema.target] = profile.target_beyond
     shares = {column: count / profile.rows for column, count in counts.items()}
@@ -456,7 +504,7 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
 
 def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
     schema, rows = baseline.schema, profile.rows
-    counts = dict(zip(schema.features, profile.infinite.tolist(), strict=True)) | {
+    counts = dict(zip(measured(schema), profile.infinite.tolist(), strict=True)) | {
         schema.target: profile.target_infinite
     }
     if infinite := {column: count for column, count in counts.items() if count}:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 
 from okl.data.dataset import Dataset, Scale, Schema
-from okl.data.ingest.run import check_source, ingest
+from okl.data.ingest.run import TermCounts, check_source, fitted_texts, ingest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings
@@ -39,7 +40,8 @@ def first_reference(
 ) -> Schema:
     """Return the reference schema of all shards from now on.
 
-    Of the first file that can be read, scaled by all of them.
+    Of the first file that can be read, scaled by all of them; with the terms of texts in all of them, and as many
+    sparse columns as the widest of them has.
 
     The first 20 files are read; files unlike the first are left to the contract.
 
@@ -51,20 +53,19 @@ def first_reference(
     DataError : no file can be read with these settings
     """
     ingest_settings = settings.model_copy(update={"holdout": None})
-    parts: list[Dataset] = []
-    refused: list[str] = []
+    parts, terms = list[Dataset](), list[tuple[TermCounts, ...]]()
+    read, refused = list[Arrival](), list[str]()
     with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
         for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
             try:
-                data = ingest(
+                done = ingest(
                     arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True,
                     default_scale=default_scale,
-                ).dataset  # fmt: skip
+                )  # fmt: skip
             except DataError as error:
                 refused.append(str(error))
                 continue
-            schema = data.schema
-            refuse_sparse(schema)
+            schema = done.dataset.schema
             if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
                 # a later request could not be distinguished from columns that this model never uses
                 refused.append(
@@ -72,13 +73,28 @@ def first_reference(
                     "rows. Remove it from the categories, or start with a file that has values."
                 )
                 continue
-            first = parts[0].schema if parts else schema
-            if schema.features == first.features and schema.labels == first.labels and schema.task == first.task:
-                parts.append(data)
+            if _is_like(schema, parts[0].schema if parts else schema):
+                parts.append(done.dataset)
+                read.append(arrival)
+                terms.append(done.terms)
         if not parts:
             raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
         joined = _joined([part.schema for part in parts])
+        if len(parts) > 1 and any(terms):  # rows of the terms of a file become those of all terms
+            counts = [reduce(TermCounts.plus, each) for each in zip(*terms, strict=True)]
+            joined = replace(joined, sparse=fitted_texts(counts, ingest_settings, "the first shards"))
+            parts = [
+                ingest(arrival.location, Path(scratch) / f"{number}-all", ingest_settings, reference=joined).dataset
+                for number, arrival in enumerate(read)
+            ]
         return choose(union(parts[0].folder.parent, [_as_part(part, joined) for part in parts]))
+
+
+def _is_like(schema: Schema, first: Schema) -> bool:
+    """Return whether the rows of a file have the inputs and labels of the first one."""
+    names = ("features", "labels", "task", "svmlight")
+    same = all(getattr(schema, name) == getattr(first, name) for name in names)
+    return same and (schema.sparse is None) == (first.sparse is None)
 
 
 def _as_part(data: Dataset, joined: Schema) -> Dataset:
@@ -101,8 +117,12 @@ def _joined(parts: Sequence[Schema]) -> Schema:
     first = parts[0]
     targets = [(part.target_statistics,) for part in parts if part.target_statistics is not None]
     counts = tuple(map(sum, zip(*(part.class_counts for part in parts), strict=True)))
+    sparse = first.sparse
+    if sparse is not None and not sparse.texts:
+        sparse = replace(sparse, n_columns=max(part.sparse.n_columns for part in parts if part.sparse is not None))
     return replace(
         first,
+        sparse=sparse,
         class_counts=counts,
         feature_statistics=merged_statistics([part.feature_statistics for part in parts]),
         target_statistics=merged_statistics(targets)[0] if targets else None,
@@ -115,15 +135,6 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 # and the rows that they predict. So constraints that are added later use keys, too, or are refused.
 
 OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
-
-
-def refuse_sparse(schema: Schema) -> None:
-    """Raise ConfigError for sparse rows, which no retraining takes yet."""
-    if schema.sparse is not None:
-        raise ConfigError(
-            "A retraining takes dense rows, but these are sparse. Use --hash-columns 1024 for svmlight text, drop text "
-            "columns, or train anew with okl train."
-        )
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
@@ -194,7 +205,7 @@ def _constrained_columns(train: TrainSettings) -> tuple[str, ...]:
 
 SETTLED = ("target", "task", "scale", "scale_target", "missing")
 NOT_INPUTS = {"keys": "a key", "drop": "a column to drop"}
-KINDS = {"number": "a number", "date": "a date", "timestamp": "a time"}
+KINDS = {"number": "a number", "date": "a date", "timestamp": "a time", "text": "a text"}
 ANOTHER = "Remove it, or create a model with another name."
 
 
@@ -224,7 +235,9 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
     folding = reference.svmlight
     if folding is not None:  # other files have no such indices, and any setting of them is accepted
         _check_same(settings, "svmlight_index", str(folding.first_index))
+        _check_same(settings, "storage", "dense" if reference.sparse is None else "sparse")
     _check_same(settings, "hash_columns", (folding.hashed if folding else 0) or None)
+    _check_sparse(settings, reference)
     for form in reference.formats:
         if form.kind == "number":
             _check_same(settings, "decimal", "comma" if form.decimal == "," else "point")
@@ -233,6 +246,18 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
     check_constrained(settings, reference)
     criterion_of(settings.train.optimise, reference.task, reference.class_counts, reference.target)
     check_threshold(settings.train, reference)
+
+
+def _check_sparse(settings: RetrainSettings, reference: Schema) -> None:
+    """Refuse other texts, more terms than they may have, and another normalisation; least documents are not known."""
+    sparse = reference.sparse
+    texts = sparse.texts if sparse is not None else ()
+    _check_same(settings, "text", tuple(text.column for text in texts))
+    if sparse is not None and not texts:
+        _check_same(settings, "normalise", "l2" if sparse.unit_length else "none")
+    most = max((len(text.terms) for text in texts), default=0)
+    if "max_terms" in settings.ingest.model_fields_set and most > settings.ingest.max_terms:
+        raise _otherwise(settings, "max_terms", str(most))
 
 
 def _check_same(settings: RetrainSettings, field: str, recorded: object) -> None:
@@ -254,7 +279,8 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
     A column with more values than that has the input of all others, which shows the number; columns without it show
     only the least that it was.
     """
-    kinds = {encoding.column: encoding.kind for encoding in reference.encodings}
+    kinds: dict[str, str] = {encoding.column: encoding.kind for encoding in reference.encodings}
+    kinds |= dict.fromkeys((text.column for text in reference.sparse.texts) if reference.sparse else (), "text")
     for column in settings.ingest.categories:
         if (kind := kinds.get(column, "number")) == "category":
             continue
@@ -300,7 +326,6 @@ def check_arrivals(settings: RetrainSettings) -> None:
     _check_released(settings, model)
     reference = _reference(model)
     if reference is not None:
-        refuse_sparse(reference)
         check_lineage_start(settings, reference)
     ingesting = first_ingest(settings)
     refused: DataError | None = None

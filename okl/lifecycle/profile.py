@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnStatistics, Schema
+from okl.data.dataset import ColumnStatistics, Schema, TextColumn
 from okl.data.encoder import absent, encoder_of
 from okl.data.ingest.reference import csv_types, open_by, text_labels
 from okl.data.ingest.sources import Source, SourceBatch, scan_source
 from okl.data.ingest.targets import plain_label
+from okl.data.sparse import finite_sparse_rows
 from okl.data.values import has_time, is_date, is_text, numbers, value_type
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
@@ -108,6 +109,30 @@ def merged_statistics(parts: Sequence[tuple[ColumnStatistics, ...]]) -> tuple[Co
     return tuple(statistics)
 
 
+# Sparse rows: a few figures of each row in place of one for each of very many columns.
+
+OF_ROW = ("values of a row", "rows without a value", "lengths of rows")
+
+
+def of_text(text: TextColumn) -> tuple[str, str, str]:
+    """Return the names of the figures of a document: its known terms, whether it has none, whether it is empty."""
+    return f"{text.column}: known terms", f"{text.column}: no known term", f"{text.column}: no text"
+
+
+def measured(schema: Schema) -> tuple[str, ...]:
+    """Return the names of all figures of a row: the features, then those of sparse rows."""
+    if schema.sparse is None:
+        return schema.features
+    texts = tuple(name for text in schema.sparse.texts for name in of_text(text))
+    return (*schema.features, *(texts or OF_ROW))
+
+
+def _is_empty(column: pa.Array) -> NDArray[np.bool_]:
+    """Return which documents are missing or hold white space only, (rows,)."""
+    texts = pc.utf8_trim_whitespace(pc.fill_null(column.cast(pa.string()), ""))
+    return np.asarray(pc.equal(texts, ""), dtype=np.bool_)
+
+
 # The profile of a raw file.
 
 MOST_LABELS = 1000
@@ -128,7 +153,7 @@ class Range:
 class Profile:
     """Figures of a file's rows.
 
-    columns : of the finite values of each input; infinite, beyond : values of each input, (n_features,)
+    columns : of the finite values of each figure, see `measured`; infinite, beyond : values of each, (n_figures,)
     missing : rows without a value in each source column, however it is encoded, (n_source_columns,)
     target : of the finite targets (numbers only); target_missing, target_infinite, target_beyond : rows
     labels : rows by label, as a person would write it; empty for regression
@@ -186,6 +211,7 @@ class _Reading:
         target = np.array([limits.target_lowest]), np.array([limits.target_highest])
         self._target = ColumnTally(*target)
         self._words = hashlib.sha256()
+        self._sparse = [hashlib.sha256() for _ in range(3)]  # of row lengths, indices and values
         self._absent = Counter({encoding.column: 0 for encoding in reference.encodings})
         self._labels: Counter[Any] = Counter()
         self._no_label = 0
@@ -193,8 +219,10 @@ class _Reading:
 
     def add(self, rows: SourceBatch) -> None:
         schema, n = self._reference, rows.batch.num_rows
-        values = np.empty((schema.n_features, n), dtype=np.float32)
+        values = np.empty((len(measured(schema)), n), dtype=np.float32)
         encoder_of(schema).fill(values, rows.batch, schema.missing)
+        if schema.sparse is not None:
+            self._add_sparse(values[len(schema.features) :], rows)
         self._inputs.add(values)
         for encoding in schema.encodings:
             self._absent[encoding.column] += int(absent(encoding, rows.batch.column(encoding.column)).sum())
@@ -227,13 +255,33 @@ class _Reading:
             labels=dict(self._labels),
             first_time=self._times[0] if self._times else None,
             last_time=self._times[-1] if self._times else None,
-            rows_sha256=hashlib.sha256(self._inputs.digest() + of_target).hexdigest(),
+            rows_sha256=hashlib.sha256(self._inputs.digest() + of_target + self._of_sparse()).hexdigest(),
         )
 
+    def _of_sparse(self) -> bytes:
+        return b"".join(digest.digest() for digest in self._sparse) if self._reference.sparse is not None else b""
+
+    def _add_sparse(self, figures: NDArray[np.float32], rows: SourceBatch) -> None:
+        """Write the figures of sparse rows, (n_figures, rows), and digest the rows."""
+        columns = self._reference.sparse
+        assert columns is not None, "the caller has checked"
+        found = finite_sparse_rows(rows.batch, columns, rows.file, rows.first_row)
+        for digest, part in zip(self._sparse, (np.diff(found.indptr), found.indices, found.data), strict=True):
+            digest.update(np.ascontiguousarray(part).data)
+        if not columns.texts:
+            counts = np.diff(found.indptr)
+            figures[:] = counts, counts == 0, np.sqrt(found.power(2).sum(axis=1))
+        first = 0
+        for text, out in zip(columns.texts, np.split(figures, max(1, len(columns.texts))), strict=False):
+            counts = np.diff(found[:, first : first + len(text.terms)].indptr)
+            empty = _is_empty(rows.batch.column(text.column))
+            out[:], first = (counts, counts == 0, empty), first + len(text.terms)
+            self._absent[text.column] += int(empty.sum())
+
     def _missing(self) -> NDArray[np.int64]:
-        plain = dict(zip(self._reference.features, self._inputs.missing.tolist(), strict=True))
+        plain = dict(zip(measured(self._reference), self._inputs.missing.tolist(), strict=True))
         counts = {**plain, **self._absent}
-        return np.array([counts[name] for name in self._reference.source_columns], dtype=np.int64)
+        return np.array([counts.get(name, 0) for name in self._reference.source_columns], dtype=np.int64)
 
     def _add_texts(self, column: pa.Array) -> None:
         texts = pc.fill_null(column.cast(pa.string()), "")

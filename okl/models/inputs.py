@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from okl.data.dataset import Dataset, Encoding, Schema
-from okl.data.encoder import check_kinds, encoder_of, texts_and_index
+from okl.data.encoder import check_kinds, encoder_of, texts_and_index, unfit
 from okl.data.ingest.columns import near_names, values_hint
 from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files, without_views
@@ -268,8 +268,8 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
         )
     check_kinds(schema, columns, where)
     for text in schema.sparse.texts if schema.sparse is not None else ():
-        if not is_text(kind := columns.field(text.column).type) and not pa.types.is_null(kind):
-            raise DataError(f"{where}: column {text.column!r} is of type {kind}, but the model requires text.")
+        if fault := unfit(schema, text.column, kind := columns.field(text.column).type):
+            raise DataError(f"{where}: column {text.column!r} is of type {kind}, but the model requires {fault}.")
     if with_targets:
         _check_target(schema, columns.field(schema.target).type, where)
 
@@ -526,11 +526,11 @@ def refuse_nonfinite(
     where : file of the rows, to begin the message; first_row : number of the first one there
     """
     values = predicted if schema.task == "regression" else scores
-    unfit = ~np.isfinite(values) if values.ndim == 1 else ~np.isfinite(values).all(axis=1)
+    bad = ~np.isfinite(values) if values.ndim == 1 else ~np.isfinite(values).all(axis=1)
     if absent is not None:
-        unfit &= ~absent
-    if unfit.any():
-        row = first_row + int(unfit.argmax())
+        bad &= ~absent
+    if bad.any():
+        row = first_row + int(bad.argmax())
         raise DivergedError(
             f"{f'{where}: the' if where else 'The'} model's score of row {row} (counted from 0) is NaN or infinite: "
             "the model has diverged, or the row's values are far outside those of training. Train with a smaller step "

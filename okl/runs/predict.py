@@ -309,6 +309,7 @@ def score_to_file(settings: ScoreSettings, observer: Observer) -> dict[str, Any]
 
 
 PARQUET = b"PAR1"  # first bytes of a Parquet file
+SVMLIGHT = re.compile(rb"\s*[-+.\d]\S*\s+\d+:")  # first bytes of svmlight text
 
 
 def score_stream(
@@ -319,7 +320,7 @@ def score_stream(
     registry: str | None = None,
     threshold: float | None = None,
 ) -> int:
-    """Score rows of CSV with a header line, of JSON lines, or of Parquet to CSV; return the number of rows.
+    """Score rows of CSV with a header line, of JSON lines, svmlight text or Parquet to CSV; return the number of rows.
 
     Column types are certain only after all rows were read, so rows go to a temporary file first.
 
@@ -378,7 +379,10 @@ def _write_stream(rows: BinaryIO, folder: Path) -> Path:
     beginning = rows.read(len(PARQUET))
     if not beginning:
         raise DataError("Standard input is empty; expected CSV with a header line, JSON lines, or a Parquet file.")
-    text = ".jsonl" if beginning.startswith(b"{") else f".csv{packed_ending(beginning)}"
+    packed = packed_ending(beginning)
+    if beginning != PARQUET and not packed:
+        beginning += rows.readline()
+    text = ".jsonl" if beginning.startswith(b"{") else ".svm" if SVMLIGHT.match(beginning) else f".csv{packed}"
     ending = ".parquet" if beginning == PARQUET else text
     file = folder / f"standard-input{ending}"
     with file.open("wb") as stream:

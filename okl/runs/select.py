@@ -781,7 +781,8 @@ def _choose_sparse(
         raise ConfigError(
             f"Target {schema.target!r} makes this a regression, but models of "
             f"{'words' if columns else 'sparse rows'} are for classes only. "
-            + (f"Remove {columns}." if columns else "Ingest the svmlight text with --storage dense or --hash-columns.")
+            + (f"Remove {columns}" if columns else "Ingest the svmlight text with --storage dense or --hash-columns")
+            + (", or add --task multiclass if the numbers are classes." if not schema.labels else ".")
         )
     # the best C falls with the rows: many, where they are cheap
     n_rows = max(LEAST_SPARSE, MOST_SPARSE // schema.n_outputs)

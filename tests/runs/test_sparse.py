@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from okl.data.sparse import count_terms, most_frequent
 from okl.distributed import open_execution
 from okl.estimators.automatic import KernelClassifier
 from okl.foundation.errors import ConfigError, DataError, OklError
+from okl.runs.predict import score_stream
 from okl.runs.select import choose_solver
 from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
@@ -117,7 +119,9 @@ def test_columns_beyond_a_million_are_refused_and_storage_can_be_chosen(tmp_path
     source.write_text("0 1:1 9:2\n1 2:1\n")
     assert ingest(source, tmp_path / "few", settings()).dataset.schema.sparse is None
     stored = ingest(source, tmp_path / "sparse", settings(storage="sparse", normalise="none")).dataset
-    np.testing.assert_array_equal(all_rows(stored)[0].toarray()[0], [1, 0, 0, 0, 0, 0, 0, 0, 2])
+    np.testing.assert_array_equal(
+        all_rows(stored)[0].toarray()[0], [0, 1, 0, 0, 0, 0, 0, 0, 0, 2]
+    )  # indices as written
     source.write_text("0 1:1 2000:2\n1 2:1\n")  # many columns, of which few are not 0
     assert ingest(source, tmp_path / "many", settings()).dataset.schema.sparse is not None
     assert ingest(source, tmp_path / "dense", settings(storage="dense")).dataset.schema.sparse is None
@@ -187,7 +191,9 @@ def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(t
     numbers = ingest(tmp_path / "rows.parquet", tmp_path / "numbers", settings(target="price")).dataset
     assert any(warning.endswith("look like texts.") for warning in numbers.warnings)
     words = ingest(tmp_path / "rows.parquet", tmp_path / "words", settings(target="price", text=("body",))).dataset
-    with pytest.raises(ConfigError, match=r"a regression, but models of words are .* Remove --text body\."):
+    with pytest.raises(
+        ConfigError, match=r"a regression, but models of words are .* Remove --text body, or add --task multiclass"
+    ):
         choose_solver(TrainSettings.model_validate({"data": "x"}), words)
 
 
@@ -271,6 +277,21 @@ def test_a_table_with_text_is_trained_scored_evaluated_and_explained(tmp_path: P
     assert measured["metrics"]["accuracy"] == pytest.approx((model.predict(new) == new["label"]).mean())
     with pytest.raises(OklError, match="which no export holds"):
         okl.export(str(tmp_path / "run" / "model"), str(tmp_path / "model.onnx"))
+
+
+def test_a_stream_of_svmlight_text_is_scored_as_its_file(tmp_path: Path) -> None:
+    inputs, targets = drawn(500, N_COLUMNS, 2)
+    source = written(tmp_path / "rows.svm", inputs, targets)
+    okl.train(str(source), out=str(tmp_path / "run"), threads=1)
+    model = okl.load(str(tmp_path / "run" / "model"))
+    lines, out = source.read_bytes().splitlines(keepends=True), BytesIO()
+    rows = b"".join(line for line in lines if not line.startswith(b"#"))
+    assert score_stream(str(tmp_path / "run" / "model"), BytesIO(rows), out) == 500
+    scores = pd.read_csv(BytesIO(out.getvalue()))["score"]
+    np.testing.assert_allclose(scores, model.scores(inputs[:, : model.schema.n_features]), rtol=1e-5, atol=1e-6)
+    alone = BytesIO()
+    assert score_stream(str(tmp_path / "run" / "model"), BytesIO(rows.splitlines()[3]), alone) == 1
+    assert alone.getvalue().splitlines()[1] == out.getvalue().splitlines()[4]
 
 
 def test_an_estimator_takes_a_column_of_text() -> None:

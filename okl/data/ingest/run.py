@@ -424,15 +424,12 @@ def _count_terms(roles: Roles, seed: int, position: ShardPosition) -> tuple[int,
     return n_rows, totals
 
 
-def learn_texts(source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None) -> Roles:
-    """Return roles with the terms of the columns of text, from their TRAIN rows.
-
-    Raises
-    ------
-    DataError : a column without a term in enough rows, such as one of ids or of empty texts
-    """
+def term_counts(
+    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None
+) -> tuple[TermCounts, ...]:
+    """Return the counts of the terms of each column of text, over the TRAIN rows."""
     if not roles.texts:
-        return roles
+        return ()
     work, rows, parts = partial(_count_terms, replace(roles, keys=()), settings.seed), 0, list[list[TermCounts]]()
     if execution is None:
         for piece in source.pieces:
@@ -440,19 +437,27 @@ def learn_texts(source: Source, roles: Roles, settings: IngestSettings, executio
             parts, rows = [*parts, counts], rows + n_rows
     else:
         parts = [counts for _, counts in execution.map(work, piece_positions(source.pieces))]
+    return tuple(reduce(TermCounts.plus, counted) for counted in zip(*parts, strict=True))
+
+
+def fitted_texts(counts: Sequence[TermCounts], settings: IngestSettings, where: str) -> SparseColumns:
+    """Return the columns of the terms that occur in enough rows; counts : one for each column of text.
+
+    Raises
+    ------
+    DataError : a column without a term in enough rows, such as one of ids or of empty texts
+    """
     texts = []
-    for name, counted in zip(roles.texts, zip(*parts, strict=True), strict=True):
-        total = reduce(TermCounts.plus, counted)
+    for name, total in zip(settings.text, counts, strict=True):
         text = fitted_text(name, total.terms, total.documents, settings.min_documents, settings.max_terms)
         if not text.terms:
             raise DataError(
-                f"{source.location}: no word of column {name!r} occurs in {settings.min_documents} of its "
+                f"{where}: no word of column {name!r} occurs in {settings.min_documents} of its "
                 f"{total.documents:,} training rows; it holds ids or no text. Use --drop {quote(name)}, or a lower "
                 "--min-documents."
             )
         texts.append(text)
-    n_columns = sum(len(text.terms) for text in texts)
-    return replace(roles, sparse=SparseColumns(n_columns, tuple(texts)))
+    return SparseColumns(sum(len(text.terms) for text in texts), tuple(texts))
 
 
 # Formats of text columns: numbers and dates that the reader of a file does not recognise.
@@ -548,10 +553,14 @@ def _absent(column: pa.Array) -> Mask:
 
 @dataclass(frozen=True)
 class IngestResult:
-    """A data set, and whether it was written now (False: it was there already, from the same source and settings)."""
+    """A data set, and whether it was written now (False: it was there already, from the same source and settings).
+
+    terms : counts that the terms of each column of text were fitted to, if they were fitted now
+    """
 
     dataset: Dataset
     changed: bool
+    terms: tuple[TermCounts, ...] = ()
 
 
 def ingest(
@@ -596,6 +605,7 @@ def ingest(
     exact = [name for name in settings.keys if name != settings.holdout]
     types = (*settings.categories, *settings.text) if reference is None else csv_types(reference)
     opened, notes = scan_source(opened, spread, types, exact), list[str]()
+    terms: tuple[TermCounts, ...] = ()
     hints: Mapping[str, str] = {}
     if reference is None:
         opened, notes = find_formats(opened, settings, spread)
@@ -612,7 +622,8 @@ def ingest(
         ids = identifier_warnings(opened, roles, settings.categories)
         if "" in opened.columns and "" not in (*roles.features, roles.target, *roles.keys, *settings.drop):
             ids = ["The column without a name is left out, as an index that pandas wrote. Name it to use it.", *ids]
-        roles = learn_texts(opened, roles, settings, spread)
+        if terms := term_counts(opened, roles, settings, spread):
+            roles = replace(roles, sparse=fitted_texts(terms, settings, opened.location))
         roles, left_out, hints = learn_encodings(opened, roles, settings, spread, keep_fills)
         notes = [*notes, *left_out, *ids]
     with destination_folder(destination) as folder:
@@ -622,7 +633,7 @@ def ingest(
         else:
             counts, train, test = copy_on_workers(*request, spread, progress)
         _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes, hints)
-    return IngestResult(_open_written(destination), changed=True)
+    return IngestResult(_open_written(destination), True, terms)
 
 
 def check_not_ingested(data: str, ingest: IngestSettings | None) -> None:

@@ -242,12 +242,13 @@ def svmlight_table(
 ) -> SvmlightTable:
     """Plan columns f0, f1, ... (the first index is f0) and y, all float64; or h0, h1, ... that they are folded into.
 
-    Sparse rows are two columns of lists, of indices and of values, and y.
+    Sparse rows are two columns of lists, of indices and of values, and y. Their first index is 0 unless it is given: in
+    many columns the index 0 is rare, and a later file may hold it.
 
     Parameters
     ----------
     at_least : columns f0, f1, ..., whatever the text holds
-    first_index : of the first column; None: 0 if it occurs in a file, else 1
+    first_index : of the first column; None: 0 if it occurs in a file or rows are sparse, else 1
     hashed : columns to fold into; 0: none are
     storage : whether rows are sparse; auto: with more than MOST_INPUTS columns, or with many of which few are not 0
 
@@ -277,7 +278,8 @@ def svmlight_table(
         few = n_columns > MANY_COLUMNS and sum(scan.n_values for scan in scans) <= FEW_VALUES * numbers
         if storage == "sparse" or few or n_columns > MOST_INPUTS:
             schema = pa.schema([*LISTS.items(), (SVMLIGHT_TARGET, pa.float64())])
-            return SvmlightTable(schema, SvmlightColumns(first), n_columns)
+            begin = first if first_index is not None else 0
+            return SvmlightTable(schema, SvmlightColumns(begin), n_columns + first - begin)
     if n_columns > MOST_INPUTS:
         reason = f"{hashed} columns were requested" if hashed else f"{files[widest]} has column index {last}"
         raise DataError(

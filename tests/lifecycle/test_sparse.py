@@ -1,0 +1,230 @@
+"""Retraining on sparse rows: texts and svmlight text, what is quarantined, and what is kept for later shards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+import okl
+from okl.foundation.errors import ConfigError, OklError
+from okl.lifecycle.contract import measured
+from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.settings import RetrainSettings
+from okl.models.registry import Registry
+
+LABELS = np.array(["red", "green", "blue"])
+OF_TEXT = {"target": "label", "text": ["body"]}
+
+
+def documents(day: int, rows: int = 500, first_word: int = 0, empty: float = 0.02, words: int = 9) -> pd.DataFrame:
+    """Texts whose words depend on the label, a number beside them, and some rows without a text."""
+    random = np.random.default_rng(day)
+    label = random.integers(0, 3, rows)
+    drawn = [random.integers(20 * k, 20 * k + 40, words) for k in label]
+    body = [" ".join(f"w{first_word + word}" for word in row) for row in drawn]
+    frame = pd.DataFrame({"body": body, "price": random.normal(size=rows) + label, "label": LABELS[label]})
+    frame.loc[random.random(rows) < empty, "body"] = None
+    return frame
+
+
+def land(place: Path, day: int, frame: pd.DataFrame, ending: str = "csv") -> Path:
+    (place / "in").mkdir(exist_ok=True)
+    path = place / "in" / f"day-{day:02d}.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+def land_svmlight(
+    place: Path, day: int, rows: int = 400, columns: int = 6000, classes: int = 2, more: str = ""
+) -> Path:
+    """Svmlight text of whole numbers; more : lines at the end."""
+    random = np.random.default_rng(day)
+    (place / "in").mkdir(exist_ok=True)
+    x = sparse.random(rows, columns, density=30 / columns, format="csr", rng=random)
+    x.data = np.ceil(5 * x.data)
+    weights = np.random.default_rng(99).normal(size=(12_000, classes))[:columns]
+    path = place / "in" / f"day-{day:02d}.svm"
+    dump_svmlight_file(x, (x @ weights).argmax(axis=1), str(path))
+    with path.open("a") as file:
+        file.write(more)
+    return path
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def asked(place: Path, ingest: dict[str, Any] | None = None, **values: Any) -> RetrainSettings:
+    given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
+    more = {"train": {"threads": 1} | values.pop("train", {}), "publish_if": "not worse", "ingest": ingest or {}}
+    return RetrainSettings.model_validate(given | more | values)
+
+
+def reasons(result: dict[str, Any]) -> dict[str, tuple[Sequence[str], str]]:
+    return {shard["name"]: (shard["kinds"], shard.get("reason", "")) for shard in result["shards"]["rejected"]}
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(place: Path, ending: str) -> None:
+    for day in (1, 2):
+        land(place, day, documents(day), ending)
+    first = retrain(asked(place, OF_TEXT))
+    assert (first["outcome"], first["version"]) == ("published", 1)
+    assert first["metrics"]["challenger"]["accuracy"] > 0.9
+    schema = okl.load("m@1", str(place / "registry")).schema
+    assert schema.sparse is not None
+    peer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
+    peer.fit(pd.concat([documents(1), documents(2)])["body"].fillna(""))
+    assert schema.sparse.texts[0].terms == tuple(peer.get_feature_names_out())  # of all of the first shards
+    np.testing.assert_allclose(schema.sparse.texts[0].weights, peer.idf_)
+    land(place, 3, documents(3, 900), ending)
+    second = retrain(asked(place))
+    assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
+    assert [row["shard"] for row in second["progressive"]] == [f"day-03.{ending}"]
+    assert second["progressive"][0]["error"] < 0.1
+    new = documents(9, 300)
+    new.to_csv(place / "new.csv", index=False)
+    scores = {which: okl.load(f"m@{which}", str(place / "registry")).scores(new) for which in (1, 2, "champion")}
+    np.testing.assert_array_equal(scores["champion"], scores[2])
+    assert not np.array_equal(scores[1], scores[2])
+    assert okl.load("m@2", str(place / "registry")).schema.sparse == schema.sparse  # terms are those of the first night
+    evaluated = okl.evaluate("m@champion", str(place / "new.csv"), registry=str(place / "registry"))
+    assert evaluated["metrics"]["accuracy"] > 0.9
+    Registry(place / "registry").model("m").rollback()
+    np.testing.assert_array_equal(okl.load("m@champion", str(place / "registry")).scores(new), scores[1])
+
+
+def test_texts_unlike_those_so_far_are_quarantined(place: Path) -> None:
+    land(place, 1, documents(1))
+    retrain(asked(place, OF_TEXT))
+    land(place, 2, documents(2, first_word=1000))  # the vocabulary finds nothing
+    land(place, 3, documents(3, empty=0.5))
+    land(place, 4, documents(4, empty=1.0))
+    land(place, 5, documents(5, words=90))
+    land(place, 6, documents(6).drop(columns="body"))
+    land(place, 7, documents(7).assign(body=1.5), "parquet")
+    land(place, 8, documents(1), "parquet")
+    land(place, 9, documents(9))
+    result = retrain(asked(place))
+    found = reasons(result)
+    assert found["day-02.csv"][0][-2:] == ["constant-column", "unseen-values"]
+    assert "the model knows no term: body in 9" in found["day-02.csv"][1]
+    assert found["day-03.csv"][0] == ["missing-values"]
+    assert "body in 4" in found["day-03.csv"][1]
+    assert "missing-values" in found["day-04.csv"][0]
+    assert found["day-05.csv"][0] == ["out-of-range"]
+    assert "body: known terms" in found["day-05.csv"][1]
+    assert found["day-06.csv"][0] == ["missing-column"]
+    assert found["day-07.parquet"][0] == ["other-type"]
+    assert found["day-08.parquet"] == (["repeated"], found["day-08.parquet"][1])
+    assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-09.csv"]
+    (record,) = [one for one in ShardStore(place / "registry/m/data").accepted() if one.name == "day-09.csv"]
+    assert record.columns[0].mean == pytest.approx(documents(9)["price"].mean(), rel=1e-5)
+    figures = dict(zip(measured(okl.load("m@1", str(place / "registry")).schema), record.columns, strict=True))
+    assert figures["body: no text"].mean == documents(9)["body"].isna().mean() > 0.0
+
+
+def test_svmlight_text_is_retrained_and_faulty_text_is_quarantined(place: Path) -> None:
+    land_svmlight(place, 1, rows=1500)
+    land_svmlight(place, 2, rows=1500, columns=6500)
+    first = retrain(asked(place))
+    assert (first["outcome"], first["version"]) == ("published", 1)
+    schema = okl.load("m@1", str(place / "registry")).schema
+    assert schema.sparse is not None
+    assert schema.n_features > 6000  # the widest of the first shards
+    land_svmlight(place, 3, columns=12_000)  # indices beyond are left out
+    for day, (line, _) in enumerate(FAULTS, 4):
+        land_svmlight(place, day, more=line)
+    beyond = land_svmlight(place, 30)
+    beyond.write_text(_moved(beyond.read_text(), 7000))
+    result = retrain(asked(place))
+    assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-03.svm"]
+    assert result["outcome"] in ("published", "kept")
+    found = reasons(result)
+    for day, (_, why) in enumerate(FAULTS, 4):
+        assert why in found[f"day-{day:02d}.svm"][1]
+        assert f"day-{day:02d}.svm" in found[f"day-{day:02d}.svm"][1]
+    kinds, why = found["day-30.svm"]
+    assert "unseen-values" in kinds
+    assert "the model knows no column: all columns in 100.0% of rows" in why
+
+
+FAULTS = [
+    ("1 3:1 3:2\n", "not in ascending order, or one is there twice"),
+    ("1 7:1 3:2\n", "not in ascending order, or one is there twice"),
+    ("1 -3:1\n", "an index is negative or beyond"),
+    ("1 3:1 99999999999:1\n", "an index is negative or beyond"),
+    ("1 3:1 2000000:1\n", "has column index 2000000, but sparse rows have at most 1,000,000"),
+    ("1 3:nan\n", "column 'f3' is not finite within float32 (3.4e38) in row 400"),
+    ("7 3:1\n", "labels that are not in the reference: '7' (1 rows)"),
+]
+
+
+def _moved(text: str, by: int) -> str:
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    pairs = [[(int(i) + by, value) for i, value in (pair.split(":") for pair in line[1:])] for line in lines]
+    return "".join(
+        f"{line[0]} {' '.join(f'{i}:{value}' for i, value in row)}\n" for line, row in zip(lines, pairs, strict=True)
+    )
+
+
+def test_rows_of_one_label_and_other_values_are_not_the_same_rows(place: Path) -> None:
+    """The digest of a shard takes in its sparse rows."""
+    folder = place / "in"
+    folder.mkdir()
+    for day in (1, 2, 3):
+        rows = "".join(f"{i % 2} {1 + i % 2 + 2 * day}:1 5000:1\n" for i in range(200))
+        (folder / f"day-{day}.svm").write_text(rows)
+    result = retrain(asked(place, contradiction=False, contract={"unseen_share": 1, "mean_shift": 99}))
+    assert len(result["shards"]["accepted"]) == 3
+    (folder / "again.svm").write_text("# the same\n" + (folder / "day-2.svm").read_text())
+    assert [shard["kinds"] for shard in retrain(asked(place))["shards"]["rejected"]] == [["repeated"]]
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        ({"text": ["other"]}, r"text = \('other',\) conflicts with \('body',\)"),
+        ({"max_terms": 3}, r"max_terms = 3 conflicts with \d+"),
+        ({"keys": ["body"]}, "The column 'body' is given as a key, but the model m was created with it as an input"),
+        ({"categories": ["body"]}, "'body' is given as a category, but the model m was created with it as a text"),
+    ],
+)
+def test_what_a_model_was_created_with_is_kept(place: Path, later: dict[str, Any], why: str) -> None:
+    land(place, 1, documents(1))
+    retrain(asked(place, OF_TEXT | {"max_terms": 500}).model_copy(update={"dry_run": True}))
+    assert retrain(asked(place, OF_TEXT | {"max_terms": 500}))["outcome"] == "published"
+    with pytest.raises(ConfigError, match=why):
+        retrain(asked(place, later))
+
+
+def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(place: Path) -> None:
+    land(place, 1, documents(1))
+    with pytest.raises(OklError, match="The solver ridge takes dense rows"):
+        retrain(asked(place, OF_TEXT, train={"solver": "ridge"}))
+    named = retrain(asked(place, OF_TEXT, train={"solver": "logistic", "kernel": "linear"}))
+    assert named["outcome"] == "published"
+    assert named["settings"]["train"]["solver"] == "logistic"
+
+
+def test_a_target_of_many_numbers_is_no_class(place: Path) -> None:
+    frame = documents(1)
+    land(place, 1, frame.assign(label=np.arange(len(frame)) / 7))
+    with pytest.raises(ConfigError, match=r"Remove --text body, or add --task multiclass if the numbers are classes"):
+        retrain(asked(place, OF_TEXT))
