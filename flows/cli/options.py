@@ -224,7 +224,7 @@ _OF_SHARDS = frozenset(
 )
 RARE_OF: dict[str | None, frozenset[str]] = {
     "train": frozenset({"cluster", "scheduler", "dates", "scale"}),
-    "compare": frozenset({"rescale", "text", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
+    "compare": frozenset({"rescale", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
     "plan": frozenset({"rescale", "text", "out", "name", "beside", "threshold"}),
     "retrain": _OF_SHARDS | frozenset({"scheduler", "margin", "on_bad"}),
     "deploy": _OF_SHARDS

@@ -220,9 +220,9 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 
 
 def linear_note(result: Mapping[str, Any]) -> list[str]:
-    """Return the sentence on models that are linear in the inputs; "" if all use a feature map."""
+    """Return the sentence on models that are linear in the inputs; "" if all use a feature map, or rows are sparse."""
     linear = [row["model"] for row in result["models"] if row["kind"] == "certified"]
-    if not linear or result["settings"]["frequencies"] is not None:
+    if not linear or result["settings"]["frequencies"] is not None or result["dataset"].get("sparse"):
         return []
     who = "All" if len(linear) == len(result["models"]) else "Models with a gap" if len(linear) > 1 else linear[0]
     verb = "is" if who == linear[0] else "are"

@@ -16,9 +16,9 @@ from scipy import stats
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
-from okl.data.reading import sample_rows
+from okl.data.reading import sample_rows, stored_row_bytes
 from okl.features.base import FeatureMap, transform_rows
-from okl.features.linear import StandardisedLinear
+from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Criterion, FloatArray, IntArray, Task
@@ -39,15 +39,22 @@ from okl.runs.compare_grids import (
 from okl.runs.compare_sample import Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.loop import progressive_metric
-from okl.runs.select import Shape, choose_solver, selection_rounds
+from okl.runs.select import (
+    SPARSE_TOLERANCE,
+    Shape,
+    best_sparse_cost,
+    choose_solver,
+    selection_rounds,
+    sparse_solutions,
+)
 from okl.runs.sizes import train_sizes
-from okl.solvers.accelerated.choice import MethodChoice
+from okl.solvers.accelerated.choice import Chooser, MethodChoice, method_for
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
-from okl.solvers.accelerated.models import MODEL_NAMES, is_model, model_class
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class, parameter_of
+from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import class_moments, error_minimising_bias
 from okl.solvers.base import SolverProgress
-from okl.solvers.factory import make_solver, training_columns
+from okl.solvers.factory import SPARSE_SOLVERS, make_solver, training_columns
 from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
@@ -75,12 +82,17 @@ GROUPS = {"all": (*LEAST_SQUARES, *MODEL_NAMES), "online": ONLINE_NAMES}
 OF_REGRESSION = {"all": (*LEAST_SQUARES, "fogd", "nogd"), "online": ("fogd", "nogd")}
 
 
-def model_names(settings: CompareSettings, task: Task = "binary") -> tuple[str, ...]:
+OF_SPARSE = (AUTO, *SPARSE_SOLVERS)
+
+
+def model_names(settings: CompareSettings, task: Task = "binary", sparse: bool = False) -> tuple[str, ...]:
     """Return the names of the models to compare, without duplicates, in the order of the setting.
+
+    sparse : whether rows are sparse: models of dense rows are left out
 
     Raises
     ------
-    ConfigError : a name is unknown or not for the task, or there is no name
+    ConfigError : a name is unknown or not for the task or the rows, or there is no name
     """
     groups = OF_REGRESSION if task == "regression" else GROUPS
     names = [name for word in settings.models for name in groups.get(word, (word,))]
@@ -96,7 +108,21 @@ def model_names(settings: CompareSettings, task: Task = "binary") -> tuple[str, 
         )
     if not names:
         raise ConfigError("models is empty. Give at least one name, or all.")
-    return tuple(dict.fromkeys(names))
+    kept = dict.fromkeys(name for name in names if not sparse or (name in OF_SPARSE and task != "regression"))
+    if not kept:
+        why = "a regression takes dense rows only" if task == "regression" else "for dense rows only"
+        raise ConfigError(
+            f"models = {', '.join(settings.models)}: {why}, but these are sparse. They are taken, for classes, by "
+            f"{', '.join(OF_SPARSE)}."
+        )
+    return tuple(kept)
+
+
+def left_out(settings: CompareSettings, schema: Schema) -> str:
+    """Return a sentence on the models that are left out because rows are sparse; "" if there are none."""
+    names = model_names(settings, schema.task)
+    out = [name for name in names if name not in model_names(settings, schema.task, schema.sparse is not None)]
+    return f"rows are sparse, so these are left out: {', '.join(out)}" if out else ""
 
 
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
@@ -124,12 +150,9 @@ def check_models(settings: CompareSettings, data: Dataset) -> None:
     ConfigError : an unknown name, one that is not for the task, or a setting that a model does not use
     """
     schema = data.schema
-    if schema.sparse is not None:
-        raise ConfigError(
-            "A comparison takes dense rows, but these are sparse. Train the models one by one, such as with "
-            "--solver logistic --kernel linear."
-        )
-    names = model_names(settings, schema.task)
+    names = model_names(settings, schema.task, schema.sparse is not None)
+    if schema.sparse is not None and settings.frequencies is not None:
+        raise ConfigError("frequencies is set, but rows are sparse and models of them linear. Remove it.")
     criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     if settings.holdout == "test" and not data.rows("test"):
         raise ConfigError(
@@ -298,9 +321,7 @@ class ModelScores:
     biases: dict[str, list[float]]
 
 
-def with_biases(
-    weights: list[FloatArray], own: list[float], has_own: bool, features: FloatArray, signs: Signs
-) -> ModelScores:
+def with_biases(weights: list[FloatArray], own: list[float], has_own: bool, features: Any, signs: Signs) -> ModelScores:
     """Return weights with the bias of both rules.
 
     One is the model's own bias (or none), the other minimises the number of errors on these training rows.
@@ -311,7 +332,7 @@ def with_biases(
     return ModelScores(weights, {"own" if has_own else "none": own, "error-minimising": minimising})
 
 
-def biased_scores(fitted: ModelScores, features: FloatArray) -> dict[str, NDArray[np.float64]]:
+def biased_scores(fitted: ModelScores, features: Any) -> dict[str, NDArray[np.float64]]:
     """Return scores for each bias rule: (rows,) of two classes, or (rows, n_classes)."""
     raw = [raw_scores(features, weights) for weights in fitted.weights]
     scores = {
@@ -363,7 +384,7 @@ class PathItem:
         part = sample.part(self.part)
         features, targets = part.features[: self.n_rows], part.targets[: self.n_rows]
         signs = signs_of_classes(targets, self.n_classes)
-        paths = [self._path(sample, DenseRows(features, sign), index) for index, sign in enumerate(signs)]
+        paths = [self._path(sample, matrix_rows(features, sign), index) for index, sign in enumerate(signs)]
         trials = []
         for points in zip(*paths, strict=True):
             solutions = [point.solution for point in points]
@@ -381,14 +402,22 @@ class PathItem:
             )
         return trials
 
-    def _path(self, sample: Sample, rows: DenseRows, class_index: int) -> list[PathPoint]:
+    def _path(self, sample: Sample, rows: DenseRows | SparseRows, class_index: int) -> list[PathPoint]:
         grid_points = [self.grid.points[index] for index in self.chosen]
         if self.grid.parameter == "kappa":
             moments = merged_moments(sample, self.part, class_index, self.n_classes)
             return path_of_moments(self.model, moments, grid_points, self.method)
         high = self.grid.high(rows)
         values = [self.grid.value(grid_point, class_index, rows.n_points, high) for grid_point in grid_points]
-        return path(self.model, rows, values, self.method)
+        return path(self.model, rows, values, _method_of(self.method, self.model, rows, values[0]))
+
+
+def _method_of(choice: MethodChoice, model: str, rows: DenseRows | SparseRows, value: float) -> Chooser:
+    """Return the method for a model of rows; of sparse ones, that of sparse shards."""
+    if isinstance(rows, DenseRows):
+        return choice
+    parameter: Any = {parameter_of(model): value}
+    return method_for(choice, make_model(model, **parameter).problem(rows), sparse=True)
 
 
 # Work item of the search: an online solver makes one pass over the training rows of a part, as `okl train` does, or
@@ -469,6 +498,8 @@ def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[P
     Return the model and the name of the candidate.
     """
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    if schema.sparse is not None:
+        return _train_sparse(schema, rows, criterion)
     outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
     wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
     track = ValidationSample(schema, wide, np.arange(len(wide.targets)), outputs, 1)
@@ -479,6 +510,17 @@ def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[P
     basis, _ = basis_of(winner.candidate, wide.inputs, min(len(wide.targets), RACE_LANDMARKS))
     # rows are scaled before: the candidate's own scaling, none, would mislead
     return _solved(basis, wide, outputs)[0], winner.candidate.name.removesuffix(", unscaled inputs")
+
+
+def _train_sparse(schema: Schema, rows: Rows, criterion: Criterion) -> tuple[Predictor, str]:
+    """Train a linear l2-svm on sparse rows, with the C of least error on every fourth of them."""
+    classes, n_outputs = class_indices(schema, rows.targets), schema.n_outputs
+    cost, _ = best_sparse_cost(rows.inputs, classes, criterion, None, n_outputs)
+    weights = np.zeros((n_outputs, schema.n_features), dtype=np.float32)
+    offsets = np.full(n_outputs, -1e30, dtype=np.float32)
+    for output, solution in sparse_solutions(cost, rows.inputs, classes, None, n_outputs, SPARSE_TOLERANCE):
+        weights[output], offsets[output] = solution.weights, -solution.certificate.bias
+    return LinearPredictor(SparseInputs(schema.n_features), weights, offsets), f"C {cost:g}"
 
 
 def _solved(basis: Basis, rows: Rows, outputs: Outputs) -> tuple[Predictor, float]:
@@ -904,7 +946,9 @@ def fit_winner(
     point, bias = best.choice()
     grid_point = best.grid.points[point]
     columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
-    row_bytes = columns * np.dtype(settings.precision).itemsize + DUAL_BYTES
+    sparse = data.schema.sparse is not None
+    item_bytes = np.dtype(settings.precision).itemsize
+    row_bytes = DUAL_BYTES + (stored_row_bytes(data, data.split("train")[0]) if sparse else columns * item_bytes)
     n_rows = max(2, min(data.rows("train"), int(settings.memory * 2**30 / row_bytes)))
     rows = sample_rows(data, "train", n_rows, settings.seed, settings.precision)
     features = rows.inputs if feature_map is None else transform_rows(feature_map, rows.inputs, execution.n_threads)
@@ -916,14 +960,15 @@ def fit_winner(
     values: list[float] = []
     fits: list[Fitted] = []
     for index, sign in enumerate(signs):
-        report(index * len(features), len(signs) * len(features), {})
-        value, fit = _fit(DenseRows(features, sign, execution.n_threads), grid, grid_point, index, method)
+        report(index * len(sign), len(signs) * len(sign), {})
+        value, fit = _fit(matrix_rows(features, sign, execution.n_threads), grid, grid_point, index, method)
         values.append(value)
         fits.append(fit)
     weights, own = [fit.weights for fit in fits], [fit.bias for fit in fits]
     biases = with_biases(weights, own, model_class(name).HAS_OWN_BIAS, features, signs).biases[bias]
-    predictor = affine_predictor(feature_map, np.array(weights), np.array(biases), settings)
-    return Winner(predictor, len(features), tuple(values), _certificate(fits))
+    shared = SparseInputs(columns, settings.precision) if sparse else feature_map
+    predictor = affine_predictor(shared, np.array(weights), np.array(biases), settings)
+    return Winner(predictor, len(rows.targets), tuple(values), _certificate(fits))
 
 
 def _certificate(fits: list[Fitted]) -> dict[str, Any]:
@@ -957,16 +1002,17 @@ def affine_predictor(
 
 
 def _fit(
-    rows: DenseRows, grid: ComparedGrid, grid_point: float, class_index: int, method: MethodChoice
+    rows: DenseRows | SparseRows, grid: ComparedGrid, grid_point: float, class_index: int, method: MethodChoice
 ) -> tuple[float, Fitted]:
     if grid.parameter == "kappa":
+        assert isinstance(rows, DenseRows), "minimax models take no sparse rows"
         (point,) = path_of_moments(grid.model, class_moments(rows), [grid_point], method)
         return point.parameter, point.solution
     # warm-started from more regularised values: a cold start takes several times the iterations
     index = grid.points.index(grid_point)
     steps = sorted({round(share * index) for share in PATH_SHARES})
     values = [grid.value(grid.points[step], class_index, rows.n_points, grid.high(rows)) for step in steps]
-    point = path(grid.model, rows, values, method)[-1]
+    point = path(grid.model, rows, values, _method_of(method, grid.model, rows, values[0]))[-1]
     return point.parameter, point.solution
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from okl.compiled.products import multiply_rows
 from okl.distributed.cache import resident
@@ -22,7 +23,7 @@ from okl.solvers.accelerated.fitting import Fitted, PathPoint, path, solve_probl
 from okl.solvers.accelerated.models import make_model, parameter_of
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
 
 Signs = list[NDArray[np.float64]]
@@ -35,8 +36,11 @@ def signs_of_classes(targets: NDArray[np.float64], n_classes: int) -> Signs:
     return [np.where(targets == index, 1.0, -1.0) for index in range(n_classes)]
 
 
-def raw_scores(features: FloatArray, weights: FloatArray) -> NDArray[np.float64]:
-    """Return <w, x> of every row, summed in float64."""
+def raw_scores(features: Any, weights: FloatArray) -> NDArray[np.float64]:
+    """Return <w, x> of every row, dense or sparse, summed in float64."""
+    if issparse(features):
+        sums: NDArray[np.float64] = features @ np.asarray(weights, dtype=np.float64)
+        return sums
     scores = np.empty(len(features))
     multiply_rows(scores, features, np.ones(len(features)), weights)
     return scores
@@ -76,7 +80,7 @@ class ComparedGrid:
         """Return C, nu or kappa."""
         return parameter_of(self.model)
 
-    def high(self, rows: DenseRows) -> float:
+    def high(self, rows: DenseRows | SparseRows) -> float:
         """Return the end of the range that the labels of these rows set: nu_max, or infinity for other models."""
         return _nu_max(rows.signs) if self.model == "nu-svm" else math.inf
 
@@ -90,15 +94,15 @@ class ComparedGrid:
         return min(low + grid_point * (min(end, high) - low), high)
 
 
-def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
+def make_grid(model: str, features: Any, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
     """Return the grid of a model.
 
     Parameters
     ----------
-    features : (rows, n_columns), a sample of rows
+    features : (rows, n_columns), a sample of rows, dense or sparse
     signs : (rows,) of -1 and +1, for each class against the rest
     """
-    rows = DenseRows(features, signs[0])
+    rows = matrix_rows(features, signs[0])
     length = math.sqrt(max(float(rows.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
     if model == "dwd":
         return ComparedGrid(model, _spread(MARGIN, n, length), "margin")
@@ -108,12 +112,12 @@ def make_grid(model: str, features: FloatArray, signs: Sequence[FloatArray], n: 
     if parameter_of(model) == "nu":
         return ComparedGrid(model, _spread((1.0, LEAST_SHARE), n), "share", _ranges_of_nu(features, signs))
     if model.startswith("l1-"):
-        least = min(_least_cost(model, DenseRows(features, sign)) for sign in signs)
+        least = min(_least_cost(model, matrix_rows(features, sign)) for sign in signs)
         return ComparedGrid(model, _spread(SPARSE_COST, n, least), "value")
     return ComparedGrid(model, _spread(COST, n, 1.0 / length**2), "value")
 
 
-def on_rows(grid: ComparedGrid, features: FloatArray, signs: Sequence[FloatArray]) -> ComparedGrid:
+def on_rows(grid: ComparedGrid, features: Any, signs: Sequence[FloatArray]) -> ComparedGrid:
     """Return the same grid points in the ranges of other rows.
 
     A nu above nu_min of a sample can be below nu_min of all rows.
@@ -123,11 +127,11 @@ def on_rows(grid: ComparedGrid, features: FloatArray, signs: Sequence[FloatArray
     return replace(grid, ranges=_ranges_of_nu(features, signs)) if grid.model == "nu-svm" else grid
 
 
-def _ranges_of_nu(features: FloatArray, signs: Sequence[FloatArray]) -> tuple[tuple[float, float], ...]:
+def _ranges_of_nu(features: Any, signs: Sequence[FloatArray]) -> tuple[tuple[float, float], ...]:
     return tuple((least_nu(features, sign), _nu_max(sign)) for sign in signs)
 
 
-def least_nu(features: FloatArray, signs: FloatArray) -> float:
+def least_nu(features: Any, signs: FloatArray) -> float:
     """Return a nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
 
     The linear program that gives nu_min takes minutes, this takes a second; the loss of any plane is a bound.
@@ -136,7 +140,7 @@ def least_nu(features: FloatArray, signs: FloatArray) -> float:
     signs : (rows,)
     """
     spread = np.linspace(0, len(signs) - 1, min(len(signs), GRID_SAMPLE_ROWS)).astype(np.int64)
-    few = DenseRows(features[spread], signs[spread])
+    few = matrix_rows(features[spread], signs[spread])
     length = math.sqrt(max(float(few.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
     points = path("c-svm", few, _spread(COST, PLANES, 1.0 / length**2), ROUGH_METHOD)
     losses = []
@@ -150,7 +154,7 @@ def _nu_max(signs: FloatArray) -> float:
     return nu_max(signs, np.ones(len(signs)))
 
 
-def _least_cost(model: str, rows: DenseRows) -> float:
+def _least_cost(model: str, rows: DenseRows | SparseRows) -> float:
     """Return the largest C for which all weights of a model with an l1 penalty are 0.
 
     Source: Yuan, Chang, Hsieh & Lin, JMLR 11, 2010, section 2.

@@ -26,6 +26,7 @@ from okl.runs.compare import (
     check_models,
     constant_score,
     fit_winner,
+    left_out,
     map_choice,
     model_names,
     table_of,
@@ -73,7 +74,7 @@ class ComparisonRun(Run[CompareSettings]):
         self._standardises = settings.rescale == "auto" and self.data.schema.scale != opened.schema.scale
         if not is_dataset(settings.data):
             check_models(settings, replace(self.data, folder=place_of(self.settings.data)))  # errors name the source
-        self.names = model_names(settings, self.data.schema.task)
+        self.names = model_names(settings, self.data.schema.task, self.data.schema.sparse is not None)
         n_classes = max(2, len(self.data.schema.labels))
         shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)
         self.feature_map, self.chosen = self._draw_map(Sample(*shared))
@@ -192,7 +193,7 @@ class ComparisonRun(Run[CompareSettings]):
             "peak_memory_bytes": peak_memory_bytes(),
             "workers": self.execution.n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": describe_data(self.data, data_folder),
+            "dataset": describe_data(self.data, data_folder) | ({"sparse": True} if schema.sparse else {}),
         }
 
     def _assumptions(self) -> list[str]:
@@ -201,7 +202,7 @@ class ComparisonRun(Run[CompareSettings]):
         sentences = [] if given else assumptions(self.data, self.settings.ingest)
         if self._standardises:
             sentences.append("inputs are standardised (--rescale)")
-        return sentences
+        return [*sentences, *filter(None, [left_out(self.settings, self.data.schema)])]
 
 
 def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:

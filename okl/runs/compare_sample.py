@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +16,20 @@ from okl.data.executor import Rows
 from okl.data.reading import sample_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, transform_rows
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Precision
 
 
 class SamplePart(NamedTuple):
-    """Training rows and validation rows: inputs as stored, and features, the columns of the certified models."""
+    """Training rows and validation rows: inputs as stored, and features, the columns of the certified models.
 
-    inputs: FloatArray
-    features: FloatArray
+    Inputs are dense or sparse.
+    """
+
+    inputs: Any
+    features: Any
     targets: NDArray[np.float64]
-    test_inputs: FloatArray
-    test_features: FloatArray
+    test_inputs: Any
+    test_features: Any
     test_targets: NDArray[np.float64]
 
 
@@ -102,7 +105,7 @@ class Sample:
         source = self.data.read_sha256, self.rows, self.seed, self.precision
         return ("compare", *source, self.folds, self.holdout, mapped)
 
-    def _ordered(self) -> tuple[FloatArray, NDArray[np.float64]]:
+    def _ordered(self) -> tuple[Any, NDArray[np.float64]]:
         rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision)
         random = np.random.default_rng((self.seed, 0xC0))
         key, kinds = np.empty(len(rows.targets)), self._kinds(rows.targets)
@@ -135,7 +138,7 @@ class Sample:
             test_rows.targets,
         )
 
-    def mapped(self, inputs: FloatArray) -> FloatArray:
+    def mapped(self, inputs: Any) -> Any:
         """Return the columns of the certified models for inputs (rows, n_inputs)."""
         return inputs if self.feature_map is None else transform_rows(self.feature_map, inputs)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from shlex import quote
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Scale, Schema
@@ -42,6 +42,7 @@ from okl.runs.candidates import (
     with_larger_sample,
 )
 from okl.runs.memory import MIB, USABLE, check_choice_memory, choice_bytes, fits, workload_of
+from okl.solvers.accelerated.base import Solution
 from okl.solvers.accelerated.choice import solve
 from okl.solvers.accelerated.fitting import relabelled
 from okl.solvers.accelerated.models import make_model
@@ -789,15 +790,7 @@ def _choose_sparse(
     sample = sample_rows(data, "train", n_rows, settings.seed, "float32", n_rows)
     order = np.random.default_rng((settings.seed, 0x5CA1)).permutation(len(sample.targets))
     inputs, classes = sample.inputs[order], class_indices(schema, sample.targets)[order]
-    held = np.arange(len(order)) % HELD_OUT == 0
-    errors: dict[float, float] = {}
-    for cost in SPARSE_COSTS:
-        own = None if weights is None else np.array(weights)[classes[~held]]
-        scores = _sparse_scores(cost, inputs[~held], classes[~held], inputs[held], own, schema.n_outputs)
-        errors[cost] = criterion_error(criterion, scores, classes[held])
-        if errors[cost] > min(errors.values()):
-            break
-    best = min(errors, key=lambda cost: (errors[cost], cost))
+    best, errors = best_sparse_cost(inputs, classes, criterion, weights, schema.n_outputs)
     candidates = [
         {"name": f"linear l2-svm, C = {cost:g}", "score": 1.0 - error, "rows": len(order), "landmarks": 0,
          "seconds": 0.0, "kept": cost == best}
@@ -805,26 +798,45 @@ def _choose_sparse(
     ]  # fmt: skip
     why = (
         f"Rows are sparse, {schema.n_features:,} columns: a linear l2-svm. C = {best:g} has the least error of "
-        f"{len(errors)} values, {errors[best]:.2%} on {int(held.sum()):,} held-out rows."
+        f"{len(errors)} values, {errors[best]:.2%} on {-(-len(order) // HELD_OUT):,} held-out rows."
     )
     record = {"validation": "rows", "rows": len(order), "candidates": candidates, "why": [why]}
     return settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE), record
 
 
-@one_blas_thread()  # bits depend on the number of threads
-def _sparse_scores(
-    cost: float, inputs: Any, classes: NDArray[np.int64], held: Any, weights: FloatArray | None, n_outputs: int
-) -> NDArray[np.float64]:
-    """Return scores of held-out rows, (rows,) or (rows, n_outputs), of models of a cost trained on the others."""
-    scores = np.full((held.shape[0], n_outputs), -np.inf)
+def best_sparse_cost(
+    inputs: Any, classes: IntArray, criterion: Criterion, weights: tuple[float, ...] | None, n_outputs: int
+) -> tuple[float, dict[float, float]]:
+    """Return the C of least error on held-out rows, every fourth of shuffled ones, and the error of each C tried."""
+    held = np.arange(len(classes)) % HELD_OUT == 0
+    errors: dict[float, float] = {}
+    for cost in SPARSE_COSTS:
+        own = None if weights is None else np.array(weights)[classes[~held]]
+        scores = np.full((int(held.sum()), n_outputs), -1e30)
+        for output, solution in sparse_solutions(cost, inputs[~held], classes[~held], own, n_outputs):
+            found = inputs[held] @ solution.weights - solution.certificate.bias
+            scores[:, output] = np.where(np.isfinite(found), found, -1e30)
+        errors[cost] = criterion_error(criterion, scores[:, 0] if n_outputs == 1 else scores, classes[held])
+        if errors[cost] > min(errors.values()):
+            break
+    return min(errors, key=lambda cost: (errors[cost], cost)), errors
+
+
+def sparse_solutions(
+    cost: float,
+    inputs: Any,
+    classes: IntArray,
+    weights: FloatArray | None,
+    n_outputs: int,
+    tolerance: float = 1e-2,
+) -> Iterator[tuple[int, Solution]]:
+    """Yield each output and its l2-svm, trained on sparse rows; none of a class without a row."""
     rows: SparseRows | None = None
     for output in range(n_outputs):
         signs = np.where(classes == (1 if n_outputs == 1 else output), 1.0, -1.0)
         if len(np.unique(signs)) < 2:  # a class so rare that no row of it is in the sample
             continue
         rows = SparseRows(inputs, signs) if rows is None else relabelled(rows, signs)
-        state, _, method = solve(make_model("l2-svm", C=cost).problem(rows, weights), Newton(1e-2, 100))
-        solution = method.solution(state, None)
-        scores[:, output] = held @ solution.weights - solution.certificate.bias
-    scores[~np.isfinite(scores)] = -1e30
-    return scores[:, 0] if n_outputs == 1 else scores
+        with one_blas_thread():  # bits depend on the number of threads
+            state, _, method = solve(make_model("l2-svm", C=cost).problem(rows, weights), Newton(tolerance, 100))
+        yield output, method.solution(state, None)

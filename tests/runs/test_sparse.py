@@ -31,6 +31,9 @@ from okl.data.sparse import count_terms, most_frequent
 from okl.distributed import open_execution
 from okl.estimators.automatic import KernelClassifier
 from okl.foundation.errors import ConfigError, DataError, OklError
+from okl.report import comparison
+from okl.runs.compare_run import compare
+from okl.runs.compare_settings import CompareSettings
 from okl.runs.predict import score_stream
 from okl.runs.select import choose_solver
 from okl.solvers.factory import make_solver
@@ -300,6 +303,59 @@ def test_an_estimator_takes_a_column_of_text() -> None:
     model = KernelClassifier(text="body").fit(rows[:400], labels[:400])
     assert model.score(rows[400:], labels[400:]) > 0.9
     assert model.predict_proba(rows[400:]).shape == (200, 3)
+
+
+COMPARED = ("auto", "l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm")
+
+
+def compared(data: Dataset, out: Path, **options: Any) -> dict[str, Any]:
+    asked = {"data": str(data.folder), "rescale": "none", "holdout": "test", "grid": 3, "threads": 1, "tolerance": 1e-4}
+    return compare(CompareSettings.model_validate(asked | {"iterations": 2000, "out": str(out)} | options))
+
+
+def test_a_comparison_of_sparse_rows_is_that_of_the_same_dense_rows(
+    both: tuple[Dataset, Dataset], tmp_path: Path
+) -> None:
+    names = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm")
+    found = [compared(data, tmp_path / str(i), models=names) for i, data in enumerate(both)]
+    tables = [{row["model"]: row for row in result["models"]} for result in found]
+    assert tables[0].keys() == tables[1].keys() == {*names}
+    for name in names:
+        sparse_row, dense_row = tables[0][name], tables[1][name]
+        assert sparse_row["relative_gap"] <= 1e-4
+        assert [one["value"] for one in sparse_row["path"]] == pytest.approx(
+            [one["value"] for one in dense_row["path"]], rel=1e-2
+        )
+        assert [one["mean"] for one in sparse_row["path"]] == pytest.approx(
+            [one["mean"] for one in dense_row["path"]], abs=0.03
+        )
+    assert tables[0]["logistic"]["log_loss"] == pytest.approx(tables[1]["logistic"]["log_loss"], rel=1e-2)
+    model = okl.load(found[0]["model"])
+    inputs, targets = all_rows(both[0], "test")
+    assert ((model.scores(inputs) >= 0) == (targets > 0)).mean() == pytest.approx(found[0]["test"]["accuracy"])
+
+
+def test_models_of_dense_rows_are_left_out_of_a_comparison_of_texts(tmp_path: Path) -> None:
+    documents(500).to_csv(tmp_path / "rows.csv", index=False)
+    given = {"data": str(tmp_path / "rows.csv"), "grid": 2, "folds": 2, "iterations": 50, "threads": 1}
+    ingested = {"target": "label", "text": ("body",)}
+    result = compare(CompareSettings.model_validate(given | {"out": str(tmp_path / "run"), "ingest": ingested}))
+    assert {row["model"] for row in result["models"]} == {*COMPARED}
+    assert "rows are sparse, so these are left out: ridge, mm-fda, mm-mpm" in result["assumptions"]
+    assert "--frequencies" not in comparison.text_summary(result)
+    (auto,) = [row for row in result["models"] if row["model"] == "auto"]
+    assert auto["mean"] > 0.8 > result["constant"]
+    alone = compare(
+        CompareSettings.model_validate(given | {"models": ("auto",), "out": str(tmp_path / "auto"), "ingest": ingested})
+    )
+    assert alone["winner"]["chosen"]["solver"] == "l2-svm"
+    for changed, why in (
+        ({"models": ("ridge", "nogd")}, "models = ridge, nogd: for dense rows only, but these are sparse"),
+        ({"models": ("logistic",), "frequencies": 9}, "frequencies is set, but rows are sparse"),
+        ({"ingest": ingested | {"target": "price"}}, "a regression takes dense rows only, but these are sparse"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            compare(CompareSettings.model_validate(given | {"ingest": ingested} | changed))
 
 
 @pytest.mark.parametrize(

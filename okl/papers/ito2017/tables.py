@@ -54,7 +54,7 @@ from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.operators import DenseRows, KernelTiles, SparseRows, TiledKernel, kernel_matrix
+from okl.solvers.accelerated.operators import DenseRows, KernelTiles, TiledKernel, kernel_matrix, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
 from okl.solvers.accelerated.projections import RIVALS, project_box_hyperplane_by, project_truncated_simplex_pair
 
@@ -549,7 +549,7 @@ BENCHMARKS: dict[str, Callable[..., Outcome]] = {
 
 def explicit_rows(inputs: Any, targets: NDArray[np.float64]) -> RowOperator:
     """Return the operator of dense or CSR inputs."""
-    return (SparseRows if sparse.issparse(inputs) else DenseRows)(inputs, targets)
+    return matrix_rows(inputs, targets)
 
 
 def _compressed(inputs: FloatArray) -> Any:

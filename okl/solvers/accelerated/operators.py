@@ -368,6 +368,11 @@ class SparseRows(MatrixRows):
         multiply_sparse_rows(out, *_arrays(self.rows), self.signs, image)
 
 
+def matrix_rows(rows: Any, labels: FloatArray, n_threads: int = 1) -> DenseRows | SparseRows:
+    """Return the operator of a matrix in memory, dense or sparse; n_threads : of dense rows."""
+    return SparseRows(rows, labels) if sparse.issparse(rows) else DenseRows(rows, labels, n_threads)
+
+
 @dataclass(frozen=True, eq=False)
 class MappedInputs(SegmentedRows):
     """A = [s_1 z(x_1), ..., s_m z(x_m)] of inputs in memory and a map: slower reads than DenseRows', of the same bits.

@@ -26,7 +26,7 @@ from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_problem import NewtonWork
-from okl.solvers.accelerated.operators import ClassGroups, DenseRows, SparseRows
+from okl.solvers.accelerated.operators import ClassGroups, matrix_rows
 from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
 from okl.solvers.accelerated.shards import (
     MappedRows,
@@ -153,8 +153,7 @@ class OneClass:
         signs = signs_of_class(sample.targets, self.positive)
         if len(np.unique(signs)) < 2:  # a class so rare that the sample has none of it: its distance is not known
             return 0.0
-        operator = SparseRows if rows.is_sparse else DenseRows
-        return distance_of_classes(operator(rows.feature_map.transform(sample.inputs), signs))
+        return distance_of_classes(matrix_rows(rows.feature_map.transform(sample.inputs), signs))
 
     def at(self, value: float) -> OneClass:
         """Return the same problem with the parameter of a running state."""
