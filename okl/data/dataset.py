@@ -251,6 +251,16 @@ class Schema:
         return 2 if self.encodings or self.svmlight or self.missing == "mean" else 1
 
     @property
+    def dense(self) -> Schema:
+        """Return the schema of the inputs that are not sparse."""
+        return self if self.sparse is None else replace(self, sparse=None)
+
+    @property
+    def texts(self) -> tuple[TextColumn, ...]:
+        """Return the columns of text whose terms are sparse inputs."""
+        return () if self.sparse is None else self.sparse.texts
+
+    @property
     def n_features(self) -> int:
         """Return the number of inputs, sparse ones among them."""
         return len(self.features) + (self.sparse.n_columns if self.sparse else 0)

@@ -105,7 +105,7 @@ def finite_sparse_rows(batch: pa.RecordBatch, columns: SparseColumns, file: str,
 # Texts: words and pairs of words, as scikit-learn's vectorisers find them.
 
 MOST_COUNTED = 2_000_000  # terms of a count; of more, those in most documents are kept
-_PAIRS = (1, 2)
+PAIRS = (1, 2)
 
 
 def texts_of(column: pa.Array) -> list[str]:
@@ -117,7 +117,7 @@ def count_terms(documents: Iterable[str]) -> Counter[str]:
     """Return the number of documents that hold each word and each pair of words in a row."""
     from sklearn.feature_extraction.text import CountVectorizer  # heavy: only those with texts pay for it
 
-    analyse = CountVectorizer(ngram_range=_PAIRS).build_analyzer()
+    analyse = CountVectorizer(ngram_range=PAIRS).build_analyzer()
     counts = Counter[str]()
     for document in documents:
         counts.update(set(analyse(document)))
@@ -147,7 +147,7 @@ def fitted_text(column: str, counts: Counter[str], documents: int, least: int, m
 def _vectoriser(terms: tuple[str, ...]) -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
 
-    return CountVectorizer(ngram_range=_PAIRS, vocabulary={term: index for index, term in enumerate(terms)})
+    return CountVectorizer(ngram_range=PAIRS, vocabulary={term: index for index, term in enumerate(terms)})
 
 
 def weighted_terms(column: pa.Array, text: TextColumn) -> Csr:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
+from zipfile import ZIP_DEFLATED
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from okl.data.dataset import Encoding, Schema
+from okl.data.dataset import INDICES, VALUES, Encoding, Schema
 from okl.data.ingest.sources import SourceBatch
+from okl.data.sparse import finite_sparse_rows, texts_of
 from okl.data.values import date_parts
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.folders import write_whole
@@ -27,7 +30,8 @@ from okl.models.reference import load
 Format = Literal["onnx", "skops"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 EXTRAS = {"onnx": ("onnx", "onnxruntime"), "skops": ("skops",)}
-N_CHECKED = 4096  # rows
+N_CHECKED, MOST_CHECKED = 4096, 2**23  # rows, and numbers of them
+MOST_DENSE = 262_144  # columns of sparse rows that a file holds dense
 TOLERANCE = 1e-5  # of the largest score, at least 1
 Feeds = dict[str, NDArray[Any]]
 Scorer = Callable[[Feeds], FloatArray]
@@ -44,7 +48,8 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     ----------
     model : folder or URL of a model, or NAME@WHICH of a registry; out : file or URL to make
     format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
-        scikit-learn's own estimators, as `skops.io.load` opens it)
+        scikit-learn's own estimators, as `skops.io.load` opens it). ONNX takes sparse rows of at most 262,144 columns,
+        as a dense matrix or as the words of each document
     registry : folder or URL of the registry that NAME@WHICH is looked up in; None: OKL_REGISTRY, or okl's home
 
     Returns
@@ -66,14 +71,15 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     if out_path.exists():
         raise ConfigError(f"{out_path} already exists and is not overwritten. Remove it, or choose another name.")
     opened = load(model, registry)
-    if opened.schema.sparse is not None:
+    if format == "onnx" and opened.schema.sparse is not None and opened.schema.n_features > MOST_DENSE:
         raise ConfigError(
-            f"The model takes sparse rows of {opened.schema.n_features:,} columns, which no export holds. Use okl "
-            "predict, or okl.load in Python."
+            f"The model takes sparse rows of {opened.schema.n_features:,} columns, but ONNX holds rows dense, of at "
+            f"most {MOST_DENSE:,}. Use --format skops, okl predict, or fewer terms (--max-terms)."
         )
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
-    rows = made_up(opened.schema, N_CHECKED)
-    feeds = feeds_of(opened.schema, rows)
+    n_rows = max(1, min(N_CHECKED, MOST_CHECKED // opened.schema.n_features))
+    rows = made_up(opened.schema, n_rows)
+    feeds = feeds_of(opened.schema, rows) if format == "onnx" else {MATRIX: matrix_of(opened.schema, rows)}
     started_at = time.perf_counter()
     theirs = scorer(feeds)
     seconds = time.perf_counter() - started_at
@@ -121,17 +127,21 @@ def _as_skops(model: Model) -> tuple[bytes, Scorer]:
 
     from okl.models.sklearn import to_sklearn
 
-    content: bytes = dumps(to_sklearn(model))
+    content: bytes = dumps(to_sklearn(model), compression=ZIP_DEFLATED)
     pipeline = loads(content)  # without any trusted type: the file holds scikit-learn's own only
     if model.schema.task == "regression":
         shift, factor = model.schema.target_shift_and_factor
-        return content, lambda feeds: (np.asarray(pipeline.predict(_matrix(feeds))) - shift) * (factor or 1.0)
-    return content, lambda feeds: np.asarray(pipeline.decision_function(_matrix(feeds)))
+        return content, lambda feeds: (np.asarray(pipeline.predict(feeds[MATRIX])) - shift) * (factor or 1.0)
+    return content, lambda feeds: np.asarray(pipeline.decision_function(feeds[MATRIX]))
 
 
-def _matrix(feeds: Feeds) -> NDArray[Any]:
-    """Raw columns side by side, in the order of schema.source_columns."""
-    return feeds[MATRIX] if MATRIX in feeds else np.stack([*feeds.values()], axis=1)
+def matrix_of(schema: Schema, batch: pa.RecordBatch) -> Any:
+    """Return raw rows for a pipeline: columns in the order of schema.source_columns, or a sparse matrix."""
+    if schema.sparse is not None and not schema.sparse.texts:
+        return finite_sparse_rows(batch, schema.sparse, "rows", 0)
+    numbers = [_numbers(batch.column(name)) for name in schema.dense.source_columns]
+    texts = [np.array(texts_of(batch.column(text.column)), dtype=object) for text in schema.texts]
+    return np.stack([*numbers, *texts], axis=1)
 
 
 # Synthetic rows for the verification of an export.
@@ -139,6 +149,8 @@ def _matrix(feeds: Feeds) -> NDArray[Any]:
 MATRIX = "rows"  # what a graph calls the raw values of columns of numbers
 UNSEEN = "a value that did not occur in training"
 DAY_SECONDS = 86_400
+MADE_VALUES = 30  # most values of a made-up sparse row
+WORDS = r"(?u)\b\w\w+\b"  # of a text in lower case, as scikit-learn's vectorisers find them
 
 
 def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
@@ -151,8 +163,8 @@ def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
     random = np.random.default_rng(0)
     statistics = dict(zip(schema.features, schema.feature_statistics, strict=True))
     by_column = {encoding.column: encoding for encoding in schema.encodings}
-    arrays = {}
-    for column in schema.source_columns:
+    arrays = _sparse(schema, n_rows, random)
+    for column in schema.dense.source_columns:
         encoding = by_column.get(column)
         if encoding is not None and encoding.kind == "category":
             choices = pa.array(
@@ -168,17 +180,49 @@ def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
             imputed = schema.missing == "zero" or plain_means(schema) is not None or (encoding and encoding.fills)
             absent = random.random(n_rows) < 0.125 if imputed else np.zeros(n_rows, dtype=bool)
             arrays[column] = pa.array(values, mask=absent)
-    return pa.record_batch(arrays)
+    return pa.record_batch({column: arrays[column] for column in schema.source_columns})
+
+
+def _sparse(schema: Schema, n_rows: int, random: np.random.Generator) -> dict[str, pa.Array]:
+    """Return made-up texts of known and unknown words, some of them empty, or made-up sparse rows."""
+    if schema.sparse is None:
+        return {}
+    lengths = random.integers(0, min(MADE_VALUES, schema.sparse.n_columns) + 1, n_rows)
+    if schema.sparse.texts:
+        made = {}
+        for text in schema.sparse.texts:
+            words = np.array([*text.terms, UNSEEN.title()], dtype=object)
+            made[text.column] = pa.array([" ".join(random.choice(words, length)) for length in lengths], pa.string())
+        return made
+    indices = [np.sort(random.choice(schema.sparse.n_columns, length, replace=False)) for length in lengths]
+    values = pa.array(random.standard_normal(int(lengths.sum())).astype(np.float32))
+    starts = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    flat = pa.array(np.concatenate(indices).astype(np.int32))
+    return {name: pa.ListArray.from_arrays(starts, part) for name, part in ((INDICES, flat), (VALUES, values))}
+
+
+def words_of(column: pa.Array) -> NDArray[Any]:
+    """Return the words of each document as a graph takes them, (rows, most words), "" after the last one."""
+    words = [re.findall(WORDS, text.lower()) for text in texts_of(column)]
+    matrix = np.full((len(words), max(1, max(map(len, words), default=1))), "", dtype=object)
+    for row, found in enumerate(words):
+        matrix[row, : len(found)] = found
+    return matrix
 
 
 def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
-    """Return the inputs of a graph of `input_nodes`: a matrix, or a tensor for each column or part of a date."""
-    if not schema.encodings:
+    """Return the inputs of a graph of `input_nodes`.
+
+    A matrix, or a tensor for each column or part of a date; of texts the words.
+    """
+    if schema.sparse is not None and not schema.sparse.texts:
+        return {MATRIX: finite_sparse_rows(batch, schema.sparse, "rows", 0).toarray().astype(np.float64)}
+    if not schema.encodings and not schema.texts:
         columns = [_numbers(batch.column(name)) for name in schema.features]
         return {MATRIX: np.stack(columns, axis=1)}
     by_column = {encoding.column: encoding for encoding in schema.encodings}
-    feeds: dict[str, NDArray[Any]] = {}
-    for name in schema.source_columns:
+    feeds = {text.column: words_of(batch.column(text.column)) for text in schema.texts}
+    for name in schema.dense.source_columns:
         encoding, column = by_column.get(name), batch.column(name)
         if encoding is None or encoding.kind == "number":
             feeds[name] = _numbers(column)

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, checker, helper, numpy_helper
 
-from okl.data.dataset import Encoding, Schema
+from okl.data.dataset import Encoding, Schema, TextColumn
 from okl.data.values import PARTS, YEAR_DAYS
 from okl.features.base import FeatureMap
 from okl.features.cells import CellTree
 from okl.features.fourier import FourierFeatures, StructuredFeatures, dense_frequencies
-from okl.features.linear import StandardisedLinear
+from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import (
     CalibratedPredictor,
@@ -29,7 +29,7 @@ from okl.features.predictors import (
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
-from okl.models.export import MATRIX
+from okl.models.export import MATRIX, WORDS
 from okl.models.file import Model
 from okl.models.inputs import plain_means
 
@@ -352,6 +352,8 @@ def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, i
         values = kernel_nodes(graph, feature_map.kernel, inputs, feature_map.landmarks)
         features = graph.add("MatMul", values, graph.constant(feature_map.projection))
         return graph.add("MatMul", features, graph.constant(weights.T))
+    if isinstance(feature_map, SparseInputs):
+        return graph.add("MatMul", inputs, graph.constant(weights.T))
     if isinstance(feature_map, StandardisedLinear):
         shifted = graph.add("Sub", inputs, graph.constant(feature_map.shift[None, :]))
         slopes = (weights[:, :-1] * feature_map.factor).astype(weights.dtype)  # one pass over the rows less
@@ -416,6 +418,11 @@ def input_sentences(schema: Schema) -> str:
         zones = {encoding.column: encoding.time_zone for encoding in schema.encodings if encoding.time_zone}
         clocks = "".join(f"; {column!r} is in the time zone {zone}" for column, zone in zones.items())
         sentences.append(f"Parts of dates are computed as in the property 'dates', where {_TERMS}{clocks}.")
+    if schema.texts:
+        sentences.append(
+            f're.findall(r"{WORDS}", text.lower()) are the words of a text; behind the last one of a row, and in the '
+            'place of a missing text, is "".'
+        )
     return " ".join(sentences)
 
 
@@ -435,7 +442,7 @@ class Inputs:
 
 def input_names(schema: Schema) -> set[str]:
     """Return names of the tensors that a graph takes; see `input_nodes`."""
-    if not schema.encodings:
+    if not schema.encodings and not schema.texts:
         return {MATRIX}
     parts = {name for encoding in schema.encodings for name in encoding.inputs if encoding.kind not in _OF_COLUMNS}
     return {*schema.source_columns, *parts}
@@ -455,18 +462,20 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
     """
     if schema.svmlight is not None and schema.svmlight.hashed:
         raise ConfigError("The model hashes svmlight indices, which ONNX cannot represent. Remove hash_columns.")
-    if not schema.encodings:
+    if not schema.encodings and not schema.texts:
         value = MATRIX
         fills = np.array(0.0) if schema.missing == "zero" else plain_means(schema)
-        if fills is not None:
+        if fills is not None and schema.features:
             value = graph.add("Where", graph.add("IsNaN", value), graph.constant(fills), value)
         return Inputs(_rounded(graph, value), [values_of(MATRIX, np.float64, [ROWS, schema.n_features])])
     by_column = {encoding.column: encoding for encoding in schema.encodings}
     blocks: list[str] = []
     names: list[str] = []
     given: list[ValueInfoProto] = []
-    for column in schema.source_columns:
-        encoding = by_column.get(column, Encoding(column, "number", (column,)))
+    means = plain_means(schema)
+    for number, column in enumerate(schema.dense.source_columns):
+        plain = Encoding(column, "number", (column,), fills=() if means is None else (float(means[number]),))
+        encoding = by_column.get(column, plain)
         taken, block = _block(graph, encoding, schema)
         given += taken
         blocks.append(block)
@@ -552,8 +561,16 @@ def to_onnx(model: Model) -> ModelProto:
             "okl predict, or train a smaller model."
         )
     graph = Graph(input_names(schema))
-    raw = input_nodes(graph, schema)
-    scores = score_nodes(graph, model.predictor, _scaled(graph, schema, raw.value, model.precision))
+    raw = input_nodes(graph, schema) if schema.features or not schema.texts else Inputs("", [])
+    inputs = [_scaled(graph, schema, raw.value, model.precision)] if schema.features else []
+    if schema.sparse is not None and not schema.texts:
+        inputs = [_of_unit_length(graph, raw.value) if schema.sparse.unit_length else raw.value]
+    for text in schema.texts:
+        raw.given.append(values_of(text.column, np.object_, [ROWS, f"words of {text.column}"]))
+        inputs.append(_terms(graph, text))
+    inputs = [graph.cast(value, model.precision) for value in inputs] if schema.sparse is not None else inputs
+    joined = inputs[0] if len(inputs) == 1 else graph.add("Concat", *inputs, axis=1)
+    scores = score_nodes(graph, model.predictor, joined)
     single = model.predictor.n_outputs == 1
     if single:
         scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
@@ -574,6 +591,31 @@ def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
         values = graph.add("Sub", values, graph.constant(shift[None, :]))
         values = graph.add("Mul", values, graph.constant(factor[None, :]))
     return graph.cast(values, precision)
+
+
+def _of_unit_length(graph: Graph, rows: str) -> str:
+    """Return rows (rows, columns), double, divided by their lengths, as float32; empty rows stay 0."""
+    squares = graph.add("ReduceSumSquare", rows, graph.constant(np.array([1])), keepdims=1)
+    lengths, one = graph.add("Sqrt", squares), graph.constant(np.array(1.0))
+    zero = graph.add("Equal", lengths, graph.constant(np.array(0.0)))
+    return graph.cast(graph.add("Div", rows, graph.add("Where", zero, one, lengths)), np.float32)
+
+
+def _terms(graph: Graph, text: TextColumn) -> str:
+    """Return the weighted terms of a column of words, (rows, terms), as `okl.data.sparse.weighted_terms` makes them."""
+    terms = [term.split(" ") for term in text.terms]
+    order = sorted(range(len(terms)), key=lambda index: len(terms[index]))
+    n_words = sum(len(words) == 1 for words in terms)
+    pairs = n_words < len(terms)
+    counts = graph.add(
+        "TfIdfVectorizer", text.column, mode="TF", min_gram_length=1, max_gram_length=2 if pairs else 1,
+        max_skip_count=0, ngram_counts=[0, n_words] if pairs else [0], ngram_indexes=order,
+        pool_strings=[word for index in order for word in terms[index]],
+    )  # fmt: skip
+    wide, zero, one = graph.cast(counts, np.float64), graph.constant(np.array(0.0)), graph.constant(np.array(1.0))
+    logs = graph.add("Add", graph.add("Log", graph.add("Max", wide, one)), one)
+    damped = graph.add("Where", graph.add("Greater", wide, zero), logs, zero)
+    return _of_unit_length(graph, graph.add("Mul", damped, graph.constant(np.array([text.weights]))))
 
 
 def _output_value(graph: Graph, schema: Schema, scores: str) -> Any:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import KNNImputer
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LinearRegression, SGDClassifier
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
-from okl.data.dataset import Schema
+from okl.data.dataset import Schema, TextColumn
+from okl.data.sparse import PAIRS
 from okl.features.fourier import FourierFeatures, StructuredFeatures, dense_frequencies
-from okl.features.linear import StandardisedLinear
+from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor
 from okl.foundation.errors import ConfigError, ModelError
@@ -31,7 +34,8 @@ def to_sklearn(model: Model) -> Pipeline:
     """Return the model as a fitted pipeline: scaling, feature map, and a linear classifier or regressor.
 
     It takes raw rows (n, n_columns) in the order of schema.source_columns, rounds them to float32 as data sets do, and
-    computes in double precision.
+    computes in double precision. With a column of text, these are an array of objects or a table; of svmlight text, a
+    sparse matrix whose columns are the indices.
     `decision_function` gives okl's scores, `predict` labels or targets in their own unit.
 
     Raises
@@ -71,6 +75,8 @@ def to_sklearn(model: Model) -> Pipeline:
         return _pipeline(schema, _sampler(mapped.frequencies), weights, offsets)
     if isinstance(mapped, StructuredFeatures):
         return _pipeline(schema, _sampler(dense_frequencies(mapped)), weights, offsets)
+    if isinstance(mapped, SparseInputs):
+        return _pipeline(schema, None, weights, offsets)
     raise ModelError(f"A feature map of kind {mapped.describe().get('kind')!r} cannot be exported to scikit-learn.")
 
 
@@ -81,6 +87,36 @@ def _offsets_of(predictor: KernelExpansion | LinearPredictor) -> FloatArray:
 
 
 def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatArray, offsets: FloatArray) -> Pipeline:
+    steps = _steps(schema.dense) if schema.features else []
+    if schema.texts:
+        steps = [("columns", _columns(schema, steps))]
+    elif schema.sparse is not None and schema.sparse.unit_length:
+        steps = [("length", Normalizer())]
+    if feature_map is not None:
+        steps.append(("map", feature_map))
+    return Pipeline([*steps, ("linear", _linear(schema, slopes, offsets))])
+
+
+def _columns(schema: Schema, steps: Sequence[tuple[str, BaseEstimator]]) -> ColumnTransformer:
+    """Return numbers by some steps, then the terms of each column of text, as sparse rows."""
+    n_numbers = len(schema.dense.source_columns)
+    numbers = [("numbers", Pipeline(steps), list(range(n_numbers)))] if steps else []
+    texts = [(f"text_{k}", _vectoriser(text), n_numbers + k) for k, text in enumerate(schema.texts)]
+    row = np.array([[*([0.0] * n_numbers), *(text.terms[0] for text in schema.texts)]], dtype=object)
+    plain = [(name, "passthrough", places) for name, _, places in numbers]
+    made = ColumnTransformer([*plain, *texts], sparse_threshold=1.0).fit(row)
+    made.transformers = made.transformers_ = [*numbers, *texts]  # of which fitting has made others
+    return made
+
+
+def _vectoriser(text: TextColumn) -> TfidfVectorizer:
+    made = TfidfVectorizer(ngram_range=PAIRS, sublinear_tf=True, vocabulary=np.array(text.terms))
+    made.idf_ = np.array(text.weights)
+    del made.vocabulary_  # a dictionary, made again at the first use: skops takes 1 kB for each of its entries
+    return made
+
+
+def _steps(schema: Schema) -> list[tuple[str, BaseEstimator]]:
     steps = _rounding()
     fills = np.zeros(schema.n_features) if schema.missing == "zero" else plain_means(schema)
     if fills is not None:
@@ -89,9 +125,7 @@ def _pipeline(schema: Schema, feature_map: BaseEstimator | None, slopes: FloatAr
         steps += _filled(schema)
     if schema.scale != "none":
         steps.append(("scale", _scaler(schema)))
-    if feature_map is not None:
-        steps.append(("map", feature_map))
-    return Pipeline([*steps, ("linear", _linear(schema, slopes, offsets))])
+    return steps
 
 
 def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
