@@ -364,6 +364,118 @@ def sum_block(summed: SummedGradients, block: Block, scores: FloatArray, targets
     summed.counts[ROWS] += targets.shape[0]
 
 
+# Sparse rows: the same steps and sums at the cost of the values of a row.
+
+
+class SparseBlock(NamedTuple):
+    """Compressed rows: data and columns of all values, and starts (rows + 1,), where each row begins."""
+
+    data: FloatArray
+    columns: Integers
+    starts: Integers
+
+
+@compiled
+def _score_sparse(scores: Doubles, weights: FloatArray, rows: SparseBlock, row: int) -> None:
+    """Write w'z of each output (n_outputs,), summed in float64."""
+    for k in range(weights.shape[0]):
+        total = 0.0
+        for place in range(rows.starts[row], rows.starts[row + 1]):
+            total += np.float64(weights[k, rows.columns[place]]) * np.float64(rows.data[place])
+        scores[k] = total
+
+
+@compiled
+def _step_sparse(
+    w: FloatArray, rest: Doubles, sampled: float, rows: SparseBlock, row: int, factor: np.floating[Any]
+) -> None:
+    """Add factor * z to w; the sum of the sampled weights, sampled * w + rest, stays as it is."""
+    for place in range(rows.starts[row], rows.starts[row + 1]):
+        j = rows.columns[place]
+        before = np.float64(w[j])
+        w[j] += factor * rows.data[place]
+        rest[j] -= sampled * (np.float64(w[j]) - before)
+
+
+@compiled
+def learn_sparse(learnt: LearnerArrays, rows: SparseBlock, targets: Doubles, rule: UpdateRule) -> None:
+    """Learn sparse rows one after the other, as `learn_block` does without a ball; learnt changes in place.
+
+    The sum of the sampled weights is counts[SAMPLED] * weights + total: a sample changes the first factor only, so that
+    no step takes in columns in which a row has no value.
+
+    Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
+    """
+    weights, rest, counts, sums, class_counts = learnt
+    scores, dtype = np.empty(weights.shape[0]), weights.dtype
+    for row in range(targets.shape[0]):
+        _score_sparse(scores, weights, rows, row)
+        sampled, y = np.float64(counts[SAMPLED]), targets[row]
+        if rule.code == MULTICLASS_HINGE:
+            true, wrong = int(y), best_wrong(scores, int(y))
+            count_class(counts, class_counts, scores, true)
+            if scores[true] - scores[wrong] < 1.0:
+                factor = dtype.type(rule.step_size * rule.class_weights[true])
+                _step_sparse(weights[true], rest[true], sampled, rows, row, factor)
+                _step_sparse(weights[wrong], rest[wrong], sampled, rows, row, -factor)
+                counts[UPDATES] += 1
+        else:
+            f = scores[0]
+            if is_regression(rule.code):
+                label = count_squares(sums, class_counts, f, y)
+            else:
+                label = count_binary(counts, class_counts, f, y)
+            g = slope_of(rule.code, rule.epsilon, rule.address, f, y)
+            if g != 0.0:
+                factor = dtype.type(-rule.step_size * rule.class_weights[label] * g)
+                _step_sparse(weights[0], rest[0], sampled, rows, row, factor)
+                counts[UPDATES] += 1
+        counts[ROWS] += 1
+        if rule.sample_every > 0 and counts[ROWS] % rule.sample_every == 0:
+            counts[SAMPLED] += counts[ROWS] // rule.sample_every
+
+
+@compiled
+def _add_sparse(sums: Doubles, rows: SparseBlock, row: int, factor: float) -> None:
+    for place in range(rows.starts[row], rows.starts[row + 1]):
+        sums[rows.columns[place]] += factor * rows.data[place]
+
+
+@compiled
+def sum_sparse(
+    summed: SummedGradients, weights: FloatArray, rows: SparseBlock, targets: Doubles, rule: UpdateRule
+) -> None:
+    """Add sparse rows at fixed weights (n_outputs, n_columns) to summed in place, as `sum_block` does."""
+    scores = np.empty(weights.shape[0])
+    for row in range(targets.shape[0]):
+        _score_sparse(scores, weights, rows, row)
+        y = targets[row]
+        if rule.code == MULTICLASS_HINGE:
+            true, wrong = int(y), best_wrong(scores, int(y))
+            summed.counts[MISTAKES] += np.argmax(scores) != true
+            margin = scores[true] - scores[wrong]
+            if margin < 1.0:
+                weight = rule.class_weights[true]
+                summed.sums[LOSS] += weight * (1.0 - margin)
+                summed.counts[UPDATES] += 1
+                _add_sparse(summed.gradient[true], rows, row, -weight)
+                _add_sparse(summed.gradient[wrong], rows, row, weight)
+            continue
+        f, label = scores[0], 0
+        if is_regression(rule.code):
+            summed.sums[SQUARED_ERROR] += (f - y) * (f - y)
+        else:
+            label = 1 if y > 0.0 else 0
+            summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
+        weight = rule.class_weights[label]
+        summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
+        g = weight * slope_of(rule.code, rule.epsilon, rule.address, f, y)
+        if g != 0.0:
+            summed.counts[UPDATES] += 1
+            _add_sparse(summed.gradient[0], rows, row, g)
+    summed.counts[ROWS] += targets.shape[0]
+
+
 # NOGD's first phase: kernel gradient descent until the budget is full.
 #
 # Legend: c coefficients of the supports, k kernel values, y target, f score, g derivative of the loss by f.

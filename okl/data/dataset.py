@@ -347,6 +347,14 @@ class Dataset:
     def rows(self, name: Split) -> int:
         return sum(shard.rows for shard in self.split(name))
 
+    @property
+    def row_width(self) -> int:
+        """Return about how many float32 numbers a row is in memory: its inputs; if sparse, twice its stored bytes."""
+        if self.schema.sparse is None:
+            return self.schema.n_features
+        stored = sum(shard.size_bytes for shard in self.shards) // max(1, sum(shard.rows for shard in self.shards))
+        return len(self.schema.features) + max(1, stored // 2)
+
     def path(self, shard: Shard) -> Place:
         """Return the absolute path or the URL of a shard."""
         return self.folder / shard.path

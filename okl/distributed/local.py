@@ -21,7 +21,7 @@ from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.manifest import processor
 from okl.data.order import Window
-from okl.data.reading import prefetch_window, window_jobs
+from okl.data.reading import load_window, prefetch_window, window_jobs
 from okl.distributed.cache import process_cache
 from okl.foundation.errors import ExecutionError
 from okl.foundation.telemetry import READ, WAIT, Span, log_shard, memory_bytes, record_work, summed
@@ -221,6 +221,7 @@ class LocalExecution:
         self._closed = False
         self._held_before: int | None = None
         self._reader: WindowReader | None = None
+        self._sparse: tuple[tuple[object, ...], Rows] | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     @property
@@ -255,7 +256,14 @@ class LocalExecution:
         Raises DataError for a shard that is missing, damaged or contains bad values.
         """
         for position in range(first, last):
-            yield self._readers().take(data, windows, position, precision)
+            if data.schema.sparse is None:
+                yield self._readers().take(data, windows, position, precision)
+                continue
+            key = (data.read_sha256, windows[position], precision)
+            if self._sparse is None or self._sparse[0] != key:  # a window may have several segments
+                self._sparse = None  # free it first
+                self._sparse = (key, load_window(data, windows[position], precision))
+            yield self._sparse[1]
 
     def mix(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]

@@ -94,19 +94,21 @@ class StandardisedLinear:
 @stored("sparse-inputs")
 @dataclass(frozen=True)
 class SparseInputs:
-    """The map z(x) = x of sparse rows, which stay sparse.
+    """The map z(x) = x, or (x, constant), of sparse rows, which stay sparse.
 
     Parameters
     ----------
     n_inputs : int >= 1; precision : of the rows
+    constant : the last column of every row, for learners without a bias; 0 for none
     """
 
     n_inputs: int
     precision: Precision = "float32"
+    constant: float = 0.0
 
     @property
     def n_columns(self) -> int:
-        return self.n_inputs
+        return self.n_inputs + (self.constant != 0.0)
 
     def transform(self, inputs: Any) -> Any:
         """Return sparse rows (rows, n_inputs) in this precision; dense ones become sparse.
@@ -116,13 +118,19 @@ class SparseInputs:
         DataError : the inputs have other columns
         """
         check_inputs(self, inputs)
-        return sparse.csr_array(inputs, dtype=self.precision)
+        rows = sparse.csr_array(inputs, dtype=self.precision)
+        if not self.constant:
+            return rows
+        ends, starts = rows.indptr[1:], rows.indptr + np.arange(len(rows.indptr), dtype=rows.indptr.dtype)
+        columns, values = np.insert(rows.indices, ends, self.n_inputs), np.insert(rows.data, ends, self.constant)
+        return sparse.csr_array((values, columns, starts), shape=(rows.shape[0], self.n_columns))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {}
 
     def describe(self) -> dict[str, Any]:
-        return {"kind": "sparse-inputs", "n_inputs": self.n_inputs, "precision": self.precision}
+        described = {"kind": "sparse-inputs", "n_inputs": self.n_inputs, "precision": self.precision}
+        return described | ({"constant": self.constant} if self.constant else {})
 
 
 def _deviation(column: ColumnStatistics) -> float:

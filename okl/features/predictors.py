@@ -51,7 +51,8 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
         if kind == "standardised-linear":
             return StandardisedLinear(arrays["shift"], arrays["factor"], float(description["constant"]))
         if kind == "sparse-inputs":
-            return SparseInputs(int(description["n_inputs"]), description["precision"])
+            constant = float(description.get("constant", 0.0))
+            return SparseInputs(int(description["n_inputs"]), description["precision"], constant)
     except ModelError:
         raise
     except (OklError, KeyError, TypeError, ValueError) as error:

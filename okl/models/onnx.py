@@ -353,7 +353,10 @@ def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, i
         features = graph.add("MatMul", values, graph.constant(feature_map.projection))
         return graph.add("MatMul", features, graph.constant(weights.T))
     if isinstance(feature_map, SparseInputs):
-        return graph.add("MatMul", inputs, graph.constant(weights.T))
+        n = feature_map.n_inputs  # then a constant column, if there is one
+        sums = graph.add("MatMul", inputs, graph.constant(weights[:, :n].T))
+        constant = weights[:, n:].sum(axis=1) * weights.dtype.type(feature_map.constant)
+        return graph.add("Add", sums, graph.constant(constant[None, :])) if feature_map.constant else sums
     if isinstance(feature_map, StandardisedLinear):
         shifted = graph.add("Sub", inputs, graph.constant(feature_map.shift[None, :]))
         slopes = (weights[:, :-1] * feature_map.factor).astype(weights.dtype)  # one pass over the rows less

@@ -76,7 +76,8 @@ def to_sklearn(model: Model) -> Pipeline:
     if isinstance(mapped, StructuredFeatures):
         return _pipeline(schema, _sampler(dense_frequencies(mapped)), weights, offsets)
     if isinstance(mapped, SparseInputs):
-        return _pipeline(schema, None, weights, offsets)
+        n = mapped.n_inputs  # then a constant column, if there is one
+        return _pipeline(schema, None, weights[:, :n], offsets + weights[:, n:].sum(axis=1) * mapped.constant)
     raise ModelError(f"A feature map of kind {mapped.describe().get('kind')!r} cannot be exported to scikit-learn.")
 
 

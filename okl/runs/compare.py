@@ -82,7 +82,7 @@ GROUPS = {"all": (*LEAST_SQUARES, *MODEL_NAMES), "online": ONLINE_NAMES}
 OF_REGRESSION = {"all": (*LEAST_SQUARES, "fogd", "nogd"), "online": ("fogd", "nogd")}
 
 
-OF_SPARSE = (AUTO, *SPARSE_SOLVERS)
+OF_SPARSE = (AUTO, *filter(is_model, SPARSE_SOLVERS))
 
 
 def model_names(settings: CompareSettings, task: Task = "binary", sparse: bool = False) -> tuple[str, ...]:

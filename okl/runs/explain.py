@@ -150,12 +150,18 @@ MOST_WEIGHTS = 10
 
 
 def largest_weights(model: Model) -> dict[str, list[list[Any]]]:
-    """Return names and weights of the inputs that speak most for each class; of two, for the second and the first."""
+    """Return names and weights of the inputs that speak most for each class; of two, for the second and the first.
+
+    Of a regression, for larger and for smaller targets.
+    """
     predictor, schema = base_of(model.predictor), model.schema
     assert isinstance(predictor, LinearPredictor), "sparse rows have linear models only"
     outputs = dict(zip(map(str, schema.labels), predictor.weights, strict=False))
     if schema.task == "binary":
         outputs = {str(schema.labels[1]): predictor.weights[0], str(schema.labels[0]): -predictor.weights[0]}
+    if schema.task == "regression":
+        outputs = {"larger targets": predictor.weights[0], "smaller targets": -predictor.weights[0]}
+    outputs = {name: weights[: schema.n_features] for name, weights in outputs.items()}  # without a constant column
     return {
         label: [[schema.input_name(index), float(abs(weights[index]))] for index in order.tolist()]
         for label, weights in outputs.items()

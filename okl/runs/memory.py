@@ -186,6 +186,9 @@ def plan_memory(
         window = min(workload.rows if streams else workload.shard_rows, max(1, WINDOW_BYTES // (4 * n_inputs)))
         window = max(window, workload.group_rows)
         block = (2 if streams else 1) * window * raw_row + 2 * workload.group_rows * 4 * (n_inputs + 1)
+        if workload.sparse_columns:
+            raw_row = workload.sparse_row_bytes
+            block = 3 * max(workload.group_rows * raw_row, WINDOW_BYTES)
         wanted = 0 if streams else rows_each * raw_row
     else:
         block = workload.group_rows * (raw_row + 8 * (n_inputs + 1)) + 2 * SEGMENT * columns * item

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from okl.data.dataset import Dataset, Schema
+from okl.data.dataset import Dataset, Schema, SparseColumns
 from okl.data.ingest.run import check_not_ingested
+from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.distributed.cache import process_cache
 from okl.distributed.opening import check_workers
@@ -22,7 +23,7 @@ from okl.runs.memory import AssumedData, MemoryPlan, Workload, plan_memory, work
 from okl.runs.run import check_data, run_folder
 from okl.runs.select import choose_solver
 from okl.solvers.accelerated.solver import AcceleratedSolver
-from okl.solvers.factory import training_columns
+from okl.solvers.factory import SPARSE_SOLVERS, check_rows, training_columns
 from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.options import ClassWeightOptions
@@ -83,13 +84,19 @@ def check_solver_unread(settings: TrainSettings, ingest: IngestSettings) -> None
     if isinstance(options, ClassWeightOptions):  # labels are not known yet
         settings = settings.model_copy(update={"options": options.model_copy(update={"class_weights": "none"})})
     refused: list[ConfigError] = []
+    kinds: list[SparseColumns | None] = [SparseColumns(1)] if ingest.text else [None]
+    if settings.solver in SPARSE_SOLVERS and kind_by_name(settings.data) == "svmlight":
+        kinds.append(SparseColumns(1))
     for task in TASKS if ingest.task == "auto" else (ingest.task,):
-        schema = Schema(("x",), ingest.target, task, (0, 1, 2)[: {"binary": 2, "multiclass": 3}.get(task, 0)])
-        try:
-            return _check_built(settings, schema, None)
-        except ConfigError as error:
-            refused.append(error)
-    raise refused[0]
+        labels = (0, 1, 2)[: {"binary": 2, "multiclass": 3}.get(task, 0)]
+        for sparse in kinds:
+            schema = Schema(("x",) if sparse is None else (), ingest.target, task, labels, sparse=sparse)
+            try:
+                check_rows(settings, schema)
+                return _check_built(settings, schema, None)
+            except ConfigError as error:
+                refused.append(error)
+    raise refused[0 if len(kinds) == 1 else -1]
 
 
 # `okl plan`: memory and failed checks of one solver or of all, for a data set or for assumed sizes

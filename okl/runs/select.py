@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from shlex import quote
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -777,13 +776,10 @@ def _choose_sparse(
     """Return settings of a linear l2-svm and what its record adds; raise ConfigError for a regression."""
     schema = data.schema
     if schema.task == "regression":
-        assert schema.sparse is not None
-        columns = " ".join(f"--text {quote(text.column)}" for text in schema.sparse.texts)
         raise ConfigError(
-            f"Target {schema.target!r} makes this a regression, but models of "
-            f"{'words' if columns else 'sparse rows'} are for classes only. "
-            + (f"Remove {columns}" if columns else "Ingest the svmlight text with --storage dense or --hash-columns")
-            + (", or add --task multiclass if the numbers are classes." if not schema.labels else ".")
+            f"Target {schema.target!r} makes this a regression, but the automatic choice takes "
+            f"{'words' if schema.texts else 'sparse rows'} for classes only. Use --solver fogd --kernel linear, or add "
+            "--task multiclass if the numbers are classes."
         )
     # the best C falls with the rows: many, where they are cheap
     n_rows = max(LEAST_SPARSE, MOST_SPARSE // schema.n_outputs)

@@ -13,7 +13,7 @@ from okl.solvers.online.settings import FogdSettings, OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
-SPARSE_SOLVERS = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm")
+SPARSE_SOLVERS = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm", "fogd")
 
 
 def check_rows(settings: TrainSettings, schema: Schema) -> None:

@@ -223,8 +223,20 @@ def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(place: Path) -> 
     assert named["settings"]["train"]["solver"] == "logistic"
 
 
+def test_an_online_learner_continues_with_new_texts(place: Path) -> None:
+    online = {"solver": "fogd", "kernel": "linear", "step_size": 0.5, "order": "stored"}
+    land(place, 1, documents(1))
+    assert retrain(asked(place, OF_TEXT, train=online))["outcome"] == "published"
+    land(place, 2, documents(2))
+    second = retrain(asked(place, train=online))
+    assert second["how"] == "continued with 1 new shards"
+    assert second["metrics"]["challenger"]["accuracy"] > 0.8
+
+
 def test_a_target_of_many_numbers_is_no_class(place: Path) -> None:
     frame = documents(1)
     land(place, 1, frame.assign(label=np.arange(len(frame)) / 7))
-    with pytest.raises(ConfigError, match=r"Remove --text body, or add --task multiclass if the numbers are classes"):
+    with pytest.raises(
+        ConfigError, match="Use --solver fogd --kernel linear, or add --task multiclass if the numbers are classes"
+    ):
         retrain(asked(place, OF_TEXT))

@@ -93,7 +93,7 @@ def test_svmlight_rows_are_a_matrix(trained: Path, tmp_path: Path) -> None:
     )
     expected = model.scores(rows.tocsr())
     for form in ("onnx", "skops"):
-        okl.export(str(trained / "svmlight" / "model"), tmp_path / f"model.{form}", form)  # type: ignore[arg-type]
+        okl.export(str(trained / "svmlight" / "model"), tmp_path / f"model.{form}", form)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
     scores, labels, *_ = session.run(None, {"rows": rows.toarray()})
     pipeline = skops.io.load(tmp_path / "model.skops")

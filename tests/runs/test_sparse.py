@@ -195,7 +195,7 @@ def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(t
     assert any(warning.endswith("look like texts.") for warning in numbers.warnings)
     words = ingest(tmp_path / "rows.parquet", tmp_path / "words", settings(target="price", text=("body",))).dataset
     with pytest.raises(
-        ConfigError, match=r"a regression, but models of words are .* Remove --text body, or add --task multiclass"
+        ConfigError, match="takes words for classes only. Use --solver fogd --kernel linear, or add --task"
     ):
         choose_solver(TrainSettings.model_validate({"data": "x"}), words)
 
@@ -361,7 +361,8 @@ def test_models_of_dense_rows_are_left_out_of_a_comparison_of_texts(tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"solver": "fogd"}, "The solver fogd takes dense rows.*--solver auto, l2-svm, logistic"),
+        ({"solver": "nogd"}, "The solver nogd takes dense rows.*--solver auto, l2-svm, logistic"),
+        ({"solver": "fogd"}, "A kernel other than linear takes dense rows"),
         ({"solver": "ridge"}, "The solver ridge takes dense rows"),
         ({"solver": "local"}, "The solver local takes dense rows"),
         ({"solver": "l2-svm"}, "A kernel other than linear takes dense rows"),

@@ -210,8 +210,8 @@ Segment = tuple[int, slice]
 
 def windows_of(data: Dataset, order: Order, n_passes: int, seed: int) -> tuple[Window, ...]:
     """Return all passes one after the other, so that reading ahead continues from one to the next."""
-    shards, n_features = data.split("train"), data.schema.n_features
-    passes = [plan_windows(shards, n_features, order, (seed, index)) for index in range(n_passes)]
+    shards, width = data.split("train"), data.row_width
+    passes = [plan_windows(shards, width, order, (seed, index)) for index in range(n_passes)]
     return tuple(window for windows in passes for window in windows)
 
 
@@ -242,9 +242,14 @@ def checked_rows(
             f"Inputs have shape {inputs.shape}; the learner expects (rows, {n_inputs}). Give the "
             "columns that it was built for."
         )
-    targets = as_compiled(rows.targets, np.float64)
-    if targets.shape != (len(inputs),):
-        raise DataError(f"Targets have shape {targets.shape} for {len(inputs)} rows; expected one target for each row.")
+    return inputs, checked_targets(rows.targets, len(inputs), task, n_outputs)
+
+
+def checked_targets(values: Any, n_rows: int, task: Task, n_outputs: int) -> Doubles:
+    """Return targets (rows,) float64, checked as in `checked_rows`, or DataError."""
+    targets: Doubles = as_compiled(values, np.float64)
+    if targets.shape != (n_rows,):
+        raise DataError(f"Targets have shape {targets.shape} for {n_rows} rows; expected one target for each row.")
     if task == "binary" and not (np.abs(targets) == 1.0).all():
         raise DataError(f"Two classes are -1 and +1 in memory, but a target is {targets[np.abs(targets) != 1.0][0]}.")
     if task == "multiclass":
@@ -252,7 +257,7 @@ def checked_rows(
         wrong = ~((targets >= 0) & (targets < n_outputs) & (targets == np.floor(targets)))
         if wrong.any():
             raise DataError(f"Classes are 0 to {n_outputs - 1} in memory, but a target is {targets[wrong][0]}.")
-    return inputs, targets
+    return targets
 
 
 def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_classes: int) -> None:

@@ -351,9 +351,9 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
     """
     schema, apart = data.schema, set(names)
     indices = [index for index, name in enumerate(schema.features) if name not in apart]
-    if len(indices) == schema.n_features:
+    if len(indices) == len(schema.features):
         return data
-    if not indices:
+    if not indices and schema.sparse is None:
         raise ConfigError(
             f"{data.folder}: constraints use every input column, so that no input is left for "
             "training. Set --learn-sensitive to train on these columns too."

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from okl.compiled.constrained import BlockTask, GradientSums, RowSteps, before_turn, in_turn, sweep_fourier
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
@@ -19,17 +20,22 @@ from okl.compiled.sgd import (
     SQUARED_ERROR,
     UPDATES,
     LearnerArrays,
+    SparseBlock,
     SummedGradients,
     UpdateRule,
+    learn_sparse,
+    sum_sparse,
 )
 from okl.compiled.threads import MOST_ROWS, borrowed_block, give_up_turns, new_turns, pass_turn, run_threads, wait_turn
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Rows
 from okl.data.order import Order, plan_windows
 from okl.data.reading import load_window
+from okl.data.sparse import stacked
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, check_weights
 from okl.features.fourier import FourierFeatures
+from okl.features.linear import SparseInputs
 from okl.features.predictors import LinearPredictor, block_of, score_rows
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored
@@ -47,6 +53,7 @@ from okl.solvers.online.base import (
     check_loss,
     check_outputs,
     checked_rows,
+    checked_targets,
     loss_numbers,
     n_classes_of,
     progress_arrays,
@@ -71,7 +78,7 @@ def round_rows(
     start, stop = shard.rows * index // parts, shard.rows * (index + 1) // parts
     seed = (*seed, shard.index)
     pieces: list[Rows] = []
-    for window in plan_windows((shard,), data.schema.n_features, order, seed):
+    for window in plan_windows((shard,), data.row_width, order, seed):
         low, high = max(start, window.first_row), min(stop, window.first_row + window.rows)
         if low < high:
             key = (data.read_sha256, str(data.folder), shard.index, window, precision)
@@ -81,8 +88,10 @@ def round_rows(
     if len(pieces) == 1:
         return pieces[0]
     if not pieces:  # more rounds than rows
-        return Rows(np.empty((0, data.schema.n_features), dtype=precision), np.empty(0))
-    return Rows(np.concatenate([p.inputs for p in pieces]), np.concatenate([p.targets for p in pieces]))
+        shape = (0, data.schema.n_features)
+        empty: Any = csr_array(shape, dtype=precision) if data.schema.sparse else np.empty(shape, dtype=precision)
+        return Rows(empty, np.empty(0))
+    return Rows(stacked([p.inputs for p in pieces]), np.concatenate([p.targets for p in pieces]))
 
 
 # State: weights, average and progress.
@@ -123,18 +132,43 @@ class Weights:
         """Return a copy of total, zeros for None."""
         return np.zeros(self.last.shape) if self.total is None else self.total.copy()
 
+    @property
+    def rest(self) -> Doubles:
+        """Return the sum of the sampled weights less n_sampled * last, an array of its own."""
+        return self.summed - self.n_sampled * self.last.astype(np.float64)
+
     def without_average(self) -> Weights:
         """Return the same weights, with a new average."""
         return replace(self, total=None, n_sampled=0)
 
 
-def learner_arrays(weights: Weights) -> LearnerArrays:
-    """Return copies of everything that learning writes into."""
+@stored("sparse-linear-weights")
+@dataclass(frozen=True, eq=False)
+class SparseWeights(Weights):
+    """The state of a linear learner of sparse rows; total is the sum of the sampled weights less n_sampled * last."""
+
+    @property
+    def averaged(self) -> FloatArray:
+        if self.n_sampled == 0 or self.total is None:
+            return self.last
+        return (self.last + self.total / self.n_sampled).astype(self.last.dtype)
+
+    @property
+    def summed(self) -> Doubles:
+        return self.n_sampled * self.last.astype(np.float64) + self.rest
+
+    @property
+    def rest(self) -> Doubles:
+        return np.zeros(self.last.shape) if self.total is None else self.total.copy()
+
+
+def learner_arrays(weights: Weights, total: Doubles | None = None) -> LearnerArrays:
+    """Return copies of everything that learning writes into; total : an array in place of the sum of the weights."""
     last = aligned_empty(weights.last.shape, weights.last.dtype)
     last[...] = weights.last
     counts, sums, class_counts = progress_arrays(weights.progress)
     counts[SAMPLED] = weights.n_sampled
-    return LearnerArrays(last, weights.summed, counts, sums, class_counts)
+    return LearnerArrays(last, weights.summed if total is None else total, counts, sums, class_counts)
 
 
 def weights_from(arrays: LearnerArrays, task: Task) -> Weights:
@@ -281,10 +315,8 @@ class LinearLearner(LossLearner):
         ------
         DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
         """
-        inputs, targets = self._checked(weights, rows)
-        weights = as_compiled(weights, self.feature_map.precision)
         summed = SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
-        sweep_rows(GradientSums(summed, weights, self.rule), self.feature_map, inputs, targets, n_threads)
+        targets = self._sum(summed, weights, rows, n_threads)
         counts, class_counts, regression = summed.counts, np.zeros(1, dtype=np.int64), self.task == "regression"
         if not regression:
             index = targets > 0 if self.task == "binary" else targets
@@ -299,6 +331,13 @@ class LinearLearner(LossLearner):
             target_sum=float(np.sum(rows.targets)) if regression else 0.0,
         )
         return PlainGradient(summed.gradient, progress, float(np.sum(rows.targets**2)), float(summed.sums[LOSS]))
+
+    def _sum(self, summed: SummedGradients, weights: FloatArray, rows: Rows, n_threads: int) -> Doubles:
+        """Add up the subgradients of rows, and return their targets."""
+        inputs, targets = self._checked(weights, rows)
+        weights = as_compiled(weights, self.feature_map.precision)
+        sweep_rows(GradientSums(summed, weights, self.rule), self.feature_map, inputs, targets, n_threads)
+        return targets
 
     @property
     def rule(self) -> UpdateRule:
@@ -326,6 +365,31 @@ class LinearLearner(LossLearner):
                 f"Rows {before.progress.rows:,} to {after.progress.rows - 1:,}: the weights are no longer finite with "
                 f"step_size = {self.step_size:g}. Use a smaller value, such as {self.step_size / 10:g}."
             )
+
+
+@stored("sparse-linear-learner")
+@dataclass(frozen=True, eq=False)
+class SparseLearner(LinearLearner):
+    """Settings of learning sparse rows one by one, as LinearLearner does without a ball, at cost of their values."""
+
+    def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
+        block, targets = self._block(weights.last, rows)
+        arrays = learner_arrays(weights, weights.rest)
+        learn_sparse(arrays, block, targets, self.rule)
+        after = weights_from(arrays, self.loss.task)
+        self._check_finite(weights, after)
+        return SparseWeights(after.last, after.total, after.n_sampled, after.progress)
+
+    def _sum(self, summed: SummedGradients, weights: FloatArray, rows: Rows, n_threads: int) -> Doubles:
+        block, targets = self._block(weights, rows)
+        sum_sparse(summed, as_compiled(weights, self.precision), block, targets, self.rule)
+        return targets
+
+    def _block(self, weights: FloatArray, rows: Rows) -> tuple[SparseBlock, Doubles]:
+        check_weights(self.feature_map, weights)
+        mapped: Any = self.feature_map.transform(rows.inputs)
+        block = SparseBlock(mapped.data, mapped.indices.astype(np.int64), mapped.indptr.astype(np.int64))
+        return block, checked_targets(rows.targets, mapped.shape[0], self.loss.task, self.n_outputs)
 
 
 # Rounds of mix and sum over shards.
@@ -477,6 +541,41 @@ def race_step_sizes(learner: LinearLearner, sample: Rows, adaptive: bool) -> tup
     return steps[best], race_reason(steps, sample)
 
 
+RACE_HELD_OUT = 4  # every fourth row of the sample
+
+
+def race_on_held_out(learner: SparseLearner, sample: Rows) -> tuple[float, str]:
+    """Choose the smallest step size whose error on held-out rows is within a standard error of the least.
+
+    In very many columns most values of the first rows are new, and the error of predicting these rows before they are
+    learned prefers steps that do nothing.
+
+    sample : rows in a random order, of which every fourth is held out
+    """
+    steps = _safe_steps(learner)
+    held = np.arange(len(sample.targets)) % RACE_HELD_OUT == 0
+    inputs, targets = sample.inputs[held], sample.targets[held]
+    errors = []
+    for step in steps:
+        racer = replace(learner, step_size=step)
+        try:
+            predictor = racer.predictor(racer.learn(racer.start(), Rows(sample.inputs[~held], sample.targets[~held])))
+        except DivergedError:
+            errors.append(np.full(len(targets), np.inf))
+            continue
+        scores = predictor.scores(inputs)
+        if learner.task == "regression":
+            errors.append(np.square(scores - targets))
+        else:
+            classes = scores.argmax(axis=1) if learner.n_outputs > 1 else np.where(scores >= 0.0, 1.0, -1.0)
+            errors.append((classes != targets).astype(np.float64))
+    means = [float(of_step.mean()) for of_step in errors]
+    least = int(np.argmin(means))
+    chance = float(errors[least].std()) / math.sqrt(max(1, len(targets))) if np.isfinite(means[least]) else 0.0
+    best = next(index for index, mean in enumerate(means) if mean <= means[least] + chance)
+    return steps[best], f"within chance of the least error of {len(steps)} step sizes on {len(targets):,} held-out rows"
+
+
 def _safe_steps(learner: LinearLearner) -> tuple[float, ...]:
     if learner.loss.task != "regression":
         return PLAIN_STEPS
@@ -560,12 +659,16 @@ class LinearFactory:
         schema, sample, mode = context.schema, context.sample, context.mode
         check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)
-        learner = LinearLearner(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
+        kind = SparseLearner if isinstance(feature_map, SparseInputs) else LinearLearner
+        learner = kind(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
         adaptive = mode == "sum" and self.adaptive
         if self.radius is not None:
             return self._build_in_ball(learner, self.radius, chosen)
         if self.step_size is None:
-            step_size, why = race_step_sizes(learner, sample, adaptive)
+            if isinstance(learner, SparseLearner) and not adaptive:
+                step_size, why = race_on_held_out(learner, sample)
+            else:
+                step_size, why = race_step_sizes(learner, sample, adaptive)
             factor = self._step_factor(context)
             if factor != 1:
                 step_size, why = step_size * factor, f"{why}, times {factor} for the mode {mode}"

@@ -197,6 +197,17 @@ class LinearChoice:
         return StandardisedLinear.of_schema(schema, precision), {}
 
 
+@dataclass(frozen=True)
+class SparseChoice:
+    """Sparse rows as they are, and a constant column, for learners without a bias."""
+
+    def draw(
+        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """Return the map; nothing was chosen."""
+        return SparseInputs(schema.n_features, precision, 1.0), {}
+
+
 @dataclass(frozen=True, eq=False)
 class ChosenMap:
     """A map that was chosen already, and what it is, for people."""

@@ -24,7 +24,14 @@ from okl.solvers.online.constraints import parse_constraints
 from okl.solvers.online.drift import TrackingFactory
 from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.linear import LinearFactory, check_ball
-from okl.solvers.online.maps import ExtensionChoice, FourierChoice, InputsChoice, LinearChoice, NystromChoice
+from okl.solvers.online.maps import (
+    ExtensionChoice,
+    FourierChoice,
+    InputsChoice,
+    LinearChoice,
+    NystromChoice,
+    SparseChoice,
+)
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
 from okl.solvers.online.strategies import BudgetFactory, Strategy
@@ -42,6 +49,7 @@ from okl.solvers.options import (
 
 MOST_ROUNDS, LEAST_ROUND_ROWS = 1024, 32  # a pass, where shards average weights in a feature map
 MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # a pass, where support vectors are united and reduced to the budget
+LEAST_SPARSE_ROUNDS = 64  # a pass
 CERTIFIED_SEGMENTS = 64  # a pass: regret is computed at a sixteenth of the rows, an eighth, ...
 WINDOWS = 100  # a pass in stored order: windows of the drift report
 
@@ -105,7 +113,7 @@ class OnlineSettings(KernelOptions, LossOptions):
             seed=run.seed,
             precision=run.precision,
             mode=mode,
-            rounds=self._default_rounds(mode, rows or 1) if self.rounds == "auto" else self.rounds,
+            rounds=self._rounds_of(mode, rows or 1, schema) if self.rounds == "auto" else self.rounds,
             segments=self._segments(mode),
         )
 
@@ -131,6 +139,13 @@ class OnlineSettings(KernelOptions, LossOptions):
         """Return the default number of rounds a pass; a round has a minimum number of rows."""
         most, least_rows = self.ROUNDS
         return 1 if mode == "stream" else max(1, min(most, rows // least_rows))
+
+    def _rounds_of(self, mode: Mode, rows: int, schema: Schema) -> int:
+        """Return the rounds a pass; of sparse rows few, as a round takes in all columns and a row only its values."""
+        rounds = self._default_rounds(mode, rows)
+        if schema.sparse is None:
+            return rounds
+        return min(rounds, max(LEAST_SPARSE_ROUNDS, LEAST_SPARSE_ROUNDS * rows // schema.n_features))
 
     def _segments(self, mode: Mode) -> int:
         """Return the segments of a pass: the points where regret is computed, or the windows of the drift report."""
@@ -332,6 +347,9 @@ class FogdSettings(MapLearningOptions, FourierOptions):
 
     def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
+        if schema.sparse is not None:
+            self._check_sparse()
+            return LinearFactory(SparseChoice(), step_size=number_of(self.step_size), **self.learning(schema))
         maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
         if self.track:
             if isinstance(loss := learning["loss"], ScalarLoss):
@@ -351,6 +369,12 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             del learning["adaptive"]
             return ConstrainedFactory(maps, **self._constraint_options(), **learning)
         return LinearFactory(maps, **learning)
+
+    def _check_sparse(self) -> None:
+        """Refuse options that fogd has for dense rows only."""
+        for name in ("radius", "constraints", "track", "certify", "map", "frequencies"):
+            if self.changed(name):
+                raise ConfigError(f"{self.described(name)}, but rows are sparse, which fogd takes without. Remove it.")
 
     def linear_baseline(self, schema: Schema) -> LearnerFactory:
         """Return a linear model of standardised inputs, learned the same way, within the same limits."""
