@@ -15,8 +15,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import okl
 from okl.foundation.errors import ConfigError, OklError
-from okl.lifecycle.contract import measured
 from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.profile import measured
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.registry import Registry

@@ -195,7 +195,7 @@ def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(t
     assert any(warning.endswith("look like texts.") for warning in numbers.warnings)
     words = ingest(tmp_path / "rows.parquet", tmp_path / "words", settings(target="price", text=("body",))).dataset
     with pytest.raises(
-        ConfigError, match="takes words for classes only. Use --solver fogd --kernel linear, or add --task"
+        ConfigError, match=r"takes words for classes only\. Use --solver fogd --kernel linear, or add --task"
     ):
         choose_solver(TrainSettings.model_validate({"data": "x"}), words)
 

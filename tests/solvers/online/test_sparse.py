@@ -38,20 +38,20 @@ def rows_of(n: int, loss: str, precision: str, seed: int = 0) -> Rows:
     inputs = sparse.random_array((n, N_COLUMNS), density=0.15, format="csr", rng=random).astype(precision)
     scores = inputs @ random.normal(size=(N_COLUMNS, 3))
     targets = {"multiclass-hinge": scores.argmax(axis=1).astype(float), "thresholded-half-squared": scores[:, 0]}
-    return Rows(inputs, targets.get(loss, np.where(scores[:, 0] >= 0.0, 1.0, -1.0)))  # type: ignore[arg-type]
+    return Rows(inputs, targets.get(loss, np.where(scores[:, 0] >= 0.0, 1.0, -1.0)))
 
 
 def learner_of(loss: str, outputs: int, weights: Any, precision: Any = "float32", step: float = 0.3) -> SparseLearner:
     feature_map = SparseInputs(N_COLUMNS, precision, 0.5)
-    return SparseLearner(
-        feature_map, make_loss(loss, 0.01 if loss == "thresholded-half-squared" else None), step, outputs, weights
-    )
+    return SparseLearner(feature_map, make_loss(loss, 0.01), step, outputs, weights)
 
 
 def twin(learner: SparseLearner, rows: Rows) -> tuple[Any, Any, int]:
     """Weights, their average and mistakes, row by row on dense rows of double precision."""
-    dense = np.column_stack([rows.inputs.toarray(), np.full(len(rows.targets), 0.5)]).astype(np.float64)
-    w, total, sampled, mistakes = np.zeros((learner.n_outputs, N_COLUMNS + 1)), 0.0, 0, 0
+    inputs: Any = rows.inputs
+    dense = np.column_stack([inputs.toarray(), np.full(len(rows.targets), 0.5)]).astype(np.float64)
+    w, sampled, mistakes = np.zeros((learner.n_outputs, N_COLUMNS + 1)), 0, 0
+    total = np.zeros_like(w)
     classes = learner.class_weights or (1.0,) * 3
     for number, (x, y) in enumerate(zip(dense, rows.targets, strict=True), 1):
         f = w @ x
@@ -65,7 +65,7 @@ def twin(learner: SparseLearner, rows: Rows) -> tuple[Any, Any, int]:
         else:
             label = int(y > 0) if learner.task == "binary" else 0
             mistakes += int((f[0] >= 0) != (y > 0))
-            slope = learner.loss.derivative(f, np.array(y))[0]  # type: ignore[attr-defined]
+            slope = learner.loss.derivative(f, np.array(y))[0]
             w[0] -= learner.step_size * classes[label] * slope * x
         if number % 16 == 0:
             total, sampled = total + number // 16 * w, sampled + number // 16
@@ -79,7 +79,7 @@ def test_steps_and_averages_are_those_of_the_twin(loss: str, outputs: int, weigh
     rows, learner = rows_of(n_rows, loss, precision), learner_of(loss, outputs, weights, precision)
     learned = learner.learn(learner.start(), rows)
     last, average, mistakes = twin(learner, rows)
-    close = {"rtol": 1e-3, "atol": 1e-4} if precision == "float32" else {"rtol": 1e-9, "atol": 1e-12}
+    close: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-4} if precision == "float32" else {"rtol": 1e-9, "atol": 1e-12}
     np.testing.assert_allclose(learned.last, last, **close)
     np.testing.assert_allclose(learned.averaged, average, **close)
     np.testing.assert_allclose(learned.summed / learned.n_sampled, average, **close)
@@ -158,7 +158,7 @@ def bits(data: Dataset, execution: Execution, **options: Any) -> bytes:
     state = solver.start(data, execution)
     while solver.finished(state) is None:
         state = solver.advance(state, data, execution)
-    weights = solver.predictor(state).weights
+    weights = solver.predictor(state).arrays()["weights"]
     assert np.isfinite(weights).all()
     return bytes(weights.tobytes())
 
