@@ -349,11 +349,11 @@ class Dataset:
 
     @property
     def row_width(self) -> int:
-        """Return about how many float32 numbers a row is in memory: its inputs; if sparse, twice its stored bytes."""
+        """Return about how many float32 numbers a row is in memory: its inputs; of a sparse one, its stored bytes."""
         if self.schema.sparse is None:
             return self.schema.n_features
         stored = sum(shard.size_bytes for shard in self.shards) // max(1, sum(shard.rows for shard in self.shards))
-        return len(self.schema.features) + max(1, stored // 2)
+        return len(self.schema.features) + max(1, stored)
 
     def path(self, shard: Shard) -> Place:
         """Return the absolute path or the URL of a shard."""

@@ -309,7 +309,7 @@ def score_to_file(settings: ScoreSettings, observer: Observer) -> dict[str, Any]
 
 
 PARQUET = b"PAR1"  # first bytes of a Parquet file
-SVMLIGHT = re.compile(rb"\s*[-+.\d]\S*\s+\d+:")  # first bytes of svmlight text
+SVMLIGHT = re.compile(rb"\s*[-+.\deE]+(\s+\d+:|\s+-\d+:|\s*#|\s*$)")  # first line of svmlight text
 
 
 def score_stream(

@@ -276,6 +276,16 @@ def test_a_table_with_text_is_trained_scored_evaluated_and_explained(tmp_path: P
     okl.predict(str(tmp_path / "run" / "model"), str(tmp_path / "new.parquet"), str(tmp_path / "scores"))
     (part,) = (tmp_path / "scores").glob("*.parquet")
     assert pq.read_table(part).column("prediction").to_pylist() == model.predict(new).tolist()
+    empty = model.scores(new[3:4].assign(price=0.0, kind="a"))[0]
+    for row in (
+        b'{"body": null, "price": 0, "kind": "a"}',
+        b"body,price,kind\n,0,a\n",
+        b'body,price,kind\n"7 Zz",0,a\n',
+    ):
+        out = BytesIO()
+        assert score_stream(str(tmp_path / "run" / "model"), BytesIO(row), out) == 1
+        scored = pd.read_csv(BytesIO(out.getvalue())).iloc[0, :3].to_numpy(dtype=float)
+        np.testing.assert_allclose(scored, empty, rtol=1e-5, atol=1e-5)
     measured = okl.evaluate(str(tmp_path / "run" / "model"), str(tmp_path / "new.parquet"))
     assert measured["metrics"]["accuracy"] == pytest.approx((model.predict(new) == new["label"]).mean())
     exported = okl.export(str(tmp_path / "run" / "model"), str(tmp_path / "model.onnx"))
@@ -292,6 +302,18 @@ def test_a_stream_of_svmlight_text_is_scored_as_its_file(tmp_path: Path) -> None
     assert score_stream(str(tmp_path / "run" / "model"), BytesIO(rows), out) == 500
     scores = pd.read_csv(BytesIO(out.getvalue()))["score"]
     np.testing.assert_allclose(scores, model.scores(inputs[:, : model.schema.n_features]), rtol=1e-5, atol=1e-6)
+    for odd in (b"0\n", b"1 # nothing\n", b"0 999999:1\n"):  # rows of which the model knows no column
+        empty = BytesIO()
+        assert score_stream(str(tmp_path / "run" / "model"), BytesIO(odd), empty) == 1
+        found = pd.read_csv(BytesIO(empty.getvalue()))["score"][0]
+        assert found == pytest.approx(model.scores(sparse.csr_array((1, model.schema.n_features)))[0], abs=1e-6)
+    for odd, why in (
+        (b"0 5:1 3:1\n", "row 0 .*not in ascending order"),
+        (b"0 -5:1\n", "row 0 .*an index is negative"),
+        (b"0 5000000:1\n", "column index 5000000, but sparse rows have at most 1,000,000"),
+    ):
+        with pytest.raises(DataError, match=f"standard input.*{why}"):
+            score_stream(str(tmp_path / "run" / "model"), BytesIO(odd), BytesIO())
     alone = BytesIO()
     assert score_stream(str(tmp_path / "run" / "model"), BytesIO(rows.splitlines()[3]), alone) == 1
     assert alone.getvalue().splitlines()[1] == out.getvalue().splitlines()[4]

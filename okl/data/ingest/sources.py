@@ -265,7 +265,7 @@ def svmlight_table(
         )
     widest = max(range(len(scans)), key=lambda i: scans[i].last_index)
     last = scans[widest].last_index
-    if last < 0:
+    if last < 0 and (storage != "sparse" or first_index is None):  # rows for a model may all be empty
         raise DataError(f"{files[0]} holds no index:value pair; expected lines like '1 3:0.5 7:1'.")
     n_columns, letter = (hashed, "h") if hashed else (max(last + 1 - first, at_least), "f")
     if not hashed and storage != "dense":
@@ -585,7 +585,7 @@ def open_source(
     if kind == "svmlight":
         parts = _svmlight_pieces(files, svmlight)
     elif kind == "json":
-        parts = _json_pieces(files)
+        parts = _json_pieces(files, types or {})
     else:
         given = {form.column: pa.string() for form in formats} | dict(types or {})
         parts = (
@@ -607,11 +607,18 @@ def _parquet_pieces(file: Place) -> list[Piece]:
     return pieces or [Piece(str(file), "parquet", schema, 0, 0)]
 
 
-def _json_pieces(files: Sequence[Place]) -> list[Piece]:
+def _json_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
     nested = reduce(jsonlines.merged, (jsonlines.inspect(file) for file in files))
-    schema = csv.numeric_nulls(jsonlines.flat(nested))
+    schema = _typed_nulls(jsonlines.flat(nested), types)
     check_unique(schema, files[0])
     return [Piece(str(file), "json", schema, 0, None, nested=nested) for file in files]
+
+
+def _typed_nulls(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Return a schema whose columns without a value have a given type, numbers if there is none."""
+    null = [field.name for field in schema if pa.types.is_null(field.type) and field.name in types]
+    fields = [field.with_type(types[field.name]) if field.name in null else field for field in schema]
+    return csv.numeric_nulls(pa.schema(fields))
 
 
 def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType], decimal: str) -> list[Piece]:
@@ -713,7 +720,9 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
         schemas = [scan.schema for scan in scans if scan is not None]
         if source.kind == "json":
             nested = reduce(jsonlines.merged, schemas)
-        merged = csv.numeric_nulls(reduce(csv.merged_types, schemas) if nested is None else jsonlines.flat(nested))
+        given = {field.name: field.type for field in schema if field.name in types}
+        merged = reduce(csv.merged_types, schemas) if nested is None else jsonlines.flat(nested)
+        merged = csv.numeric_nulls(merged) if nested is None else _typed_nulls(merged, given)
         check_unique(merged, source.files[0])
         schema = (
             merged if nested else pa.schema([o if o.name in types else n for o, n in zip(schema, merged, strict=True)])

@@ -388,7 +388,8 @@ class SparseLearner(LinearLearner):
     def _block(self, weights: FloatArray, rows: Rows) -> tuple[SparseBlock, Doubles]:
         check_weights(self.feature_map, weights)
         mapped: Any = self.feature_map.transform(rows.inputs)
-        block = SparseBlock(mapped.data, mapped.indices.astype(np.int64), mapped.indptr.astype(np.int64))
+        starts = mapped.indptr.astype(np.int64)
+        block = SparseBlock(mapped.data, mapped.indices.astype(np.int32, copy=False), starts)
         return block, checked_targets(rows.targets, mapped.shape[0], self.loss.task, self.n_outputs)
 
 
