@@ -91,14 +91,25 @@ class RunFolder:
         shutil.rmtree(self.staging / CHECKPOINT, ignore_errors=True)
 
     def complete(self) -> None:
-        """Rename the folder to its final path and remove its checkpoint."""
+        """Rename the folder to its final path and remove its checkpoint.
+
+        Raises
+        ------
+        PlaceTakenError : another process has renamed its folder to that path at the same time
+        """
         old = self.folder.with_name(f"{self.folder.name}.replaced-{secrets.token_hex(4)}")
         with self._refused():
             if self._replaces and self.folder.exists():
                 self.folder.rename(old)
             try:
                 self.staging.rename(self.folder)
-            except BaseException:
+            except BaseException as error:
+                taken = isinstance(error, OSError) and error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+                if taken and self._replaces:
+                    shutil.rmtree(old, ignore_errors=True)
+                    raise PlaceTakenError(
+                        f"{self.folder} was written by another process at the same time, whose files remain. Try again."
+                    ) from None
                 if old.exists():
                     old.rename(self.folder)
                 raise

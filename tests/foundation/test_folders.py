@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, PlaceTakenError
 from okl.foundation.folders import (
     RunFolder,
     atomic_file,
@@ -111,6 +111,23 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     second.close()
     first.close()
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_of_two_that_replace_a_folder_in_the_same_instant_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = [RunFolder(tmp_path / "set", replaces=True) for _ in range(2)]
+    for number, folder in enumerate(both):
+        folder.open()
+        (folder.staging / "part").write_text(str(number))
+    both[0].complete()
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # as it was when the second one looked
+    with pytest.raises(PlaceTakenError, match=r"set was written by another process at the same time.*Try again"):
+        both[1].complete()
+    monkeypatch.undo()
+    both[1].close()
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+    assert (tmp_path / "set" / "part").read_text() == "0"
 
 
 def test_a_place_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> None:
