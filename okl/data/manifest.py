@@ -220,6 +220,7 @@ def verify(data: Dataset) -> None:
 
 MOST_SPELLINGS = 3  # sets of spellings that a sentence shows
 LONGEST_WORD = 60  # characters of one
+_EXACT, _ROUNDING = 2.0**24, 2.0**-24  # whole numbers up to which float32 is exact, and its relative rounding
 
 
 def find_warnings(
@@ -230,9 +231,15 @@ def find_warnings(
     why_dropped : what rows that were dropped lack
     no_test_rows : a split or holdout was requested, but there are none; task_guessed : from whole numbers in the target
     """
-    warnings = []
-    statistics = zip(schema.features, schema.feature_statistics, strict=True)
-    if constant := [name for name, column in statistics if column.constant]:
+    statistics = list(zip(schema.features, schema.feature_statistics, strict=True))
+    close = {name: column for name, column in statistics if _is_blurred(column)}
+    warnings = [
+        f"Values of {name} are near {column.mean:.3g} and differ by {column.maximum - column.minimum:.3g} at most, but "
+        "inputs hold about 7 digits: most of the differences are lost. Subtract a constant in the source, or write "
+        "times as dates."
+        for name, column in list(close.items())[:MOST_SPELLINGS]
+    ]
+    if constant := [name for name, column in statistics if column.constant and name not in close]:
         shown = ", ".join(constant[:5]) + (", ..." if len(constant) > 5 else "")
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
         if len(constant) == schema.n_features:
@@ -255,6 +262,14 @@ def find_warnings(
     for encoding in schema.encodings:
         warnings.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
     return warnings
+
+
+def _is_blurred(column: ColumnStatistics) -> bool:
+    """Return whether float32 holds a column with less than about three digits of its range."""
+    largest = max(abs(column.minimum), abs(column.maximum))
+    if column.constant:
+        return largest > _EXACT
+    return largest * _ROUNDING > 1e-3 * (column.maximum - column.minimum)
 
 
 def _spelling(what: str, texts: Iterable[str], apart: str) -> list[str]:

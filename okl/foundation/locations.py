@@ -115,12 +115,20 @@ def name_after(location: str) -> str:
     return next(filter(None, names), "run")
 
 
+COMPARED = "compare-"
+"""Prefix of the folders of comparisons."""
+
+
 def runs_named(name: str) -> list[Path]:
-    """Complete runs in okl's home that were given a name, the newest one first; the name is followed by a date."""
+    """Complete runs in okl's home that were given a name, the newest one first; the name is followed by a date.
+
+    Comparisons, whose folders have a prefix, count where no other run has the name.
+    """
     if not name:
         return []
     named = {folder.name.removeprefix(name): folder for folder in _runs() if folder.name.startswith(name)}
-    return [named[rest] for rest in sorted(named, reverse=True) if not rest or DATED.fullmatch(rest)]
+    found = [named[rest] for rest in sorted(named, reverse=True) if not rest or DATED.fullmatch(rest)]
+    return found if found or name.startswith(COMPARED) else runs_named(COMPARED + name)
 
 
 def close_to(name: str, others: Iterable[str] = ()) -> str:

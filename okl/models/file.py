@@ -237,7 +237,13 @@ class Model:
         Raises
         ------
         DataError : fewer than two complete rows; and the errors of `evaluate`
+        ConfigError : the rows are sparse
         """
+        if self.schema.sparse is not None:
+            raise ConfigError(
+                f"{self.schema.n_features:,} words or sparse columns have no importance by permutation. "
+                "okl.explain(MODEL) lists those of the largest weights."
+            )
         rows = labelled_rows(self.schema, self.precision, values, targets)
         taken = np.sort(np.random.default_rng(seed).permutation(len(rows.targets))[:most_rows])
         return permutation_importance(

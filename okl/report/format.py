@@ -127,6 +127,10 @@ def mistake_rate_text(share: float | None) -> str:
     return percent(share, 2) if share and share < 5e-4 else "-" if share is None else f"{100.0 * share:.2f}%"
 
 
+NEIGHBOURS = "Neighbouring rows are similar"
+"""Beginning of the sentence on errors with contiguous and shuffled folds."""
+
+
 def criterion_value(criterion: Criterion, error: float | None) -> str:
     """Format an error by a criterion as its value: of accuracies and areas, 1 less the error.
 

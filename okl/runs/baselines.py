@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,6 +187,9 @@ def fit_logistic(
     return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
 
 
+_SUREST = -math.log(np.finfo(np.float64).eps)  # log-odds: beyond, scikit-learn's log loss clips probabilities, too
+
+
 @dataclass(frozen=True, eq=False)
 class BoostingPredictor(Baseline):
     """Histogram gradient boosting of scikit-learn, with the scores and probabilities of a predictor.
@@ -211,7 +215,9 @@ class BoostingPredictor(Baseline):
         if self.schema.task == "regression":
             return None
         logits: FloatArray = scores + self._shift
-        return logits
+        if self.n_outputs == 1:
+            return np.asarray(np.clip(logits, -_SUREST, _SUREST))
+        return np.asarray(np.maximum(logits - logits.max(axis=1, keepdims=True), -_SUREST))
 
     @property
     def _shift(self) -> Any:

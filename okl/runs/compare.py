@@ -36,7 +36,7 @@ from okl.runs.compare_grids import (
     raw_scores,
     signs_of_classes,
 )
-from okl.runs.compare_sample import Sample
+from okl.runs.compare_sample import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.loop import progressive_metric
 from okl.runs.select import (
@@ -570,7 +570,6 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> fl
 
 # The search by successive halving: all values on few rows, the better half on twice as many, up to all rows.
 
-LEAST_ROWS = 1000  # of the first round
 ROUGH = 10.0  # times the tolerance, before the last round: enough to rank values
 SINGLE = ComparedGrid("", (0.0,), "value")
 ComparedItem = PathItem | SolverItem

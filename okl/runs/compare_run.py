@@ -12,7 +12,7 @@ from okl.distributed.opening import check_workers
 from okl.features.base import FeatureMap
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import check_published, output_folder
-from okl.foundation.locations import Place, place_of
+from okl.foundation.locations import COMPARED, Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model, save_model
 from okl.report.comparison import comparison_page
@@ -236,4 +236,4 @@ def check(settings: CompareSettings) -> None:
 
 
 def _folder(settings: CompareSettings) -> Place:
-    return run_folder(settings, "compare-")
+    return run_folder(settings, COMPARED)

@@ -18,6 +18,8 @@ from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, transform_rows
 from okl.foundation.types import Precision
 
+LEAST_ROWS = 1000  # of the first round of a comparison
+
 
 class SamplePart(NamedTuple):
     """Training rows and validation rows: inputs as stored, and features, the columns of the certified models.
@@ -112,6 +114,10 @@ class Sample:
         for value in np.unique(kinds):
             members = np.flatnonzero(kinds == value)
             key[members] = (random.permutation(len(members)) + random.random(len(members))) / len(members)
+            if len(members) * LEAST_ROWS < 4 * len(
+                key
+            ):  # a first round may have none of so few: two, of two folds, lead
+                key[members[np.argsort(key[members])[:2]]] *= 1e-6
         order = np.argsort(key, kind="stable")
         return rows.inputs[order], rows.targets[order]
 

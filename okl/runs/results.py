@@ -200,6 +200,11 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         )
     if (given is None or given.scale == "none") and used.get("scale") != "none" and schema.features:
         sentences.append("inputs are standardised, as a solver was given (--rescale none leaves them as they are)")
+    if len(schema.labels) > 2 and (given is None or given.task == "auto") and not isinstance(schema.labels[0], str):
+        sentences.append(
+            f"the {len(schema.labels)} whole numbers of {schema.target} are classes; if they count or measure "
+            "something: --task regression"
+        )
     missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")

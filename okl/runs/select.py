@@ -23,7 +23,7 @@ from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
 from okl.models.inputs import class_indices
-from okl.report.format import CRITERION_NAMES, criterion_value
+from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value
 from okl.runs.candidates import (
     LARGE_SAMPLE,
     LARGE_STEPS,
@@ -280,9 +280,7 @@ class NeighbourSimilarity:
         elif self.criterion != "accuracy":
             measure = f"5-fold {CRITERION_NAMES[self.criterion]} is"
             apart, together = (criterion_value(self.criterion, error) for error in (self.apart, self.together))
-        text = (
-            f"Neighbouring rows are similar: {measure} {apart} with shuffled folds, {together} with contiguous folds."
-        )
+        text = f"{NEIGHBOURS}: {measure} {apart} with shuffled folds, {together} with contiguous folds."
         if blocks:
             return f"{text} Candidates were validated with contiguous folds, because the test rows were given."
         expected = f"{self.together:.0%}" if self.criterion in ("accuracy", "squared-error") else together
@@ -794,7 +792,7 @@ def _choose_sparse(
     ]  # fmt: skip
     why = (
         f"Rows are sparse, {schema.n_features:,} columns: a linear l2-svm. C = {best:g} has the least error of "
-        f"{len(errors)} values, {errors[best]:.2%} on {-(-len(order) // HELD_OUT):,} held-out rows."
+        f"{len(errors)} values, {named_error(criterion, errors[best])} on {-(-len(order) // HELD_OUT):,} held-out rows."
     )
     record = {"validation": "rows", "rows": len(order), "candidates": candidates, "why": [why]}
     return settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE), record

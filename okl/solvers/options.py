@@ -55,6 +55,12 @@ class MemoryModel:
     answers: int | None = None
 
 
+def _restored(solver: str, values: dict[str, Any]) -> SolverSettings:
+    from okl.solvers.settings import solver_settings
+
+    return solver_settings(solver).model_validate(values)
+
+
 class SolverSettings(BaseModel):
     """Options of one solver, what it needs, and how it is made.
 
@@ -67,6 +73,10 @@ class SolverSettings(BaseModel):
     SUMMARY: ClassVar[str]
     PRECISION: ClassVar[Precision] = "float32"
     MEMORY: ClassVar[MemoryModel] = MemoryModel("pass")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to restore it by the name of its solver: classes that are made for a solver have no place."""
+        return _restored, (self.SOLVER, self.model_dump(exclude_unset=True))
 
     def check(self, run: Run) -> None:
         """Refuse options without effect, and combinations that no data could make valid.

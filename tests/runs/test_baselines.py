@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 
-from okl.runs.baselines import fit_logistic
+from okl.data.dataset import Schema
+from okl.metrics.calibration import log_losses
+from okl.runs.baselines import BoostingPredictor, fit_logistic
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -24,3 +27,17 @@ def test_logistic_regression_is_that_of_scikit_learn(n_classes: int, cost: float
         np.testing.assert_allclose(offsets, peer.intercept_, atol=1e-3)
     else:  # the same up to a constant
         np.testing.assert_allclose(offsets - offsets.mean(), peer.intercept_ - peer.intercept_.mean(), atol=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_of_boosting_are_as_far_from_0_and_1_as_scikit_learns(n_classes: int) -> None:
+    labels = np.arange(n_classes)
+    schema = Schema(("x",), "y", "binary" if n_classes == 2 else "multiclass", tuple(labels.tolist()))
+    predictor = BoostingPredictor(schema, None, (0.0,) * (1 if n_classes == 2 else n_classes))
+    scores = np.array([800.0, -800.0]) if n_classes == 2 else np.array([[900.0, 0.0, -50.0], [0.0, -900.0, 5.0]])
+    logits = predictor.logits(scores)
+    assert logits is not None
+    classes = np.array([0, 1])
+    chances = np.c_[scores < 0, scores > 0] if n_classes == 2 else np.exp(scores - scores.max(1)[:, None])
+    chances = chances / chances.sum(axis=1, keepdims=True)
+    assert log_losses(logits, classes).mean() == pytest.approx(log_loss(classes, chances, labels=labels), rel=1e-3)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from okl.foundation.locations import runs_named
 from okl.runs.history import past_runs, runs_text
 
 PLAIN = {"majority": {"test": {"mistake_rate": 0.4}, "progressive": {"mistake_rate": 0.3}}}
@@ -60,3 +61,12 @@ def test_errors_are_shown_as_summaries_do(home: Path) -> None:
     assert "0.750 ROC AUC on test rows 0.500" in lines["area"]
     assert "2 billion root mean squared error on test rows 3 billion" in lines["squared"]
     assert "90.00 % accuracy (validated) 60.00 %" in lines["compared"]
+
+
+def test_a_comparison_counts_by_its_name_where_no_other_run_has_it(home: Path) -> None:
+    for name in ("compare-churn-20260101-000000-1", "compare-price-20260101-000000-1", "churn-20250101-000000-1"):
+        (home / "runs" / name).mkdir(parents=True)
+        (home / "runs" / name / "result.json").write_text("{}")
+    assert [run.name for run in runs_named("churn")] == ["churn-20250101-000000-1"]
+    assert [run.name for run in runs_named("price")] == ["compare-price-20260101-000000-1"]
+    assert runs_named("cost") == []

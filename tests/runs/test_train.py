@@ -302,10 +302,19 @@ def test_a_share_of_test_rows_that_is_drawn_by_chance_is_about_the_one_stated(tm
     ]
 
 
+def test_whole_numbers_that_became_classes_are_stated(tmp_path: Path) -> None:
+    table = pa.table({"x": [float(i % 9) for i in range(300)], "claims": [i % 4 for i in range(300)]})
+    file = write(tmp_path, table, "rows.parquet")
+    stated = "the 4 whole numbers of claims are classes; if they count or measure something: --task regression"
+    for task, expected in (("auto", [stated]), ("multiclass", [])):
+        settings = IngestSettings(task=task, target="claims", holdout=0.2)
+        assert assumptions(run_ingest(file, tmp_path / task, settings).dataset, settings) == expected
+
+
 def test_rare_values_of_a_text_column_that_share_an_input_are_stated(tmp_path: Path) -> None:
     words = [f"sku{i // 3:03d}" for i in range(270)] + ["common"] * 30
     table = pa.table({"sku": words, "kind": ["a", "b"] * 150, "y": [float(i % 7) for i in range(300)]})
-    ingest = IngestSettings(max_categories=4, holdout=0.2)
+    ingest = IngestSettings(max_categories=4, holdout=0.2, task="multiclass")
     data = run_ingest(write(tmp_path, table, "skus.parquet"), tmp_path / "set", ingest).dataset
     (sentence,) = assumptions(data, ingest)
     share = data.schema.feature_statistics[data.schema.features.index("sku=(other)")].mean

@@ -196,6 +196,20 @@ def test_missing_values_are_dropped_or_zero_as_asked(tmp_path: Path) -> None:
     np.testing.assert_array_equal(inputs_of(stored(dropped)), np.delete(inputs_of(stored(zero)), [7, 30], axis=0))
 
 
+def test_values_that_differ_by_less_than_inputs_hold_are_warned_of(tmp_path: Path) -> None:
+    steps = np.arange(100, dtype=np.float64)
+    columns: dict[str, Any] = {
+        "ms": 1.764e12 + 700 * steps,
+        "seconds": 1.764e9 + 36 * steps,
+        "equal": np.full(100, 1.764e12),
+    }
+    data = made(tmp_path, table(100, **columns, year=2000 + steps % 25, money=1e9 * (1 + steps)))
+    assert [warning.partition(" are near ")[0] for warning in data.warnings] == [
+        "Values of ms", "Values of seconds", "Values of equal",
+    ]  # fmt: skip
+    assert all("write times as dates" in warning for warning in data.warnings)
+
+
 def test_constant_columns_are_one_warning_and_scale_to_zero(tmp_path: Path) -> None:
     constant: dict[str, Any] = {f"k{i}": np.full(100, i, np.float32) for i in range(7)}
     data = made(tmp_path, table(100, **constant), scale="standard")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
 from okl.features.fourier import FourierFeatures, draw_fourier_map
+from okl.foundation.settings import IngestSettings
 from okl.kernels import Gaussian, Laplacian
 from okl.runs.compare_sample import Sample
+from tests.rows import write
 
 
 @pytest.mark.parametrize("name", ["cancer", "wine"])
@@ -72,3 +77,12 @@ def test_a_process_that_lives_on_tells_maps_apart(cancer: Dataset) -> None:
     same = replace(samples[0], feature_map=FourierFeatures(Gaussian(4.0), few.frequencies.copy()))
     assert len({one.key for one in (*samples, named, same, replace(same, feature_map=None))}) == 5
     assert same.key == samples[0].key
+
+
+def test_a_class_of_few_rows_is_among_the_first_training_rows_of_every_fold(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    labels = np.where(np.arange(6000) < 3, 2, random.integers(0, 2, 6000))
+    rows = pa.table({"x": random.standard_normal(6000), "y": random.permutation(labels)})
+    sample = Sample(ingest(write(tmp_path, rows), tmp_path / "set", IngestSettings()).dataset, 6000, 1, "float32")
+    for number in range(5):
+        assert set(sample.part(number).targets[:20]) == {0, 1, 2}

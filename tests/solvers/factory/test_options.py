@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.plan import check
 from okl.solvers.factory import make_online_solver, training_columns
-from okl.solvers.settings import TrainSettings
+from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 from tests.solvers.factory.cases import ONLINE, OPTIONS, defined, learnt_bits, make, settings_of
 
 CONSTRAINTS = ("abs(covariance(a)) <= 0.01", "norm <= 3")
@@ -179,3 +180,9 @@ def test_seeds_and_orders_reach_a_budget(data: dict[Task, Dataset]) -> None:
     here = learnt_bits(learning, data["binary"])
     assert learnt_bits(same, data["binary"]) == here
     assert all(learnt_bits(other, data["binary"]) != here for other in others)
+
+
+@pytest.mark.parametrize("solver", SOLVER_NAMES)
+def test_settings_of_every_solver_are_pickled(solver: str) -> None:
+    settings = TrainSettings.model_validate({"data": "rows", "solver": solver})
+    assert pickle.loads(pickle.dumps(settings)) == settings
