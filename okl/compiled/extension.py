@@ -139,7 +139,9 @@ def compiled_oracle(value: Callable[..., Any], slope: Callable[..., Any], takes_
     ------
     TypeError : numba does not know what a function does, or it returns no numbers
     """
-    of_value, of_slope = (one if isinstance(one, Dispatcher) else numba.njit(one) for one in (value, slope))
+    of_value, of_slope = (
+        one if isinstance(one, Dispatcher) else numba.njit(boundscheck=True)(one) for one in (value, slope)
+    )
 
     def in_round(at: int, x: Doubles, values: Doubles, slopes: Doubles) -> None:
         values[:] = of_value(at, x)

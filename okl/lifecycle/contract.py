@@ -514,7 +514,8 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
     if profile.target_missing and schema.missing != "drop":
         yield Finding(
             "missing-targets",
-            f"{name} has no value of the target {schema.target!r} in {profile.target_missing} of {rows} rows.",
+            f"{name} has no value of the target {schema.target!r} in {profile.target_missing} of {rows} rows; a model "
+            "that is created with --missing drop leaves such rows out.",
             {"rows": profile.target_missing},
         )
 

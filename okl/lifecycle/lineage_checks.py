@@ -356,7 +356,8 @@ def start_lineage(
     """
     train = settings.train
     is_open = train.rescale == "stored" and "scale" not in settings.ingest.model_fields_set
-    default_scale: Scale = "standard" if is_open and train.options.standardises else "none"
+    standardises = train.options.standardises or bool(settings.ingest.text)
+    default_scale: Scale = "standard" if is_open and standardises else "none"
     try:
         return first_reference(new, first_ingest(settings), choose, default_scale)
     except DataError as error:

@@ -199,7 +199,9 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
             f"{about}{used['holdout']:.0%} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)"
         )
     if (given is None or given.scale == "none") and used.get("scale") != "none" and schema.features:
-        sentences.append("inputs are standardised, as a solver was given (--rescale none leaves them as they are)")
+        what = "columns beside the words" if schema.texts else "inputs"
+        why = "" if schema.texts else ", as a solver was given"
+        sentences.append(f"{what} are standardised{why} (--rescale none leaves them as they are)")
     if len(schema.labels) > 2 and (given is None or given.task == "auto") and not isinstance(schema.labels[0], str):
         sentences.append(
             f"the {len(schema.labels)} whole numbers of {schema.target} are classes; if they count or measure "

@@ -124,7 +124,9 @@ class TrainingRun(Run[TrainSettings]):
         else:
             # rows that follow change are evaluated as they come
             tracks = isinstance(settings.options, FogdSettings) and settings.options.track
-            standardises = settings.rescale == "stored" and settings.options.standardises
+            # columns beside words: the choice for sparse rows tries no scalings
+            beside_words = bool(settings.ingest and settings.ingest.text)
+            standardises = settings.rescale == "stored" and (settings.options.standardises or beside_words)
             scale: Scale = "standard" if standardises else "none"
             data = open_run_data(self, settings, None if tracks else DEFAULT_HOLDOUT, scale)
         settings = self.settings  # which no longer name the file of a table in memory

@@ -153,7 +153,7 @@ def changing(n_rounds: int, seed: int, bias: float, stochastic: bool) -> Game:
     rng, rows = np.random.default_rng([seed, n_rounds, 1]), problem.linear
     matrices = rows.matrix + rng.uniform(-0.3, 0.3, (n_rounds, 2, 2))
     bounds = rows.bounds + (rng.normal(0.0, 0.3, (n_rounds, 2)) if stochastic else rng.uniform(0.0, 0.3, (n_rounds, 2)))
-    rounds = oco.LinearRounds(matrices, bounds, stochastic)
+    rounds = oco.LinearRounds(matrices, bounds, stochastic=stochastic)
     return Problem(problem.region, rounds.overall()), losses, rounds
 
 

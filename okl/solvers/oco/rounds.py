@@ -50,7 +50,7 @@ class LinearRounds:
 
     matrices: Doubles
     bounds: Matrix
-    stochastic: bool = False
+    stochastic: bool = field(default=False, kw_only=True)
     names: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -126,7 +126,7 @@ class ConvexRounds:
     subgradient: Callable[[int, Vector], Matrix]
     n_rounds: int
     n_constraints: int
-    stochastic: bool = False
+    stochastic: bool = field(default=False, kw_only=True)
     names: Sequence[str] = ()
     compiled: bool = False
     code: OracleCode | None = field(init=False, repr=False, default=None)

@@ -101,7 +101,13 @@ def regret(losses: Losses, points: Matrix, comparators: Matrix) -> float:
     losses : of T rounds
     points : (T, p) x_t
     comparators : (T, p) y_t; (1, p) for one in all rounds, as the static regret has it
+
+    Raises
+    ------
+    ConfigError : points of fewer or more rounds, or that are not finite
     """
+    if len(points) not in (1, losses.n_rounds) or not np.isfinite(points).all():
+        raise ConfigError(f"points of shape {np.shape(points)}; expected {losses.n_rounds} rows of finite numbers.")
     return float((losses_at(losses, points) - losses_at(losses, comparators)).sum())
 
 
@@ -447,11 +453,21 @@ def play(
     else:
         points = play_rounds(method, problem, losses, first, horizon, constraints, feedback)
     if feedback is None:
-        return Played(points, losses_at(losses, points), constraint_values(limits, points))
+        return _finite(Played(points, losses_at(losses, points), constraint_values(limits, points)))
     step = feedback.reach_for(problem, len(points)) * feedback.directions(*points.shape)
     pair = points + step, points - step
     values = np.maximum(*(constraint_values(limits, one) for one in pair))
-    return Played(points, 0.5 * np.add(*(losses_at(losses, one) for one in pair)), values)
+    return _finite(Played(points, 0.5 * np.add(*(losses_at(losses, one) for one in pair)), values))
+
+
+def _finite(played: Played) -> Played:
+    """Return what was played, or raise ConfigError for a loss or constraint that is no finite number."""
+    bad = ~(np.isfinite(played.losses) & np.isfinite(played.values).all(axis=1))
+    if bad.any():
+        raise ConfigError(
+            f"In round {int(bad.argmax())} a loss or constraint returned no finite number. Check it there."
+        )
+    return played
 
 
 @dataclass(frozen=True, eq=False)

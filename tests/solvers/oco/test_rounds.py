@@ -40,7 +40,7 @@ def game(
     inside = region.project(np.full(region.dimension, 0.2))
     matrices = rng.uniform(0.0, 2.0, (n_rounds, 2, region.dimension))
     bounds = matrices @ inside + rng.uniform(0.05, 0.5, (n_rounds, 2))
-    rounds = oco.LinearRounds(matrices, bounds, stochastic)
+    rounds = oco.LinearRounds(matrices, bounds, stochastic=stochastic)
     losses = oco.QuadraticLosses(0.3, rng.normal(size=(n_rounds, region.dimension)) - 0.8)
     return oco.Problem(region, rounds.overall()), losses, rounds
 
@@ -102,7 +102,7 @@ def test_played_rounds_have_the_losses_and_violations_of_their_points() -> None:
 def test_comparators_satisfy_every_round_or_stochastic_ones_on_average(stochastic: bool) -> None:
     problem, losses, rounds = game(SETS[0], stochastic=stochastic)
     convex = oco.ConvexRounds(
-        lambda t, x: rounds.at(t).values(x), lambda t, x: rounds.matrices[t], ROUNDS, 2, stochastic
+        lambda t, x: rounds.at(t).values(x), lambda t, x: rounds.matrices[t], ROUNDS, 2, stochastic=stochastic
     )
     for overall in (rounds.overall(), convex.overall()):
         for point in np.random.default_rng(1).normal(size=(20, 3)):
@@ -486,3 +486,22 @@ def test_rounds_that_do_not_fit_are_refused() -> None:
         quietly(method, game(SETS[2])[0], losses, None, oco.TwoPoint())
     with pytest.raises(ConfigError, match=r"reach = 1.5; expected less than 1.0"):
         quietly(method, problem, losses, None, oco.TwoPoint(0, 1.5))
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # numba prints the error in a callback
+def test_functions_that_read_beyond_their_data_or_return_nan_are_refused_in_both_modes() -> None:
+    data = np.linspace(0.0, 1.0, 50)
+    for compiled in (True, False):
+        for bad in (lambda t, x: data[t] * x[0], lambda t, x: x[0] if t != 30 else math.nan):
+            losses = oco.ConvexLosses(bad, lambda t, x: np.ones(1), 60, compiled=compiled)
+            problem = oco.Problem(oco.Box(np.zeros(1), np.ones(1)), oco.LinearConstraints(np.eye(1), np.ones(1)))
+            with pytest.raises((ConfigError, IndexError)):
+                oco.play(oco.Algorithm1(oco.KnownHorizon(60, 0.5)), problem, losses)
+    with pytest.raises(ConfigError, match=r"points of shape \(3, 1\); expected 4 rows"):
+        oco.static_regret(problem, oco.QuadraticLosses(0.0, np.ones((4, 1))), np.zeros((3, 1)))
+
+
+def test_names_of_rounds_are_not_taken_for_another_argument() -> None:
+    assert oco.LinearRounds(np.ones((1, 2)), np.ones((5, 1)), ["cap"]).names == ("cap",)
+    with pytest.raises(TypeError):
+        oco.ConvexRounds(lambda t, x: x, lambda t, x: np.eye(2), 5, 2, ["a", "b"], True, False)  # type: ignore[call-arg]
