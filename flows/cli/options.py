@@ -226,7 +226,7 @@ RARE_OF: dict[str | None, frozenset[str]] = {
     "train": frozenset({"cluster", "scheduler", "dates", "scale"}),
     "compare": frozenset({"rescale", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
     "plan": frozenset({"rescale", "text", "out", "name", "beside", "threshold"}),
-    "retrain": _OF_SHARDS | frozenset({"scheduler", "margin", "on_bad"}),
+    "retrain": _OF_SHARDS | frozenset({"scheduler", "margin", "on_bad", "budget_seconds"}),
     "deploy": _OF_SHARDS
     | frozenset({"text", "on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
     | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),

@@ -189,7 +189,7 @@ class AutomaticEstimator(ScoringEstimator):
             file = Path(str(location))
             data = ingest(file, file.with_name("data"), ingested).dataset
             choice = choose_solver(settings, data)
-            chosen, record = choice.settings, choice.record
+            chosen, record, notes = choice.settings, choice.record, list[str]()
             if weights is not None:
                 direct = [model for model, _ in choice.models if model.solver in ("ridge", "logistic")]
                 predictor, data = _fit_weighted((direct or [chosen])[-1], data, weights, threads, choice.metric)
@@ -201,11 +201,15 @@ class AutomaticEstimator(ScoringEstimator):
                 data = training_columns(chosen, data, metric=choice.metric)
                 best = train_sizes(choice, data, execution)
                 chosen, trained, record = best.settings, best.trained, best.record
-                predictor, _ = calibrated(chosen, trained.state, trained.predictor, data, threads)
+                predictor, found = calibrated(chosen, trained.state, trained.predictor, data, threads)
+                if "none" in found:
+                    notes.append(
+                        "The model has no probabilities: a class has too few held-out rows. Give more rows of it."
+                    )
             origin = provenance(data, chosen.seed)
         schema = data.schema if not labels else _with_labels(data.schema, labels)
         self.model_ = Model(schema, predictor, chosen.model_dump(mode="json"), origin)
-        self.settings_, self.choice_, self.notes_ = chosen, record, data.warnings
+        self.settings_, self.choice_, self.notes_ = chosen, record, (*data.warnings, *notes)
 
     def _rows(self, X: Any) -> pa.Table:
         """Return the columns of rows to predict, validated as scikit-learn does."""

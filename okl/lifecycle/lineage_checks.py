@@ -45,7 +45,8 @@ def first_reference(
 
     The first 20 files are read; files unlike the first are left to the contract.
 
-    choose : returns the reference of the rows of these files, with a chosen scaling and metric
+    choose : returns the reference of the rows of these files, with a chosen scaling and metric; their warnings are
+        those of the first file
     default_scale : scaling of tables whose settings have none
 
     Raises
@@ -79,7 +80,7 @@ def first_reference(
                 terms.append(done.terms)
         if not parts:
             raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
-        joined = _joined([part.schema for part in parts])
+        joined, warnings = _joined([part.schema for part in parts]), parts[0].warnings
         if len(parts) > 1 and any(terms):  # rows of the terms of a file become those of all terms
             counts = [reduce(TermCounts.plus, each) for each in zip(*terms, strict=True)]
             joined = replace(joined, sparse=fitted_texts(counts, ingest_settings, "the first shards"))
@@ -87,7 +88,8 @@ def first_reference(
                 ingest(arrival.location, Path(scratch) / f"{number}-all", ingest_settings, reference=joined).dataset
                 for number, arrival in enumerate(read)
             ]
-        return choose(union(parts[0].folder.parent, [_as_part(part, joined) for part in parts]))
+        rows = union(parts[0].folder.parent, [_as_part(part, joined) for part in parts])
+        return choose(replace(rows, warnings=warnings))
 
 
 def _is_like(schema: Schema, first: Schema) -> bool:

@@ -55,7 +55,7 @@ class RetrainResult:
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files; apart : as of Known, of the compared champion
     changed : since the champion, in data and settings, see `okl.lifecycle.describe`
-    chosen : reasons of the automatic choice for the first shards
+    chosen : reasons of the automatic choice for the first shards; data_warnings : on the columns of the first one
     report : page of the comparison, with pictures; mlflow : what MLflow recorded, or the reason why not
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
     """
@@ -77,6 +77,7 @@ class RetrainResult:
     certificate: dict[str, Any] | None = None
     changed: dict[str, Any] | None = None
     chosen: list[str] = field(default_factory=list)
+    data_warnings: list[str] = field(default_factory=list)
     report: str | None = None
     mlflow: str | None = None
     started_at: float = field(default_factory=time.perf_counter)
@@ -99,6 +100,7 @@ class RetrainResult:
             "history": self.history,
             "how": challenger.how if challenger else None,
             "chosen": self.chosen,
+            "data_warnings": self.data_warnings,
             "learning": list(challenger.curve) if challenger else [],
             "decision": judgement.decision.as_json() if judgement else None,
             "judged_on": list(judgement.shards) if judgement else [],

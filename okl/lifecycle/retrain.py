@@ -202,6 +202,7 @@ class RetrainingRun(Run[RetrainSettings]):
 
     def _choose(self, data: Dataset) -> Schema:
         """Choose solver, scaling and metric for the first shards, unless a solver is given or there is only one row."""
+        self.record.data_warnings = list(data.warnings)
         if self.settings.train.solver != "auto" or data.rows("train") < 2:
             return data.schema
         self.observer.stage("choose")

@@ -167,7 +167,7 @@ def summary_text(result: Mapping[str, Any]) -> str:
         blocks.append(Paragraph(f"chosen: {chosen}"))
     if result.get("report"):
         blocks.append(Paragraph(f"report: {result['report']}"))
-    warnings = in_vain(shards)
+    warnings = [*in_vain(shards), *(result.get("data_warnings") or [])]
     vain = {shard["sha256"] for shard in shards["released_in_vain"]}
     for shard in shards["rejected"][:MOST_NAMED]:
         if shard["sha256"] not in vain:
@@ -207,7 +207,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     )
     if result["progressive"]:
         lead.append((WarningBlock if drift["found"] else Paragraph)(drift["why"]))
-    lead += [*_passed_over(result), *map(WarningBlock, in_vain(shards))]
+    lead += [*_passed_over(result), *map(WarningBlock, [*in_vain(shards), *(result.get("data_warnings") or [])])]
     if rejected:
         were = ("was", "its file was") if rejected == 1 else ("were", "their files were")
         lead.append(WarningBlock(f"{counted(rejected, 'shard')} {were[0]} rejected; {were[1]} not moved."))

@@ -110,7 +110,7 @@ def model_names(settings: CompareSettings, task: Task = "binary", sparse: bool =
         raise ConfigError("models is empty. Give at least one name, or all.")
     kept = dict.fromkeys(name for name in names if not sparse or (name in OF_SPARSE and task != "regression"))
     if not kept:
-        why = "a regression takes dense rows only" if task == "regression" else "for dense rows only"
+        why = "a regression takes dense rows only" if task == "regression" else "compared on dense rows only"
         raise ConfigError(
             f"models = {', '.join(settings.models)}: {why}, but these are sparse. They are taken, for classes, by "
             f"{', '.join(OF_SPARSE)}."

@@ -229,3 +229,12 @@ def test_targets_that_are_all_equal_or_missing_are_refused(last: float, message:
     for rows in (inputs, pd.DataFrame(inputs, columns=["a", "b"])):
         with pytest.raises(DataError, match=message):
             KernelRegressor().fit(rows, np.r_[np.full(9, 7.0), last])
+
+
+def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(["red", "dog", "sun", "rain"], 6)) for _ in range(400)]
+    classes = np.where(np.arange(400) % 133 == 0, "rare", np.where([text.count("dog") > 1 for text in texts], "a", "b"))
+    model = KernelClassifier(text="body", budget_seconds=2).fit(pd.DataFrame({"body": texts}), classes)
+    assert model.notes_ == ("The model has no probabilities: a class has too few held-out rows. Give more rows of it.",)
+    assert not hasattr(model, "predict_proba")

@@ -14,6 +14,7 @@ from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
 from okl.report.retraining import summary_text
+from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import champion, settings, shards
 
 
@@ -121,3 +122,14 @@ def test_a_first_file_of_few_rows_is_quarantined_as_before(place: Path, monkeypa
     result = retrain(unnamed(place))
     assert result["outcome"] == "nothing new"
     assert [shard["kinds"] for shard in result["shards"]["rejected"]] == [["too-few-rows"]]
+
+
+def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place: Path) -> None:
+    rows = content(1)
+    notes = [f"the {number} customer wrote about order {7 * number}" for number in range(rows.num_rows)]
+    land(place / "in", "day-01.parquet", rows.append_column("note", [notes]))
+    first = retrain(settings(place, train={"frequencies": 10}))
+    assert "Column 'note' is left out" in summary_text(first)
+    assert "--text note" in summary_text(first)
+    shards(place, 2)
+    assert retrain(settings(place, train={"frequencies": 10}))["data_warnings"] == []

@@ -372,7 +372,7 @@ def test_models_of_dense_rows_are_left_out_of_a_comparison_of_texts(tmp_path: Pa
     )
     assert alone["winner"]["chosen"]["solver"] == "l2-svm"
     for changed, why in (
-        ({"models": ("ridge", "nogd")}, "models = ridge, nogd: for dense rows only, but these are sparse"),
+        ({"models": ("ridge", "nogd")}, "models = ridge, nogd: compared on dense rows only, but these are sparse"),
         ({"models": ("logistic",), "frequencies": 9}, "frequencies is set, but rows are sparse"),
         ({"ingest": ingested | {"target": "price"}}, "a regression takes dense rows only, but these are sparse"),
     ):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
 
 from okl.foundation.errors import AssumptionWarning, ConfigError
 from okl.foundation.validation import check_at_least
@@ -159,6 +158,8 @@ def growth_interval(sizes: Sequence[float], values: Matrix, confidence: float = 
     ------
     ConfigError : too few sizes or repetitions, or a mean that has no logarithm
     """
+    from scipy.stats import t as student  # takes a fifth of the import of a command
+
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] < 2 or not 0.0 < confidence < 1.0:
         raise ConfigError(

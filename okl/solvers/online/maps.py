@@ -108,10 +108,11 @@ class NystromChoice:
     kernel : gaussian, laplacian, matern32, matern52, polynomial, linear; or a kernel itself, as one of the user's own
     bandwidth : in units of the scaled inputs, None for the median distance of the sample; for a polynomial kernel by
         name, (<x, x'> / bandwidth^2 + offset)^degree; none for a kernel that is given itself
-    n_landmarks : of fewer sampled rows, all
+    n_landmarks : at most the rows of the sample
     rank : columns of the map, at most n_landmarks; fewer where the kernel matrix cannot keep as many
     landmarks : uniform, kmeans or rpcholesky, as in okl.features.landmarks
     degree, offset : of the polynomial kernel
+    fewer : whether all rows of a smaller sample are taken
 
     Raises
     ------
@@ -127,6 +128,7 @@ class NystromChoice:
     landmarks: Landmarks = "uniform"
     degree: int = 3
     offset: float = 1.0
+    fewer: bool = False
 
     def __post_init__(self) -> None:
         check_choice("landmarks", self.landmarks, get_args(Landmarks))
@@ -146,7 +148,7 @@ class NystromChoice:
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map; its bandwidth, landmarks and rank with their reasons."""
         kernel, chosen = self._suit(sample)
-        number = min(self.n_landmarks, len(sample))
+        number = min(self.n_landmarks, len(sample)) if self.fewer else self.n_landmarks
         landmarks = choose_landmarks(kernel, sample, number, self.landmarks, seed)
         fitted = fit_nystrom_map(kernel, landmarks, min(self.rank, number), precision)
         why = "as given" if fitted.n_columns == self.rank else "the rank of the landmarks' kernel matrix"

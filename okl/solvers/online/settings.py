@@ -67,7 +67,7 @@ def random_map(options: FourierOptions) -> SolverMap:
     if options.map == "nystrom":
         columns = 2 * options.frequencies
         polynomial = (options.degree, options.offset) if isinstance(options, PolynomialOptions) else ()
-        return NystromChoice(*shape[:2], columns, columns, "uniform", *polynomial)
+        return NystromChoice(*shape[:2], columns, columns, "uniform", *polynomial, fewer=True)
     return ExtensionChoice(options.map, *shape)
 
 
