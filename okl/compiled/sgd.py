@@ -314,23 +314,41 @@ def _add_scaled(sums: Doubles, left: FloatArray, right: FloatArray, factor: floa
 
 
 @compiled
+def _slope_of_row(summed: SummedGradients, f: float, y: float, rule: UpdateRule) -> float:
+    """Count a row of one output, and return class_weight * g."""
+    label = 0
+    if is_regression(rule.code):
+        summed.sums[SQUARED_ERROR] += (f - y) * (f - y)
+    else:
+        label = 1 if y > 0.0 else 0
+        summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
+    weight = rule.class_weights[label]
+    summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
+    g: float = weight * slope_of(rule.code, rule.epsilon, rule.address, f, y)
+    summed.counts[UPDATES] += g != 0.0
+    return g
+
+
+@compiled
+def _weight_of_row(summed: SummedGradients, scores: FloatArray, true: int, wrong: int, rule: UpdateRule) -> float:
+    """Count a row of several classes, and return its weight; 0 beyond the margin. scores : (n_outputs,)"""
+    summed.counts[MISTAKES] += np.argmax(scores) != true
+    margin = np.float64(scores[true]) - np.float64(scores[wrong])
+    if not margin < 1.0:  # NaN included
+        return 0.0
+    weight: float = rule.class_weights[true]
+    summed.sums[LOSS] += weight * (1.0 - margin)
+    summed.counts[UPDATES] += 1
+    return weight
+
+
+@compiled
 def _sum_one_output(
     summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> None:
-    regression = is_regression(rule.code)
     for row in range(targets.shape[0]):
-        y, f = targets[row], np.float64(scores[row, 0])
-        label = 0
-        if regression:
-            summed.sums[SQUARED_ERROR] += (f - y) * (f - y)
-        else:
-            label = 1 if y > 0.0 else 0
-            summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
-        weight = rule.class_weights[label]
-        summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
-        g = weight * slope_of(rule.code, rule.epsilon, rule.address, f, y)
+        g = _slope_of_row(summed, np.float64(scores[row, 0]), targets[row], rule)
         if g != 0.0:
-            summed.counts[UPDATES] += 1
             _add_scaled(summed.gradient[0], block.left[row], block.right[row], g)
 
 
@@ -339,12 +357,8 @@ def _sum_classes(summed: SummedGradients, block: Block, scores: FloatArray, targ
     for row in range(targets.shape[0]):
         true = int(targets[row])
         wrong = best_wrong(scores[row], true)
-        summed.counts[MISTAKES] += np.argmax(scores[row]) != true
-        margin = np.float64(scores[row, true]) - np.float64(scores[row, wrong])
-        if margin < 1.0:
-            weight = rule.class_weights[true]
-            summed.sums[LOSS] += weight * (1.0 - margin)
-            summed.counts[UPDATES] += 1
+        weight = _weight_of_row(summed, scores[row], true, wrong, rule)
+        if weight != 0.0:
             _add_scaled(summed.gradient[true], block.left[row], block.right[row], -weight)
             _add_scaled(summed.gradient[wrong], block.left[row], block.right[row], weight)
 
@@ -452,27 +466,14 @@ def sum_sparse(
         y = targets[row]
         if rule.code == MULTICLASS_HINGE:
             true, wrong = int(y), best_wrong(scores, int(y))
-            summed.counts[MISTAKES] += np.argmax(scores) != true
-            margin = scores[true] - scores[wrong]
-            if margin < 1.0:
-                weight = rule.class_weights[true]
-                summed.sums[LOSS] += weight * (1.0 - margin)
-                summed.counts[UPDATES] += 1
+            weight = _weight_of_row(summed, scores, true, wrong, rule)
+            if weight != 0.0:
                 _add_sparse(summed.gradient[true], rows, row, -weight)
                 _add_sparse(summed.gradient[wrong], rows, row, weight)
-            continue
-        f, label = scores[0], 0
-        if is_regression(rule.code):
-            summed.sums[SQUARED_ERROR] += (f - y) * (f - y)
         else:
-            label = 1 if y > 0.0 else 0
-            summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
-        weight = rule.class_weights[label]
-        summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
-        g = weight * slope_of(rule.code, rule.epsilon, rule.address, f, y)
-        if g != 0.0:
-            summed.counts[UPDATES] += 1
-            _add_sparse(summed.gradient[0], rows, row, g)
+            g = _slope_of_row(summed, scores[0], y, rule)
+            if g != 0.0:
+                _add_sparse(summed.gradient[0], rows, row, g)
     summed.counts[ROWS] += targets.shape[0]
 
 

@@ -72,9 +72,10 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
         raise ConfigError(f"{out_path} already exists and is not overwritten. Remove it, or choose another name.")
     opened = load(model, registry)
     if format == "onnx" and opened.schema.sparse is not None and opened.schema.n_features > MOST_DENSE:
+        fewer = ", okl predict, or fewer terms (--max-terms)" if opened.schema.texts else " or okl predict"
         raise ConfigError(
             f"The model takes sparse rows of {opened.schema.n_features:,} columns, but ONNX holds rows dense, of at "
-            f"most {MOST_DENSE:,}. Use --format skops, okl predict, or fewer terms (--max-terms)."
+            f"most {MOST_DENSE:,}. Use --format skops{fewer}."
         )
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
     n_rows = max(1, min(N_CHECKED, MOST_CHECKED // opened.schema.n_features))
