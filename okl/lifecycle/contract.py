@@ -511,12 +511,13 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
         described = [f"{column} in {count} rows" for column, count in infinite.items()]
         yield Finding("infinite-values", f"{name} has infinite values: {listed(described)}.", {"rows": infinite})
     yield from missing_findings(profile.missing, rows, name, baseline, contract)
-    if profile.target_missing and schema.missing != "drop":
+    limit = 0.0 if schema.missing == "error" else contract.missing_share
+    if profile.target_missing > limit * rows and schema.missing != "drop":
         yield Finding(
             "missing-targets",
-            f"{name} has no value of the target {schema.target!r} in {profile.target_missing} of {rows} rows; a model "
-            "that is created with --missing drop leaves such rows out.",
-            {"rows": profile.target_missing},
+            f"{name} has no value of the target {schema.target!r} in {profile.target_missing} of {rows} rows; expected "
+            f"at most {limit:.1%}.",
+            {"rows": profile.target_missing, "limit": limit},
         )
 
 

@@ -327,5 +327,6 @@ def _describe(record: ShardRecord) -> dict[str, Any]:
         "rows": record.rows,
         "status": record.status,
         "kinds": kinds,
+        "left_out": record.rows - record.train_rows - record.test_rows if record.status == "accepted" else 0,
     }
     return described | ({"reason": record.reason, "releasable": learnable(record.findings)} if record.findings else {})

@@ -41,7 +41,11 @@ class ContractSettings(BaseModel):
     max_rows: Count | None = Field(None, description="maximum number of rows of a shard")
     extra_columns: bool = Field(True, description="accept columns that are not in the reference; they are ignored")
     missing_share: Share = Field(
-        0.05, ge=0, le=1, description="maximum increase of the share of missing values of a column"
+        0.05,
+        ge=0,
+        le=1,
+        description="maximum increase of the share of missing values of a column, and maximum share of rows without a "
+        "target",
     )
     unseen_share: Share = Field(
         0.5, ge=0, le=1, description="maximum increase of the share of unknown values of a text column"

@@ -161,8 +161,9 @@ def summary_text(result: Mapping[str, Any]) -> str:
     shards = result["shards"]
     blocks: list[Block] = [Paragraph(summary_sentence(result))]
     if trained := shards["learnt"]:
-        rows = sum(shard["rows"] for shard in trained)
-        blocks.append(Paragraph(f"shards: {listed([shard['name'] for shard in trained], MOST_NAMED)} ({rows:,} rows)"))
+        rows, left_out = (sum(shard.get(count, 0) for shard in trained) for count in ("rows", "left_out"))
+        count = f"{rows:,} rows" + (f", of which {left_out:,} incomplete ones are left out" if left_out else "")
+        blocks.append(Paragraph(f"shards: {listed([shard['name'] for shard in trained], MOST_NAMED)} ({count})"))
     if chosen := chosen_sentence(result):
         blocks.append(Paragraph(f"chosen: {chosen}"))
     if result.get("report"):

@@ -184,6 +184,17 @@ def test_missing_values_are_allowed_where_the_reference_drops_or_fills_them(tmp_
     assert [finding.kind for finding in quarantined.findings] == ["missing-values"]
 
 
+def test_few_rows_without_a_target_are_left_out_and_many_are_refused(tmp_path: Path, schema: Schema) -> None:
+    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="mean")
+    few = land(tmp_path / "in", "few.parquet", moved("y", with_holes(0.03))(content(1)))
+    many = land(tmp_path / "in", "many.parquet", moved("y", with_holes(0.1))(content(2)))
+    accepted, quarantined = validated(store, few, lenient), validated(store, many, lenient)
+    assert accepted.status == "accepted"
+    assert 0 < ROWS - accepted.train_rows - accepted.test_rows < 0.05 * ROWS
+    assert [finding.kind for finding in quarantined.findings] == ["missing-targets"]
+    assert "expected at most 5.0%" in quarantined.reason
+
+
 def test_honest_shards_are_accepted_whatever_they_are_compressed_with(tmp_path: Path) -> None:
     words = first_schema(tmp_path, text=True)
     store = ShardStore(tmp_path / "data")
