@@ -7,26 +7,33 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from statistics import fmean, stdev, variance
-from typing import Any, Literal
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import stats
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
+from okl.data.ingest.run import ingest
 from okl.data.reading import sample_rows, stored_row_bytes
+from okl.distributed.local import LocalExecution
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Criterion, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import criterion_error, criterion_of, row_losses
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
+from okl.models.file import Model
 from okl.models.inputs import class_indices
-from okl.runs.candidates import ValidationSample, basis_of, initial_candidates, successive_halving
 from okl.runs.compare_grids import (
     ComparedGrid,
     Signs,
@@ -41,10 +48,8 @@ from okl.runs.compare_settings import CompareSettings
 from okl.runs.loop import progressive_metric
 from okl.runs.select import (
     SPARSE_TOLERANCE,
-    Shape,
     best_sparse_cost,
     choose_solver,
-    selection_rounds,
     sparse_solutions,
 )
 from okl.runs.sizes import train_sizes
@@ -60,7 +65,7 @@ from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.options import FourierOptions
-from okl.solvers.ridge.gram import Basis, Outputs
+from okl.solvers.ridge.gram import Outputs
 from okl.solvers.ridge.path import SAMPLE_ROWS as PENALTY_ROWS
 from okl.solvers.ridge.path import fit_rows
 from okl.solvers.ridge.settings import RidgeSettings
@@ -128,9 +133,8 @@ def left_out(settings: CompareSettings, schema: Schema) -> str:
 def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
     """Return settings of `okl train --solver NAME`: those of the comparison, and defaults for the rest."""
     if name == AUTO:
-        # all models of a comparison read their rows in one way
         shared = {"data": settings.data, "seed": settings.seed, "optimise": settings.optimise}
-        return TrainSettings(solver=name, metric="none", **shared)
+        return TrainSettings(solver=name, **shared)
     values: dict[str, Any] = {"kernel": settings.kernel, "bandwidth": settings.bandwidth}
     if name == RIDGE:
         values["optimise"] = settings.optimise
@@ -420,6 +424,9 @@ def _method_of(choice: MethodChoice, model: str, rows: DenseRows | SparseRows, v
     return method_for(choice, make_model(model, **parameter).problem(rows), sparse=True)
 
 
+Scores: TypeAlias = Callable[[Any], FloatArray]
+"""Scores of inputs (rows, n_inputs), dense or sparse: (rows,), or (rows, n_outputs) of several classes."""
+
 # Work item of the search: an online solver makes one pass over the training rows of a part, as `okl train` does, or
 # kernel least squares are solved.
 
@@ -455,11 +462,11 @@ class SolverItem:
         started = time.perf_counter()
         try:
             train = {RIDGE: train_ridge, AUTO: train_chosen}.get(self.settings.solver, train_online)
-            predictor, chosen = train(self.settings, schema, rows)
+            scored, chosen = train(self.settings, schema, rows)
         except DivergedError as error:
             return [Trial({}, len(part.test_targets), failure=str(error))]
         seconds = time.perf_counter() - started
-        scores = {"own": predictor.scores(part.test_inputs)}
+        scores = {"own": scored(part.test_inputs)}
         return [self.judge.trial(scores, part.test_targets, seconds=seconds, chosen=chosen)]
 
 
@@ -475,44 +482,65 @@ def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
     return settings.options.factory(schema)
 
 
-def train_ridge(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Predictor, str]:
+def train_ridge(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
     """Solve kernel least squares of rows in memory, shuffled already; return also the penalty of least error."""
     assert isinstance(settings.options, RidgeSettings), "its solver is ridge"
     solver: RidgeSolver = settings.options.build(settings, schema, len(rows.targets))
     wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
     basis, _ = solver.basis_of(wide.inputs[:PENALTY_ROWS], wide.inputs, schema)
     outputs = Outputs(schema.task, schema.n_outputs, solver.class_weights, solver.criterion)
-    predictor, penalty = _solved(basis, wide, outputs)
-    return predictor, f"penalty {penalty:.2g}"
+    solution = fit_rows(basis, wide, outputs)
+    if not solution.solved:
+        raise DivergedError("The columns are so large that only rounding error is left. Scale them.")
+    assert solution.best is not None, "no penalty was given"
+    return solution.predictor(basis).scores, f"penalty {solution.best.penalty:.2g}"
 
 
 RACE_SECONDS = 20.0  # budget of the automatic choice in each part
-RACE_LANDMARKS = 1024
 RACE_COST = 300
 """Measured seconds a row of the automatic choice, divided by those of a certified model: the progress counts rows."""
 
 
-def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Predictor, str]:
-    """Choose kernel and bandwidth for rows in memory, scaled and shuffled already, as the automatic choice does.
+def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
+    """Choose and train on rows in memory, scaled and shuffled already, as `okl train` does within `RACE_SECONDS`.
 
-    Return the model and the name of the candidate.
+    Return the scores of the model and the reason of the choice.
     """
-    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     if schema.sparse is not None:
+        criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
         return _train_sparse(schema, rows, criterion)
-    outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
-    wide = Rows(np.asarray(rows.inputs, dtype=np.float64), rows.targets)
-    track = ValidationSample(schema, wide, np.arange(len(wide.targets)), outputs, 1)
-    starters = initial_candidates(("none",))
-    shape = Shape(len(wide.targets), schema.n_features, schema.n_outputs)
-    rounds = selection_rounds(RACE_SECONDS, shape, len(starters))
-    winner = successive_halving(track, starters, rounds, lambda done, total, best: None).winner
-    basis, _ = basis_of(winner.candidate, wide.inputs, min(len(wide.targets), RACE_LANDMARKS))
-    # rows are scaled before: the candidate's own scaling, none, would mislead
-    return _solved(basis, wide, outputs)[0], winner.candidate.name.removesuffix(", unscaled inputs")
+    classes = None if schema.task == "regression" else class_indices(schema, rows.targets)
+    targets = rows.targets if classes is None else classes
+    settings = settings.replaced(budget_seconds=RACE_SECONDS, threads=1)
+    read = IngestSettings(target="y", task=schema.task, compression="none")
+    with TemporaryDirectory(prefix="okl-rows-") as folder, LocalExecution(1) as execution:
+        source = Path(folder) / "rows.parquet"
+        pq.write_table(_table(rows.inputs).append_column("y", pa.array(targets)), source, compression="none")
+        data = ingest(source, Path(folder) / "data", read).dataset
+        choice = choose_solver(settings, data)
+        data = training_columns(choice.settings, data, metric=choice.metric)
+        best = train_sizes(choice, data, execution)
+    model = Model(data.schema, best.trained.predictor, {}, {})
+    # a class without a row here is never the best one
+    known = None if classes is None or schema.n_outputs == 1 else np.unique(classes)
+    return partial(_scores_of_model, model, known, schema.n_outputs), best.record["why"][0].partition(": ")[0]
 
 
-def _train_sparse(schema: Schema, rows: Rows, criterion: Criterion) -> tuple[Predictor, str]:
+def _table(inputs: FloatArray) -> pa.Table:
+    return pa.table({f"x{index}": column for index, column in enumerate(np.ascontiguousarray(inputs.T))})
+
+
+def _scores_of_model(model: Model, known: IntArray | None, n_outputs: int, inputs: FloatArray) -> FloatArray:
+    """Return scores of inputs (rows, n_inputs), of all outputs where the model was trained on the `known` classes."""
+    scores = model.scores(_table(inputs))
+    if known is None or len(known) == n_outputs:
+        return scores
+    filled = np.full((len(scores), n_outputs), -1e30, dtype=scores.dtype)
+    filled[:, known] = np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
+    return filled
+
+
+def _train_sparse(schema: Schema, rows: Rows, criterion: Criterion) -> tuple[Scores, str]:
     """Train a linear l2-svm on sparse rows, with the C of least error on every fourth of them."""
     classes, n_outputs = class_indices(schema, rows.targets), schema.n_outputs
     cost, _ = best_sparse_cost(rows.inputs, classes, criterion, None, n_outputs)
@@ -520,25 +548,16 @@ def _train_sparse(schema: Schema, rows: Rows, criterion: Criterion) -> tuple[Pre
     offsets = np.full(n_outputs, -1e30, dtype=np.float32)
     for output, solution in sparse_solutions(cost, rows.inputs, classes, None, n_outputs, SPARSE_TOLERANCE):
         weights[output], offsets[output] = solution.weights, -solution.certificate.bias
-    return LinearPredictor(SparseInputs(schema.n_features), weights, offsets), f"C {cost:g}"
+    return LinearPredictor(SparseInputs(schema.n_features), weights, offsets).scores, f"C {cost:g}"
 
 
-def _solved(basis: Basis, rows: Rows, outputs: Outputs) -> tuple[Predictor, float]:
-    """Return the model of the penalty of least error, and that penalty."""
-    solution = fit_rows(basis, rows, outputs)
-    if not solution.solved:
-        raise DivergedError("The columns are so large that only rounding error is left. Scale them.")
-    assert solution.best is not None, "no penalty was given"
-    return solution.predictor(basis), solution.best.penalty
-
-
-def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Predictor, str]:
+def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
     """Build a solver from the first rows, and train it on all rows in order, shuffled; return also its step size."""
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
     learner, chosen, *_ = factory_of(settings, schema).build(context)
     step = f"step size {chosen['step_size']:.2g}" if "step_size" in chosen else ""
-    return learner.predictor(learner.learn(learner.start(), rows)), step
+    return learner.predictor(learner.learn(learner.start(), rows)).scores, step
 
 
 # Paired significance tests of two models, over folds or over the rows of a holdout.
@@ -912,12 +931,14 @@ class Winner:
 
     Parameters
     ----------
+    schema : with the scaling and metric of its inputs
     values : values of the parameter, for each class against the rest
     certificate : certificate as JSON; None for online solvers and ridge
     chosen : values chosen by an online solver or ridge
     """
 
     predictor: Predictor
+    schema: Schema
     rows: int
     values: tuple[float, ...] = ()
     certificate: dict[str, Any] | None = None
@@ -967,7 +988,7 @@ def fit_winner(
     biases = with_biases(weights, own, model_class(name).HAS_OWN_BIAS, features, signs).biases[bias]
     shared = SparseInputs(columns, settings.precision) if sparse else feature_map
     predictor = affine_predictor(shared, np.array(weights), np.array(biases), settings)
-    return Winner(predictor, len(rows.targets), tuple(values), _certificate(fits))
+    return Winner(predictor, data.schema, len(rows.targets), tuple(values), _certificate(fits))
 
 
 def _certificate(fits: list[Fitted]) -> dict[str, Any]:
@@ -1021,11 +1042,11 @@ def _train_solver(
     """Train as `okl train` does, online solvers in one pass over all rows; the memory limit does not apply."""
     if name == AUTO:
         choice = choose_solver(train_settings(settings, name), data)
-        columns = training_columns(choice.settings, data)
+        columns = training_columns(choice.settings, data, metric=choice.metric)
         best = train_sizes(choice, columns, execution)
         trained, used = best.trained, best.settings.options.model_dump(exclude_unset=True)
-        chosen = trained.solver.chosen(trained.state)
-        return Winner(trained.predictor, data.rows("train"), chosen={"solver": best.settings.solver} | used | chosen)
+        chosen = {"solver": best.settings.solver} | used | trained.solver.chosen(trained.state)
+        return Winner(trained.predictor, columns.schema, data.rows("train"), chosen=chosen)
     solver = make_solver(train_settings(settings, name), data)
     state = solver.start(data, execution)
     while solver.finished(state) is None:
@@ -1033,4 +1054,4 @@ def _train_solver(
         progress = solver.progress(state)
         if isinstance(progress, SolverProgress):
             report(progress.done_rows, progress.total_rows, {progressive_metric(data.schema.task): progress.error})
-    return Winner(solver.predictor(state), data.rows("train"), chosen=solver.chosen(state))
+    return Winner(solver.predictor(state), data.schema, data.rows("train"), chosen=solver.chosen(state))

@@ -20,6 +20,7 @@ from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.compare import (
+    AUTO,
     CompareCandidate,
     ModelSearch,
     Winner,
@@ -69,9 +70,9 @@ class ComparisonRun(Run[CompareSettings]):
         settings = self.settings
         assert self.output is not None
         self.output.open()
-        opened = open_run_data(self, settings)
-        self.data = scaled_data(settings, opened)
-        self._standardises = settings.rescale == "auto" and self.data.schema.scale != opened.schema.scale
+        self._opened = open_run_data(self, settings)
+        self.data = scaled_data(settings, self._opened)
+        self._standardises = settings.rescale == "auto" and self.data.schema.scale != self._opened.schema.scale
         if not is_dataset(settings.data):
             check_models(settings, replace(self.data, folder=place_of(self.settings.data)))  # errors name the source
         self.names = model_names(settings, self.data.schema.task, self.data.schema.sparse is not None)
@@ -100,18 +101,20 @@ class ComparisonRun(Run[CompareSettings]):
 
     def refit(self) -> dict[str, Any]:
         """Train the winner again."""
+        data = self._opened if self.best.name == AUTO and self._standardises else self.data
         self.winner: Winner = fit_winner(
-            self.settings, self.data, self.best, self.feature_map, self.execution, self.observer.advance
+            self.settings, data, self.best, self.feature_map, self.execution, self.observer.advance
         )
         return {"rows": self.winner.rows, "certificate": self.winner.certificate}
 
     def evaluate(self) -> dict[str, Any]:
         """Compute metrics of the winner and the majority class on both splits."""
+        data = replace(self.data, schema=self.winner.schema)
         predictors = {"winner": self.winner.predictor, self._constant: ConstantPredictor(self.data.schema)}
         self.metrics: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
         for split, figures in self.metrics.items():
             if shards := self.data.split(split):  # type: ignore[arg-type]  # one of both
-                tallies = predictor_tallies(self.data, shards, predictors, self.settings.precision, self.execution)
+                tallies = predictor_tallies(data, shards, predictors, self.settings.precision, self.execution)
                 figures |= {name: scalar_metrics(tally.report()) for name, tally in tallies.items()}
         return {split: figures["winner"] for split, figures in self.metrics.items() if figures}
 
@@ -121,7 +124,7 @@ class ComparisonRun(Run[CompareSettings]):
         chosen = {name: row[name] for name in ("model", "parameter", "value", "bias")} | self._chosen()
         origin = provenance(self.data, self.settings.seed) | {"chosen": chosen}
         settings = self.settings.model_dump(mode="json")
-        model = Model(self.data.schema, self.winner.predictor, settings, origin)
+        model = Model(self.winner.schema, self.winner.predictor, settings, origin)
         self.weights_sha256 = save_model(model, self.staging / "model")
         return {"weights_sha256": self.weights_sha256}
 

@@ -35,8 +35,8 @@ class CompareSettings(ExecutionSettings):
         ("all",),
         description=(
             "comma-separated names; all: auto, ridge and the certified models, of a regression auto, ridge, fogd and "
-            "nogd; auto: the automatic choice of okl train; online: the online solvers; scs, wolfe and pegasos cannot "
-            "be compared"
+            "nogd; auto: the automatic choice of okl train, within 20 s for each part; online: the online solvers; "
+            "scs, wolfe and pegasos cannot be compared"
         ),
     )
     optimise: Optimise = Field(

@@ -272,6 +272,19 @@ def test_a_regression_is_compared_by_the_variance_that_is_explained(tmp_path: Pa
     assert evaluate(result["model"], tmp_path / "wave.parquet")["metrics"]["r2"] > 0.95
 
 
+def test_an_automatic_winner_reads_rows_as_it_was_trained_on_them(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    x = random.normal(size=(200, 2)) * [1.0, 1000.0]
+    file = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": x[:, 0] * x[:, 1] > 0.0}), file)
+    asked = {"data": str(file), "out": str(tmp_path / "run"), "models": "auto", "rescale": "none", "folds": 2}
+    result = compare(settings_from(CompareSettings, asked | {"ingest": {"target": "y", "holdout": 0.25}}, "test"))
+    model, data = load_model(result["model"]), open_dataset(result["dataset"]["folder"])
+    assert model.schema.scale != data.schema.scale == "none"
+    assert result["test"]["accuracy"] > 0.8
+    assert evaluate(result["model"], data.folder)["metrics"]["accuracy"] == pytest.approx(result["test"]["accuracy"])
+
+
 @pytest.mark.parametrize("optimise", ["log-loss", "auc", "balanced-accuracy"])
 def test_a_comparison_is_judged_by_the_criterion(optimise: Criterion, cancer: Dataset, tmp_path: Path) -> None:
     asked = {"models": "ridge,logistic,mm-fda", "optimise": optimise, "holdout": "test"}
@@ -286,7 +299,7 @@ def test_a_comparison_is_judged_by_the_criterion(optimise: Criterion, cancer: Da
     ridge_settings = TrainSettings(data="x", solver="ridge", optimise=optimise)
     trained, penalty = train_ridge(ridge_settings, cancer.schema, Rows(sample.inputs, sample.targets))
     classes = (sample.test_targets > 0).astype(np.int64)
-    error = criterion_error(optimise, np.asarray(trained.scores(sample.test_inputs), dtype=np.float64), classes)
+    error = criterion_error(optimise, np.asarray(trained(sample.test_inputs), dtype=np.float64), classes)
     assert ridge["mean"] == pytest.approx(1.0 - error)
     assert ridge["chosen"] == [penalty]
     assert penalty.startswith("penalty ")
