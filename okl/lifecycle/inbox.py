@@ -297,6 +297,11 @@ class ShardStore:
             write_whole(self.location / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return reference or schema
 
+    def remove_reference(self) -> None:
+        """Remove the reference schema and the choice of settings, which no shard has."""
+        for name in (REFERENCE, CHOICE):
+            (self.location / name).unlink(missing_ok=True)
+
     def choice(self) -> dict[str, Any]:
         """Return the settings that were chosen automatically for the first shards; {} without a choice.
 

@@ -196,6 +196,11 @@ class RetrainingRun(Run[RetrainSettings]):
             if new or self.intake.restorable:
                 self.intake.validate(self.store.set_reference(reference), self.report_rows)
         self.history = ModelHistory(self.history.champion, self.store.records())
+        if champion is None and not self.history.accepted():  # what refused files say decides nothing
+            self.store.remove_reference()
+            self.record.chosen, self.record.data_warnings = [], []
+        elif self.intake.accepted and reference is not None:  # a run at the same time may have removed it
+            self.store.set_reference(reference)
         self._pending = self.intake.pending(self.history)
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}

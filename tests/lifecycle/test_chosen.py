@@ -115,13 +115,20 @@ def test_a_model_continues_with_the_solver_that_it_was_begun_with(place: Path) -
     assert not np.array_equal(champion(place).load().predictor.arrays()["weights"], weights)
 
 
-def test_a_first_file_of_few_rows_is_quarantined_as_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quarantined_first_file_decides_nothing_of_later_ones(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     monkeypatch.setenv("OKL_HOME", "home")  # a relative folder
     shards(place, 1, rows=12)
     result = retrain(unnamed(place))
     assert result["outcome"] == "nothing new"
     assert [shard["kinds"] for shard in result["shards"]["rejected"]] == [["too-few-rows"]]
+    assert not result["chosen"]
+    shards(place, 2)
+    later = retrain(settings(place, ingest={"scale": "minmax", "keys": ["hour"]}))
+    assert [shard["name"] for shard in later["shards"]["learnt"]] == ["day-02.parquet"]
+    reference = ShardStore(place / "registry" / "m" / "data").reference()
+    assert reference is not None
+    assert reference.scale == "minmax"
 
 
 def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place: Path) -> None:
