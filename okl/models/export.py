@@ -24,7 +24,7 @@ from okl.foundation.locations import place_of
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice
 from okl.models.file import Model
-from okl.models.inputs import plain_means, prepare_rows
+from okl.models.inputs import MATRIX, WORDS, plain_means, prepare_rows
 from okl.models.reference import load
 
 Format = Literal["onnx", "skops"]
@@ -147,11 +147,9 @@ def matrix_of(schema: Schema, batch: pa.RecordBatch) -> Any:
 
 # Synthetic rows for the verification of an export.
 
-MATRIX = "rows"  # what a graph calls the raw values of columns of numbers
 UNSEEN = "a value that did not occur in training"
 DAY_SECONDS = 86_400
 MADE_VALUES = 30  # most values of a made-up sparse row
-WORDS = r"(?u)\b\w\w+\b"  # of a text in lower case, as scikit-learn's vectorisers find them
 
 
 def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:

@@ -26,6 +26,9 @@ from okl.foundation.errors import DataError, DivergedError, ModelError, listed
 from okl.foundation.locations import combined_digest, file_digest, place_of
 from okl.foundation.types import FloatArray, IntArray, Precision
 
+MATRIX = "rows"  # name of the raw values of columns of numbers in exported models
+WORDS = r"(?u)\b\w\w+\b"  # of a text in lower case, as scikit-learn's vectorisers find them
+
 # Data sets and models: agreement of schemas, and whether the rows were learned.
 
 

@@ -29,9 +29,8 @@ from okl.features.predictors import (
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
-from okl.models.export import MATRIX, WORDS
 from okl.models.file import Model
-from okl.models.inputs import plain_means
+from okl.models.inputs import MATRIX, WORDS, plain_means
 
 # Graph construction.
 

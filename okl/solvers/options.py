@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 from pydantic import BaseModel, ConfigDict, Field
 
 from okl.foundation.errors import ConfigError
+from okl.foundation.registry import load
 from okl.foundation.settings import KernelName, LossName, MapName, OrExtension, Positive
 from okl.foundation.types import Mode, Optimise, Precision
 
@@ -55,12 +56,6 @@ class MemoryModel:
     answers: int | None = None
 
 
-def _restored(solver: str, values: dict[str, Any]) -> SolverSettings:
-    from okl.solvers.settings import solver_settings
-
-    return solver_settings(solver).model_validate(values)
-
-
 class SolverSettings(BaseModel):
     """Options of one solver, what it needs, and how it is made.
 
@@ -76,7 +71,7 @@ class SolverSettings(BaseModel):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how to restore it by the name of its solver: classes that are made for a solver have no place."""
-        return _restored, (self.SOLVER, self.model_dump(exclude_unset=True))
+        return load("okl.solvers.settings:restored_settings"), (self.SOLVER, self.model_dump(exclude_unset=True))
 
     def check(self, run: Run) -> None:
         """Refuse options without effect, and combinations that no data could make valid.

@@ -50,6 +50,11 @@ def solver_settings(name: str) -> type[SolverSettings]:
     return kind
 
 
+def restored_settings(solver: str, values: dict[str, Any]) -> SolverSettings:
+    """Return pickled settings of a solver, whose class is made in each process."""
+    return solver_settings(solver).model_validate(values)
+
+
 def owners_of(option: str) -> list[str]:
     """Return the solvers that take an option."""
     return [name for name in SOLVERS if option in solver_settings(name).model_fields]
