@@ -112,7 +112,7 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", CompilationNotice())
 
 
-def _compile(function: Function, fastmath: set[str], **options: bool) -> Function:
+def _compile(function: Function, fastmath: set[str], **options: bool | str) -> Function:
     before = config.CACHE_DIR
     # the folder is read once, while the dispatcher is made: other users of numba in this process keep their own
     config.CACHE_DIR = str(cache_folder())
@@ -161,6 +161,11 @@ STEP_OPTIONS = {
 def compiled_step(function: Function) -> Function:
     """Like `compiled_row`, for the body of a loop over rows: always inlined, so that arguments cost nothing."""
     return _compile(function, {"contract", "nsz"}, _nrt=False, forceinline=True)
+
+
+def compiled_part(function: Function) -> Function:
+    """Like `compiled_row`, for a part of one compiled function only: copied into it, where it is compiled once."""
+    return _compile(function, {"contract", "nsz"}, inline="always")
 
 
 def aligned_empty(shape: tuple[int, int], dtype: Any) -> NDArray[np.floating[Any]]:

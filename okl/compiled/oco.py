@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.extension import call_oracle
-from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_step
+from okl.compiled.jit import compiled, compiled_part, compiled_row, compiled_row_sum, compiled_step
 from okl.foundation.types import Doubles, Integers
 
 # Projections onto the feasible sets, and their Jacobians.
@@ -57,7 +57,7 @@ def project_ball(point: Vector, centre: Vector, radius: float) -> None:
             point[j] = centre[j] + factor * (point[j] - centre[j])
 
 
-@compiled_row
+@compiled_part
 def _threshold(point: Vector, total: float) -> float:
     """Return tau with sum_j [point_j - tau]_+ = total: Newton's method from below, at most p steps and mostly five."""
     size = point.shape[0]
@@ -212,7 +212,7 @@ def _length(point: Vector) -> float:
     return math.sqrt(squared)
 
 
-@compiled_step
+@compiled_part
 def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows, radius: float) -> None:
     """Write the excess, with work.products = A (c - centre) and ||c - centre||^2 alone: O(m) for each that is not 0."""
     excess, products, squared = work.excess, work.products, work.numbers[SQUARED]
@@ -343,7 +343,7 @@ def _fill_packed(work: StepBuffers, rows: ConstraintRows, n_packed: int, free: b
             hessian[a, b] = product if free else rows.gram[chosen[a], chosen[b]] - product
 
 
-@compiled_row
+@compiled_part
 def _fill_hessian(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> None:
     """Write -(second derivative) of the dual over the chosen rows into the lower half of work.hessian."""
     if region.kind != BALL:
@@ -360,7 +360,7 @@ def _fill_hessian(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, 
             work.hessian[a, b] = scale * (rows.gram[i, k] - along)
 
 
-@compiled_row
+@compiled_part
 def _factorise(hessian: Matrix, regulariser: float, count: int) -> None:
     """Replace the lower half of hessian + regulariser I by its Cholesky factor."""
     for a in range(count):
@@ -374,7 +374,7 @@ def _factorise(hessian: Matrix, regulariser: float, count: int) -> None:
                 hessian[a, b] = value / hessian[b, b]
 
 
-@compiled_row
+@compiled_part
 def solve_newton(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> None:
     """Write the Newton direction of the chosen rows into work.direction (count,)."""
     _fill_hessian(work, rows, region, count)
@@ -435,7 +435,7 @@ def _gap_in_plane(
     return gap
 
 
-@compiled_row
+@compiled_part
 def _meet_one(first: float, second: float, matrix: Matrix, bound: float, region: CompiledSet, k: int) -> float:
     """Return the multiplier that meets row k from a point: inside the box, or where its line meets a side.
 
@@ -454,7 +454,7 @@ def _meet_one(first: float, second: float, matrix: Matrix, bound: float, region:
     return float(factor)
 
 
-@compiled_row
+@compiled_part
 def _meet_two(multipliers: Vector, first: float, second: float, matrix: Matrix, bounds: Vector, k: int, n: int) -> None:
     """Write the multipliers that meet rows k and n from a point: no numbers if they are parallel."""
     a, b, c, d = matrix[k, 0], matrix[k, 1], matrix[n, 0], matrix[n, 1]
@@ -465,7 +465,7 @@ def _meet_two(multipliers: Vector, first: float, second: float, matrix: Matrix, 
     multipliers[n] = (a * second - b * first) / determinant
 
 
-@compiled_row
+@compiled_part
 def _advance(choice: Indices, limits: Vector) -> bool:
     """Go to the next choice (m,) of 0, met or full, as a counter counts; False after the last one."""
     for i in range(limits.shape[0]):
@@ -476,7 +476,7 @@ def _advance(choice: Indices, limits: Vector) -> bool:
     return False
 
 
-@compiled_row
+@compiled_part
 def _choose_in_plane(
     multipliers: Vector,
     choice: Indices,
@@ -509,7 +509,7 @@ def _choose_in_plane(
     )
 
 
-@compiled_row
+@compiled_part
 def step_in_plane(
     work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet, limits: Vector
 ) -> float:
@@ -555,7 +555,7 @@ def _slope(work: StepBuffers) -> float:
     return slope
 
 
-@compiled_row
+@compiled_part
 def _rise(work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet) -> bool:
     """Go to work.trial, or to the highest point on the way; False, and nowhere, if the way does not rise.
 
@@ -588,7 +588,7 @@ def _rise(work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: Comp
     return True
 
 
-@compiled_step
+@compiled_part
 def _open(work: StepBuffers, limit: float, i: int) -> bool:
     """Return whether row i's multiplier may move: inside its bounds, or on one that its excess points away from."""
     multiplier, excess = work.multipliers[i], work.excess[i]
@@ -619,7 +619,7 @@ def _choose(work: StepBuffers, rows: ConstraintRows, limits: Vector, way: int) -
     return count
 
 
-@compiled_step
+@compiled_part
 def _move_trial(work: StepBuffers, limits: Vector, way: int, count: int) -> None:
     """Move the trial by the direction of the chosen rows: clipped row by row (ALL), or up to the first bound met."""
     share, met = 1.0, -1
@@ -816,7 +816,7 @@ def price_constraints(
         limits[worst] = second * dual[0]
 
 
-@compiled_row
+@compiled_part
 def weighted_slope(out: Vector, subgradient: Vector, matrix: Matrix, weights: Vector) -> None:
     """Write subgradient + matrix' weights into out (p,)."""
     for j in range(out.shape[0]):
@@ -828,7 +828,7 @@ def weighted_slope(out: Vector, subgradient: Vector, matrix: Matrix, weights: Ve
                 out[j] += weight * matrix[i, j]
 
 
-@compiled_row
+@compiled_part
 def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> float:
     """Add the squared length of scale slope to dual[1] in place; return reach scale over the root of the sum.
 
@@ -840,7 +840,7 @@ def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> fl
     return reach * scale / math.sqrt(dual[1]) if dual[1] > 0.0 else 0.0
 
 
-@compiled_row
+@compiled_part
 def feasibility_step(point: Vector, excess: Vector, rows: ConstraintRows, tightening: float) -> None:
     """Move a point in place onto the half-space of the constraint with the largest excess (m,), tightened.
 
@@ -862,7 +862,7 @@ def feasibility_step(point: Vector, excess: Vector, rows: ConstraintRows, tighte
             point[j] -= over / squared * rows.matrix[worst, j]
 
 
-@compiled_row
+@compiled_part
 def play_round(
     point: Vector,
     dual: Vector,
@@ -917,7 +917,7 @@ class RoundArrays(NamedTuple):
     constraint: int
 
 
-@compiled_row
+@compiled_part
 def load_rows(rows: ConstraintRows, matrix: Matrix, bounds: Vector, region: CompiledSet) -> None:
     """Overwrite rows by linear constraints (m, p) and (m,)."""
     for i in range(bounds.shape[0]):
@@ -936,7 +936,7 @@ def load_rows(rows: ConstraintRows, matrix: Matrix, bounds: Vector, region: Comp
         rows.lengths[i] = math.sqrt(rows.gram[i, i])
 
 
-@compiled_row
+@compiled_part
 def observe_loss(out: Vector, point: Vector, work: StepBuffers, rounds: RoundArrays, t: int) -> bool:
     """Write the subgradient of a round's loss at a point (p,) into out; return whether all numbers are finite."""
     if rounds.loss == 0:
@@ -949,7 +949,7 @@ def observe_loss(out: Vector, point: Vector, work: StepBuffers, rounds: RoundArr
     return math.isfinite(total)
 
 
-@compiled_row
+@compiled_part
 def observe_constraints(rows: ConstraintRows, point: Vector, work: StepBuffers, address: int, t: int) -> bool:
     """Overwrite matrix and bounds of rows by the constraints linearised at a point; return whether all is finite.
 
