@@ -299,8 +299,9 @@ class ShardStore:
 
     def remove_reference(self) -> None:
         """Remove the reference schema and the choice of settings, which no shard has."""
-        for name in (REFERENCE, CHOICE):
-            (self.location / name).unlink(missing_ok=True)
+        for file in (self.location / REFERENCE, self.location / CHOICE):
+            if file.is_file():
+                file.unlink()
 
     def choice(self) -> dict[str, Any]:
         """Return the settings that were chosen automatically for the first shards; {} without a choice.
