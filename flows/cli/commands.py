@@ -260,11 +260,11 @@ def train(
 
     if resume is not None:
         from okl.distributed.opening import check_workers
-        from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_head, settings_of
+        from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_origin, settings_of
 
         folder = find_unfinished(resume)
         settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
-        check_same_settings(newest_head(folder).about, settings, resume)
+        check_same_settings(newest_origin(folder), settings, resume)
         check_workers(settings)
         run = TrainingRun(settings, resume=folder)
     elif dataset is None:

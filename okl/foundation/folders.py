@@ -28,6 +28,7 @@ from okl.foundation.locations import Place, RemotePath, make_folders, okl_home, 
 
 UNFINISHED_RUN = re.compile(r"\.(.+)\.unfinished-[0-9a-f]{8}")
 CHECKPOINT = "checkpoint"
+DIGITS = 6  # of the number in the name of a checkpoint
 KEPT_SECONDS = 7 * 86400
 
 
@@ -208,8 +209,8 @@ def resumable(folder: Path) -> bool:
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """Return the complete checkpoints in an unfinished folder."""
-    return list((folder / CHECKPOINT).glob("[!.]*"))
+    """Return the complete checkpoints in an unfinished folder: `NAME-000007`."""
+    return [path for path in (folder / CHECKPOINT).glob(f"[!.]*-{'[0-9]' * DIGITS}") if path.is_dir()]
 
 
 def sync(path: Path) -> None:

@@ -28,7 +28,16 @@ from okl.data.executor import Execution, Traffic
 from okl.data.manifest import RECORDED, processor, version_of
 from okl.foundation import plugins
 from okl.foundation.errors import CheckpointError, OklError
-from okl.foundation.folders import CHECKPOINT, checkpoints_in, is_leftover, local_folder, resumable, resumable_in, sync
+from okl.foundation.folders import (
+    CHECKPOINT,
+    DIGITS,
+    checkpoints_in,
+    is_leftover,
+    local_folder,
+    resumable,
+    resumable_in,
+    sync,
+)
 from okl.foundation.folders import name_of as folders_name_of
 from okl.foundation.locations import DATED, file_sha256, okl_home, place_of, runs_named
 from okl.foundation.settings import settings_from
@@ -42,7 +51,7 @@ from okl.foundation.stored import (
     with_todays_names,
 )
 from okl.foundation.telemetry import run_logger
-from okl.foundation.validation import parse_json, sealed
+from okl.foundation.validation import fault, parse_json, sealed, validated
 from okl.runs.run import run_folder
 from okl.solvers.base import ConvergenceCurve, DriftWatch, LearningCurve
 from okl.solvers.settings import TrainSettings
@@ -250,7 +259,7 @@ class DecodedTree:
             self.value = self._of(tree)
         except CheckpointError:  # a ValueError, too
             raise
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, StopIteration, RecursionError) as error:
             raise CheckpointError(f"The state names what is not there: {error!r}.") from None
 
     def _of(self, node: Any) -> Any:
@@ -315,12 +324,11 @@ def _aligned(stored: Array) -> Array:
 
 FORMAT_VERSION = 2  # 1 named classes by their modules; see okl.runs.checkpoint.former_names
 HEAD, STATE, ARRAYS, WORKER_FILES = "checkpoint.json", "state.json", "arrays.safetensors", "beside"
-DIGITS = 6
 
 
 @dataclass(frozen=True)
 class CheckpointHead:
-    """Head of a checkpoint. about : its origin; files : sha256 of each file; sizes : sizes of the workers' files."""
+    """Head of a checkpoint. about : its origin; files : sha256 of each file; sizes : bytes of the workers' files."""
 
     folder: Path
     about: dict[str, Any]
@@ -364,7 +372,7 @@ def write_checkpoint(
 
 def checkpoints_of(run: Path, name: str) -> list[Path]:
     """Return the checkpoints of a loop, the latest last."""
-    return sorted((run / CHECKPOINT).glob(f"{name}-{'[0-9]' * DIGITS}"))
+    return sorted(path for path in checkpoints_in(run) if path.name[: -DIGITS - 1] == name)
 
 
 def read_head(folder: Path) -> CheckpointHead:
@@ -386,6 +394,9 @@ def read_head(folder: Path) -> CheckpointHead:
         )
     if sealed(head) != stored:
         raise _damaged(folder / HEAD, "its bytes do not have the sha256 that it states")
+    named = {STATE, ARRAYS, *(f"{WORKER_FILES}/{name}" for name in sizes)}
+    if not {STATE, ARRAYS} <= {*files} <= named or any(PurePath(name).name != name for name in sizes):
+        raise _damaged(folder / HEAD, "it names other files than those of a checkpoint")
     return CheckpointHead(folder, about, files, sizes)
 
 
@@ -401,11 +412,9 @@ def read_value(head: CheckpointHead, shared: Mapping[str, Any]) -> Any:
         for name, digest in head.files.items():
             if file_sha256(folder / name) != digest:
                 raise _damaged(folder / name, f"its bytes do not have the sha256 that {HEAD} states")
-        for name, size in head.sizes.items():
-            stored_bytes = (folder / WORKER_FILES / name).stat().st_size
-            if stored_bytes != size:
-                raise _damaged(folder / WORKER_FILES / name, f"it has {stored_bytes} bytes, and {size} were written")
-        tree, arrays = json.loads((folder / STATE).read_bytes()), load_file(folder / ARRAYS)
+        tree, arrays = parse_json((folder / STATE).read_bytes()), load_file(folder / ARRAYS)
+    except CheckpointError:  # a ValueError, too
+        raise
     except OSError as error:
         raise _damaged(Path(error.filename or folder), f"it cannot be read ({error.strerror})") from None
     except (ValueError, SafetensorError) as error:
@@ -430,7 +439,9 @@ def _write(
     head = {
         "format_version": FORMAT_VERSION,
         "about": about,
-        "files": {name: file_sha256(partial / name) for name in (STATE, ARRAYS)},
+        "files": {
+            name: file_sha256(partial / name) for name in (STATE, ARRAYS, *(f"{WORKER_FILES}/{n}" for n in sizes))
+        },
         "sizes": sizes,
     }
     (partial / HEAD).write_bytes(sealed(head))
@@ -505,10 +516,10 @@ class Origin:
         stored = settings.model_dump(mode="json")
         return cls(stored, settings.training_mode, data.sha256, source_sha256(), versions, processor(), key)
 
-    def resumed_from(self, about: Mapping[str, Any]) -> Origin:
+    def resumed_from(self, stored: Origin) -> Origin:
         """Return the origin of a resumed run: its automatic mode stays as stored in the checkpoint."""
-        settings = self.settings | _location_settings(about["settings"])
-        return replace(self, key=about["key"], mode=about["mode"], settings=settings)
+        settings = self.settings | _location_settings(stored.settings)
+        return replace(self, key=stored.key, mode=stored.mode, settings=settings)
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values for a checkpoint."""
@@ -517,7 +528,7 @@ class Origin:
 
 def _location_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that, with the solver, determine the automatic mode."""
-    return {name: settings[name] for name in ("workers", "scheduler", "cluster")}
+    return {name: settings[name] for name in ("workers", "scheduler", "cluster") if name in settings}
 
 
 def in_mode_of(stored: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
@@ -531,15 +542,15 @@ def in_mode_of(stored: Mapping[str, Any], settings: TrainSettings) -> TrainSetti
     return settings if mode == settings.training_mode else settings.model_copy(update={"mode": mode})
 
 
-def check_same_settings(about: Mapping[str, Any], settings: TrainSettings, run: str) -> None:
+def check_same_settings(stored: Origin, settings: TrainSettings, run: str) -> None:
     """Raise CheckpointError if settings differ from those that a run was started with, except for execution.
 
     The mode auto is what it was there, see `in_mode_of`.
 
-    about : what a checkpoint of the run says that it belongs to
+    stored : origin that a checkpoint of the run states
     """
     usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items() if name != "options"}
-    before: dict[str, Any] = usual | about["settings"] | {"mode": about["mode"]}  # older runs had fewer settings
+    before: dict[str, Any] = usual | stored.settings | {"mode": stored.mode}  # older runs had fewer settings
     now = settings.model_dump(mode="json") | {"mode": in_mode_of(before, settings).training_mode}
     defaults = type(settings.options)().model_dump(mode="json") | before  # of options that are newer than the run
     for name in now:
@@ -736,14 +747,18 @@ def find_by_key(key: str, settings: TrainSettings) -> Path | None:
     """Return the unfinished folder of a run that was started with a key; None without a checkpoint."""
     for folder in resumable_in(local_folder(run_folder(settings)).parent):
         with suppress(CheckpointError):  # somebody else's, damaged
-            if newest_head(folder).about["key"] == key:
+            if newest_origin(folder).key == key:
                 return folder
     return None
 
 
-def newest_head(folder: Path) -> CheckpointHead:
-    """Return the head of the newest checkpoint of an unfinished run."""
-    return read_head(max(checkpoints_in(folder), key=lambda checkpoint: checkpoint.stat().st_mtime_ns))
+def newest_origin(folder: Path) -> Origin:
+    """Return the origin that the newest checkpoint of an unfinished run states; raises CheckpointError."""
+    head = read_head(max(checkpoints_in(folder), key=lambda checkpoint: checkpoint.stat().st_mtime_ns))
+    try:
+        return validated(Origin, head.about)
+    except ValidationError as error:
+        raise _damaged(head.folder / HEAD, fault(error)) from None
 
 
 def settings_of(folder: Path) -> TrainSettings:
@@ -753,7 +768,7 @@ def settings_of(folder: Path) -> TrainSettings:
     ------
     CheckpointError : the checkpoint is damaged, or of settings that this okl does not have
     """
-    stored: Mapping[str, Any] = newest_head(folder).about["settings"]
+    stored = newest_origin(folder).settings
     unknown = sorted(set(stored) - {*TrainSettings.option_names(), "start"})
     if unknown:
         raise CheckpointError(

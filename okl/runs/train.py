@@ -39,7 +39,7 @@ from okl.runs.checkpoint import (
     check_same_origin,
     check_same_settings,
     in_mode_of,
-    newest_head,
+    newest_origin,
 )
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.memory import plan_memory_on
@@ -83,7 +83,7 @@ class TrainingRun(Run[TrainSettings]):
         self.record = RunRecord(self.output)
         self._checkpoints: RunCheckpoints | None = None
         self._worker_vectors: Path | None = None
-        self._stored_settings: dict[str, Any] | None = None
+        self._stored: Origin | None = None
         self._choice: Choice | None = None
 
     @property
@@ -135,9 +135,9 @@ class TrainingRun(Run[TrainSettings]):
             check_solver(settings, self.data)  # as far as it depends on the classes, which are known only now
         self._origin = Origin.of(settings, self.data, self.key)
         if stored is not None:
-            self._stored_settings = stored["settings"]
+            self._stored = stored
             self._origin = self._origin.resumed_from(stored)
-            check_same_origin(Origin(**stored), self._origin, self.data.folder, str(self.folder))
+            check_same_origin(stored, self._origin, self.data.folder, str(self.folder))
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
@@ -301,7 +301,7 @@ class TrainingRun(Run[TrainSettings]):
         options = self.settings.options
         return isinstance(options, FogdSettings) and (options.track or bool(constraints_of(options)))
 
-    def _open_folder(self) -> dict[str, Any] | None:
+    def _open_folder(self) -> Origin | None:
         """Create the folder of a new run and return None; or lock that to resume and return its stored origin."""
         assert self.output is not None
         if self.resume is None:
@@ -311,12 +311,12 @@ class TrainingRun(Run[TrainSettings]):
                 _LOG.warning("Unfinished runs that okl train --resume can resume: %s.", names)
             return None
         self.output.reopen(self.resume)
-        stored = newest_head(self.resume).about
+        stored = newest_origin(self.resume)
         check_same_settings(stored, self.settings, str(self.folder))
         # vectors too: workers of a killed process may live longer and still write to its files
         for left in self.resume.iterdir():
             if left.name not in (CHECKPOINT, "data"):
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
         return stored
 
     def _resolve_settings(self) -> None:
@@ -332,10 +332,10 @@ class TrainingRun(Run[TrainSettings]):
             self.record.data = self.data.with_metric(metric)
             _LOG.info("%s: %s", self.name, self.record.metric_sentence)
         # after the choice, because the automatic mode depends on the solver
-        if self._stored_settings is not None:
-            self.settings = in_mode_of(self._stored_settings, self.settings)
+        if self._stored is not None:
+            self.settings = in_mode_of(self._stored.settings, self.settings)
             if self._choice is not None:
-                models = ((in_mode_of(self._stored_settings, each), size) for each, size in self._choice.models)
+                models = ((in_mode_of(self._stored.settings, each), size) for each, size in self._choice.models)
                 self._choice = replace(self._choice, models=tuple(models))
 
     def _make_solver(self) -> Solver[Any]:

@@ -1,6 +1,6 @@
-"""Fuzzing of ingest and of model loading: every input ends in a sound result or in one clear sentence.
+"""Fuzzing of ingest, of model loading and of resuming: every input ends in a sound result or in one clear sentence.
 
-    python -m tests.benchmarks.fuzz ingest|models|all [--minutes 30] [--seed 0] [--out DIR] [--only N]
+    python -m tests.benchmarks.fuzz ingest|models|checkpoints|all [--minutes 30] [--seed 0] [--out DIR] [--only N]
 
 Cases are numbered, each is drawn from the seed and its number alone, and --only N runs one again in this process. They
 run in a process of their own, whose address space may grow by 3 GiB only, and a case may take 30 seconds (300 by the
@@ -36,11 +36,12 @@ CASE_SECONDS = 30.0  # 60 shards of 4,096 hashed columns took 9
 START_SECONDS = 600.0  # compiling, and training the models to damage
 ROOM_BYTES = 3 * 2**30
 CASES_A_PROCESS = 4000  # of all shapes and sizes: what each leaves of the address space is in pieces
-KINDS = ("ingest", "models")
+KINDS = ("ingest", "models", "checkpoints")
 
 
 def case(kind: str, seed: int, number: int, folder: Path) -> str:
     """Run one case in a fresh folder."""
+    from tests.benchmarks.fuzz_checkpoints import checkpoint_case
     from tests.benchmarks.fuzz_ingest import ingest_case
     from tests.benchmarks.fuzz_models import model_case
 
@@ -49,6 +50,8 @@ def case(kind: str, seed: int, number: int, folder: Path) -> str:
     rng = np.random.default_rng((seed, KINDS.index(kind), number))
     if kind == "ingest":
         return ingest_case(rng, folder)
+    if kind == "checkpoints":
+        return checkpoint_case(rng, folder, folder.parent / "unfinished")
     return model_case(rng, folder, folder.parent / "models")
 
 
@@ -58,6 +61,10 @@ def run_cases(kind: str, seed: int, first: int, out: Path) -> None:
         from tests.benchmarks.fuzz_models import make_models
 
         make_models(out / "models")
+    if kind == "checkpoints":
+        from tests.benchmarks.fuzz_checkpoints import make_unfinished
+
+        make_unfinished(out / "unfinished")
     case(kind, seed, 0, out / "case")  # imports and compiles
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + ROOM_BYTES, used + ROOM_BYTES))
@@ -186,7 +193,7 @@ def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.fuzz")
     parser.add_argument("kind", choices=[*KINDS, "all"])
-    parser.add_argument("--minutes", type=float, default=30.0, help="all: half of them each")
+    parser.add_argument("--minutes", type=float, default=30.0, help="all: a third of them each")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "okl-fuzz")
     parser.add_argument("--only", type=int, help="run this case again, here")

@@ -153,12 +153,12 @@ def _edit(rng: Rng, model: Path) -> bool:
     """Replace, remove or add one to three values somewhere in the description, and sign it."""
     description = json.loads((model / DESCRIPTION).read_text())
     for _ in range(int(rng.integers(1, 4))):
-        _change(rng, description)
+        change_somewhere(rng, description)
     sign(model, description)
     return True
 
 
-def _change(rng: Rng, content: Any) -> None:
+def change_somewhere(rng: Rng, content: Any) -> None:
     """Change one value somewhere in nested JSON, in place."""
     while True:
         keys = list(content) if isinstance(content, dict) else list(range(len(content)))
@@ -221,7 +221,7 @@ def _retell(rng: Rng, header: dict[str, Any], name: str) -> None:
     shape = entry.get("shape", [1])
     kind = rng.choice(["shape", "flat", "turn", "dtype", "name", "remove", "odd", "huge", "empty"])
     if kind == "shape":
-        _change(rng, header)
+        change_somewhere(rng, header)
     elif kind == "flat":
         entry["shape"] = [int(np.prod(shape))]
     elif kind == "turn":
@@ -241,4 +241,4 @@ def _retell(rng: Rng, header: dict[str, Any], name: str) -> None:
     elif kind == "empty":
         entry["shape"], entry["data_offsets"] = [0, *shape[1:]], [0, 0]
     else:
-        _change(rng, entry)
+        change_somewhere(rng, entry)

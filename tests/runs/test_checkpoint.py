@@ -15,7 +15,9 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
 from okl.foundation.errors import CheckpointError
+from okl.foundation.locations import file_sha256
 from okl.foundation.types import Task
+from okl.foundation.validation import sealed
 from okl.runs.checkpoint import (
     ARRAYS,
     HEAD,
@@ -37,6 +39,7 @@ from okl.runs.checkpoint import (
 from okl.solvers.base import SolverProgress
 from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.spaces import Vector
+from tests.benchmarks.fuzz_bytes import damaged
 
 
 def same(left: Any, right: Any) -> bool:
@@ -103,6 +106,8 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
         {"same": 3},
         {"shared": "data"},
         {"run": "code"},
+        {},
+        {"is": "coefficient-vector", "has": 1},
     )
     for tree in broken:
         with pytest.raises(CheckpointError, match="names what is not there"):
@@ -176,7 +181,7 @@ DAMAGE |= {
     "missing": (lambda folder: (folder / STATE).unlink(), "state.json is damaged: it cannot be read"),
     "worker file torn": (
         torn(f"{WORKER_FILES}/shard.npy"),
-        r"shard\.npy is damaged: it has \d+ bytes, and 200 were written",
+        r"shard\.npy is damaged: its bytes do not have the sha256",
     ),
     "newer": (newer, r"has format 99, but this version of okl reads formats up to 2\. Resume with the version of okl"),
 }
@@ -190,17 +195,55 @@ def test_a_torn_checkpoint_is_refused(damage: Callable[[Path], None], message: s
         read_value(read_head(folder), {})
 
 
+def test_a_checkpoint_with_damaged_bytes_is_refused_or_has_the_same_value(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    names = (HEAD, STATE, ARRAYS, f"{WORKER_FILES}/shard.npy")
+    rng, whole = np.random.default_rng(0), {name: (folder / name).read_bytes() for name in names}
+    sentences = list[str]()
+    for case in range(200):
+        name = names[case % len(names)]
+        (folder / name).write_bytes(damaged(whole[name], rng))
+        try:
+            assert same(read_value(read_head(folder), {}), example())
+            assert (folder / name).read_bytes() == whole[name]
+        except CheckpointError as error:
+            sentences.append(str(error))
+        (folder / name).write_bytes(whole[name])
+    assert len(sentences) > 190
+    assert all(one.count(". ") == 1 for one in sentences), sentences
+
+
+def signed(folder: Path, **changes: Any) -> None:
+    """Change the head, with the digests that belong to it."""
+    (folder / HEAD).write_bytes(sealed(json.loads((folder / HEAD).read_text()) | changes))
+
+
+def test_a_signed_checkpoint_names_its_own_files_and_is_not_nested_too_deeply(tmp_path: Path) -> None:
+    folder = written(tmp_path)
+    files = read_head(folder).files
+    for changes in ({"sizes": {"../../x.npy": 1}}, {"files": files | {"../x": "0"}}, {"files": {STATE: files[STATE]}}):
+        before = (folder / HEAD).read_bytes()
+        signed(folder, **changes)
+        with pytest.raises(CheckpointError, match="names other files than those of a checkpoint"):
+            read_head(folder)
+        (folder / HEAD).write_bytes(before)
+    (folder / STATE).write_bytes(b"[" * 100_000)
+    signed(folder, files=files | {STATE: file_sha256(folder / STATE)})
+    with pytest.raises(CheckpointError, match="nested too deeply"):
+        read_value(read_head(folder), {})
+
+
 def test_a_checkpoint_of_other_data_settings_or_code_is_refused(learnable: dict[Task, Dataset]) -> None:
     data = learnable["binary"]
     settings = TrainSettings(data=str(data.folder), frequencies=20)
     origin = Origin.of(settings, data)
-    about = json.loads(json.dumps(origin.as_json()))
-    check_same_origin(Origin(**about), origin, data.folder, "run")
+    stored = Origin(**json.loads(json.dumps(origin.as_json())))
+    check_same_origin(stored, origin, data.folder, "run")
     for elsewhere in ({"threads": 1}, {"checkpoint_seconds": 5.0}, {"workers": 2}, {"workers": 2, "mode": "stream"}):
-        check_same_settings(about, settings.model_copy(update=elsewhere), "run")
+        check_same_settings(stored, settings.model_copy(update=elsewhere), "run")
     for name, value in {"frequencies": 30, "seed": 1, "mode": "sum", "passes": 2}.items():
         with pytest.raises(CheckpointError, match=rf"^run was started with {name} = .* Remove it to resume"):
-            check_same_settings(about, settings.replaced(**{name: value}), "run")
+            check_same_settings(stored, settings.replaced(**{name: value}), "run")
     other = Origin.of(settings, learnable["multiclass"])
     with pytest.raises(CheckpointError, match=f"sha256 {data.sha256[:12]}, but .*/binary has {other.data_sha256[:12]}"):
         check_same_origin(origin, other, data.folder, "run")

@@ -15,7 +15,7 @@ from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.runs import select
-from okl.runs.checkpoint import check_same_settings, find_unfinished, in_mode_of, newest_head, settings_of
+from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, in_mode_of, newest_origin, settings_of
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.rows import curved, train_settings, write
@@ -133,8 +133,8 @@ def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Pat
     elsewhere, folder = settings.model_copy(update={"workers": 1}), find_unfinished(str(tmp_path / "later"))
     with pytest.raises(KeyboardInterrupt):
         train(elsewhere, Breaker("learn", 3), folder)
-    about = newest_head(folder).about
-    assert (about["mode"], about["settings"]["mode"], about["settings"]["workers"]) == ("stream", "auto", 0)
+    stored = newest_origin(folder)
+    assert (stored.mode, stored.settings["mode"], stored.settings["workers"]) == ("stream", "auto", 0)
     resumed, whole = train(settings, resume=folder), train(train_settings(source, tmp_path / "whole", **ONCE))
     assert resumed["resumed"] == 2
     assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
@@ -152,13 +152,13 @@ def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Pat
 )
 def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
     before = TrainSettings(data="rows", **begun)
-    about: dict[str, Any] = {"settings": before.model_dump(mode="json"), "mode": before.training_mode}
+    stored = Origin(before.model_dump(mode="json"), before.training_mode, "", "", {}, "")
     settings = before.model_copy(update=now)
-    assert in_mode_of(about["settings"], settings).training_mode == about["mode"] == mode
-    check_same_settings(about, settings, "later")
+    assert in_mode_of(stored.settings, settings).training_mode == stored.mode == mode
+    check_same_settings(stored, settings, "later")
     other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
     with pytest.raises(CheckpointError, match=f"later was started with mode = '{mode}', but mode = "):
-        check_same_settings(about, other, "later")
+        check_same_settings(stored, other, "later")
 
 
 def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path) -> None:
