@@ -23,7 +23,7 @@ from yamllint.config import YamlLintConfig  # type: ignore[import-untyped]  # no
 INFRA = Path(__file__).parents[1] / "infra"
 MANIFESTS = sorted(path for path in (INFRA / "kubernetes").glob("*.yaml") if path.stem != "kustomization")
 OUTSIDE = {"okl-secrets", "okl-tls-client", "okl-tls-scheduler", "okl-tls-worker"}  # made by hand, as README.md says
-PINNED = re.compile(r"[a-z]+:\d+\.\d+[\w.-]*(@sha256:[0-9a-f]{64})?")
+PINNED = re.compile(r"okl:\d+\.\d+[\w.-]*|[a-z]+:\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}")  # our own is built here
 STYLE = (
     "{extends: default, rules: {line-length: {max: 130}, document-start: disable, braces: {max-spaces-inside: 1}, "
     "comments: {min-spaces-from-content: 1}, comments-indentation: disable, octal-values: disable}}"
@@ -137,6 +137,11 @@ def test_services_have_no_rights_and_limits(services: dict[str, Content]) -> Non
         assert service["restart"] == ("no" if name == "deployments" else "unless-stopped"), name
         assert PINNED.fullmatch(service["image"]), name
         assert service["healthcheck"].get("disable") or service["healthcheck"]["test"][0] == "CMD", name
+
+
+def test_compose_and_kubernetes_use_the_same_images(services: dict[str, Content], objects: list[Content]) -> None:
+    images = {part["image"] for pod in pods(objects).values() for part in containers(pod)}
+    assert {service["image"] for service in services.values()} == images
 
 
 def test_services_are_reached_from_this_machine_only(services: dict[str, Content]) -> None:

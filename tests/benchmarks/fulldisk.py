@@ -1,0 +1,159 @@
+"""Commands whose disk is full from a random instant on: the model is saved, or there is one sentence.
+
+    python -m tests.benchmarks.fulldisk [RUNS [SEED]]
+
+Needs root, for a file system in memory that holds OKL_HOME, with Prefect's database in it. RUNS (6) times each command
+runs undisturbed first, then with a disk that is filled, but for a random number of bytes, before it starts or at a
+random instant of it, until it ends. "elsewhere" means that its output is on another disk: then it must succeed. In any
+case a success has an output that loads with the same bits, a failure ends with one sentence and leaves no output, and
+the same command succeeds when the disk has space again. A line for each run; the exit code is 1 if one is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from okl.foundation.locations import file_sha256
+from okl.models.registry import Registry
+from tests.flows.commandline import without_notice
+from tests.flows.environment import child_environment
+from tests.rows import curved, write
+
+DISK_BYTES = 64 * 2**20
+SMALL = ("--frequencies", "40", "--solver", "fogd", "--threads", "1", "--seed", "1")
+Words = tuple[str, ...]
+Digest = Callable[[Path], str]
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """Mount a file system in memory."""
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", place], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def fill(disk: Path, free: int) -> None:
+    """Fill a disk, but for some bytes."""
+    status = os.statvfs(disk)
+    with suppress(OSError), open(disk / "ballast", "ab") as ballast:  # it fills up while this writes
+        ballast.write(bytes(max(0, status.f_bavail * status.f_frsize - free)))
+
+
+def model_digest(out: Path) -> str:
+    return file_sha256(out / "model" / "weights.safetensors")
+
+
+def registry_digest(out: Path) -> str:
+    champion = Registry(out).model("m").version()
+    champion.verify()
+    return file_sha256(Path(str(champion.folder)) / "model" / "weights.safetensors")
+
+
+def cases(rows: Path, model: Path) -> dict[str, tuple[Callable[[Path], Words], Digest]]:
+    """Return for each command its words, given its output, and what tells the bits of that."""
+
+    def train(out: Path) -> Words:
+        return ("train", str(rows), "--target", "y", "--out", str(out), "--record", *SMALL)
+
+    def predict(out: Path) -> Words:
+        return ("predict", str(model), str(rows), "--out", str(out), "--record")
+
+    def retrain(out: Path) -> Words:
+        told = ("--set", "settle_seconds=0", "--set", "publish_if=always", "--record")
+        return ("retrain", "m", str(rows.parent), "--target", "y", "--registry", str(out), *told, *SMALL)
+
+    return {"train": (train, model_digest), "predict": (predict, file_sha256), "retrain": (retrain, registry_digest)}
+
+
+class Case:
+    """A command with OKL_HOME on a small disk."""
+
+    def __init__(self, name: str, disk: Path, out: Path, words: Words, digest: Digest, whole: str) -> None:
+        self.name, self.disk, self.out, self.digest, self.whole = name, disk, out, digest, whole
+        self.words = [sys.executable, "-m", "flows.cli", *words]
+        self.environment = child_environment(OKL_HOME=str(disk / "home"))
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            self.words, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def run(self, free: int, seconds: float, must: bool) -> str:
+        """Fill the disk after some seconds, negative: before the start; return what is wrong, "" for nothing."""
+        process = self.start() if seconds >= 0 else None
+        time.sleep(max(0.0, seconds))
+        fill(self.disk, free)
+        process = process or self.start()
+        _, err = process.communicate(timeout=300)
+        lines = without_notice(err).splitlines()
+        print(
+            f"{self.name}: {free:,} bytes free after {seconds:.1f} s: exit code {process.returncode}",
+            *lines,
+            sep="\n    ",
+        )
+        (self.disk / "ballast").unlink()
+        if "Traceback" in err or (process.returncode and sum(line.startswith("Error: ") for line in lines) != 1):
+            return "no single sentence"
+        if process.returncode and must:
+            return "failed, although its output is on another disk"
+        if process.returncode == 0:
+            return "" if self.digest(self.out) == self.whole else "other bits"
+        if self.out.exists() and not (self.out / "m").exists():
+            return f"{self.out} is left"
+        again = self.start()
+        _, err = again.communicate(timeout=300)
+        return "" if again.returncode == 0 and self.digest(self.out) == self.whole else f"not mended: {err}"
+
+
+def main(runs: str = "6", seed: str = "1") -> int:
+    """Run all commands; return how many went wrong."""
+    draw, wrong = random.Random(int(seed)), 0
+    with tempfile.TemporaryDirectory(prefix="okl-full-") as name:
+        folder = Path(name)
+        (folder / "in").mkdir()
+        rows = write(folder / "in", curved(3000).drop_columns(["split"]))
+        words: Words = ("train", str(rows), "--target", "y", "--out", str(folder / "m"), "--record", *SMALL)
+        made = Case("", folder, folder / "m", words, model_digest, "").start()  # a model, and a database
+        assert made.wait() == 0
+        for title, (asked, digest) in cases(rows, folder / "m" / "model").items():
+            usual, whole = 0.0, ""
+            for number in range(2 * int(runs) + 1):
+                elsewhere = number % 2 == 0
+                out = folder / ("other" if elsewhere else "disk/out")
+                with small_disk(folder / "disk"):
+                    if number != 1:  # that one has no database yet
+                        shutil.copytree(folder / "home", folder / "disk" / "home")
+                    name = title + (" elsewhere" if elsewhere else "")
+                    case = Case(name, folder / "disk", out, asked(out), digest, whole)
+                    if number == 0:
+                        begun, process = time.monotonic(), case.start()
+                        assert process.wait() == 0
+                        usual, whole = time.monotonic() - begun, digest(out)
+                        print(f"{name}: {usual:.1f} s undisturbed", flush=True)
+                    else:
+                        seconds = -1.0 if number < 3 else draw.uniform(0.0, 1.1 * usual)
+                        free = int(2 ** draw.uniform(10, 22)) if draw.random() < 0.7 else 0
+                        if said := case.run(free, seconds, elsewhere):
+                            wrong += 1
+                            print(f"  WRONG: {said}", flush=True)
+                (folder / "disk").rmdir()
+                shutil.rmtree(out, ignore_errors=True) if out.is_dir() else out.unlink(missing_ok=True)
+    print(f"{wrong} wrong")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(*sys.argv[1:])))
