@@ -187,6 +187,18 @@ def test_manifests_keep_to_the_schema_of_kubernetes(objects: list[Content]) -> N
         kubernetes_validate.validate(broken, newest, strict=True)
 
 
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl")
+def test_kustomize_makes_what_the_manifests_hold_and_maps_of_files(objects: list[Content]) -> None:
+    command = ["kubectl", "kustomize", str(INFRA / "kubernetes")]
+    made = [*yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout)]
+    maps = [one for one in made if one["kind"] == "ConfigMap"]
+    for one in maps:
+        kubernetes_validate.validate(one, kubernetes_validate.latest_version(), strict=True)
+    given, found = (sorted((one["kind"], one["metadata"]["name"]) for one in these) for these in (objects, made))
+    assert found == sorted([*given, *(("ConfigMap", one["metadata"]["name"]) for one in maps)])
+    assert len(maps) == 2
+
+
 def test_kustomization_names_every_file() -> None:
     found = yaml.safe_load((INFRA / "kubernetes" / "kustomization.yaml").read_text())
     assert sorted(found["resources"]) == [path.name for path in MANIFESTS]

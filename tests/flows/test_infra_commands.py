@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,16 @@ def test_the_unit_of_systemd_starts_okl_as_a_user_without_rights() -> None:
     assert "--foreground" in words
     assert unit["Service"]["User"] == "okl"
     assert unit["Service"]["NoNewPrivileges"] == "yes"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd")
+def test_systemd_accepts_each_line_of_the_unit_and_not_a_wrong_one(tmp_path: Path) -> None:
+    text = (INFRA / "okl.service").read_text().replace("/opt/okl/bin/okl", "/bin/true")  # it looks for the program
+    for name, content in {"okl": text, "wrong": text.replace("ProtectHome", "ProtectHouse")}.items():
+        (tmp_path / f"{name}.service").write_text(content)
+        command = ["systemd-analyze", "verify", str(tmp_path / f"{name}.service")]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ("Unknown key 'ProtectHouse'" in done.stderr, bool(done.stderr)) == ((name == "wrong",) * 2), done.stderr
 
 
 def test_a_wrong_option_would_be_noticed() -> None:
