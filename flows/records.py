@@ -97,8 +97,9 @@ def quiet_terminal() -> Iterator[None]:
     With PREFECT_LOGGING_LEVEL set, the log is shown.
     """
     handlers = [handler for name in ("prefect", "") for handler in logging.getLogger(name).handlers]
-    shown = "PREFECT_LOGGING_LEVEL" in os.environ
-    consoles = [handler for handler in handlers if isinstance(handler, PrefectConsoleHandler) and not shown]
+    printing = [handler for handler in handlers if isinstance(handler, PrefectConsoleHandler)]
+    internal = logging.getLogger("prefect._internal").handlers
+    consoles = [] if "PREFECT_LOGGING_LEVEL" in os.environ else [*printing, *internal]
     before = [handler.level for handler in consoles]
     for handler in consoles:
         handler.setLevel(UNHEARD)

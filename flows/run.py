@@ -22,6 +22,7 @@ from flows.server import (
     READY_SECONDS,
     TemporaryServer,
     connection,
+    disk_problem,
     no_answer_message,
     prefect_home,
     stack_login,
@@ -191,8 +192,10 @@ class Recorder:
                 unfinished.append(self)
                 self.problem = f"its server did not answer within {RECORD_SECONDS:.0f} s."
             if self.problem:
+                full = "" if self.server is None else disk_problem(self.home)
                 ended = "" if failed else " The run itself is complete."
-                print(f"Warning: Prefect has not recorded this run: {self.problem}{ended}", file=sys.stderr)
+                problem = full or self.problem.removesuffix(".") + "."
+                print(f"Warning: Prefect has not recorded this run: {problem}{ended}", file=sys.stderr)
         if isinstance(self.server, TemporaryServer):
             self.server.stop()
 

@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import secrets
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -168,7 +169,17 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
     return environment
 
 
+LEAST_FREE_BYTES = 4 * 2**20  # a new database and logs take 2 MB
 LATER = "Can't locate revision"  # as Alembic has it
+
+
+def disk_problem(home: Path) -> str:
+    """Return a sentence about the disk of okl's home folder if it is full, with what to do; "" if it is not."""
+    place = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    if free >= LEAST_FREE_BYTES:
+        return ""
+    return f"The disk of {home} is full ({free:,} bytes are free). Free disk space, then try again."
 
 
 def database_problem(home: Path, log: Path) -> str:
@@ -176,6 +187,8 @@ def database_problem(home: Path, log: Path) -> str:
 
     log : of the server
     """
+    if full := disk_problem(home):
+        return full
     path = prefect_home(home) / "prefect.db"
     remedy = "Restore it from a backup, or move it away: it holds runs and schedules, and no models."
     if log.is_file() and LATER in log.read_text(errors="replace")[-MOST_READ:]:

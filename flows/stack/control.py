@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from flows.server import child_imports, database_problem, make_login, prefect_home
+from flows.server import child_imports, database_problem, disk_problem, make_login, prefect_home
 from flows.stack.state import (
     POLL_SECONDS,
     StackState,
@@ -51,9 +51,8 @@ def prepare(options: StackOptions) -> Path:
         make_folders(prefect_home(options.home))
         make_login(options.home)
     except OSError as error:
-        raise ExecutionError(
-            f"{folder} cannot be created ({error.strerror}). Set OKL_HOME to a writable folder."
-        ) from None
+        why = f"{folder} cannot be created ({error.strerror}). Set OKL_HOME to a writable folder."
+        raise ExecutionError(disk_problem(options.home) or why) from None
     return folder
 
 
@@ -70,11 +69,14 @@ def up(options: StackOptions, show: Callable[[dict[str, str]], None]) -> tuple[S
 
     Raises
     ------
-    ExecutionError : the port is taken, the supervisor ended, or a process does not answer within three minutes
+    ExecutionError : the disk is full, the port is taken, the supervisor ended, or a process does not answer within
+        three minutes
     """
     folder = prepare(options)
     if supervisor_of(folder) is not None:
         return _wait_ready(folder, show, None), False
+    if full := disk_problem(options.home):
+        raise ExecutionError(full)
     values = {"home": str(options.home), "port": options.port, "workers": options.workers}
     with (folder / "supervisor.log").open("ab") as log:
         process = subprocess.Popen(
@@ -120,7 +122,8 @@ def _wait_ready(
                 return state
         time.sleep(HEALTH_SECONDS)
     missing = ", ".join(f"{name} ({why})" for name, why in found.items() if why != "ok") or "the supervisor"
-    raise ExecutionError(f"Not ready within {READY_SECONDS:.0f} s: {missing}. The logs are in {folder}.")
+    why = disk_problem(folder.parent) or f"The logs are in {folder}."
+    raise ExecutionError(f"Not ready within {READY_SECONDS:.0f} s: {missing}. {why}")
 
 
 def down(home: Path) -> bool:

@@ -16,6 +16,7 @@ from typing import IO, Literal
 from flows.server import ROOT, server_answers, stack_login
 from okl.distributed.processes import VARIABLE, RunningWorkers
 from okl.foundation.errors import ExecutionError
+from okl.foundation.locations import write_private
 
 Phase = Literal["starting", "up", "stopping"]
 LOCK_SECONDS = 1.0  # a reader holds the lock for a moment
@@ -60,10 +61,8 @@ class StackState:
     children: tuple[ChildState, ...]
 
     def write(self, folder: Path) -> None:
-        """Write to a temporary file and rename it, so that a reader sees the old or the new state."""
-        temporary = folder / f".stack.json.{os.getpid()}"
-        temporary.write_text(json.dumps(asdict(self), indent=1))
-        temporary.replace(folder / "stack.json")
+        """Write atomically: a reader sees the old or the new state."""
+        write_private(folder / "stack.json", json.dumps(asdict(self), indent=1))
 
 
 def stack_folder(home: Path) -> Path:

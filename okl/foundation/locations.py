@@ -95,9 +95,12 @@ def write_private(path: Path, text: str) -> None:
     """Write a secret, readable by this user only from the first byte on; a file that is there is replaced."""
     temporary_path = path.with_name(f".{path.name}.{os.getpid()}")
     temporary_path.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-        stream.write(text)
-    temporary_path.replace(path)
+    try:
+        with os.fdopen(os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+            stream.write(text)
+        temporary_path.replace(path)
+    finally:
+        temporary_path.unlink(missing_ok=True)
 
 
 def name_after(location: str) -> str:

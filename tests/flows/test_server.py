@@ -20,7 +20,10 @@ from typing import Any
 
 import pytest
 
-from flows.server import LOOPBACK, TemporaryServer, database_problem, prefect_home
+from flows import server
+from flows.server import LOOPBACK, TemporaryServer, database_problem, disk_problem, prefect_home
+from flows.stack.control import up
+from flows.stack.supervisor import StackOptions
 from okl.foundation.errors import ExecutionError
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
@@ -179,3 +182,13 @@ def test_what_is_wrong_with_the_database_of_a_server_is_named(used_home: Path, f
             log.write_text("alembic.util.exc.CommandError: Can't locate revision identified by 'ffff'\n")
         found = database_problem(used_home, log)
     assert re.match(rf"Its database {path} (is|was) {fault}\. (End|Restore)", found)
+
+
+def test_a_full_disk_is_named_before_all_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "new" / "home"
+    assert disk_problem(home) == ""
+    monkeypatch.setattr(server, "LEAST_FREE_BYTES", 2**62)
+    full = rf"The disk of {home} is full \([\d,]+ bytes are free\)\. Free disk space, then try again\."
+    assert re.fullmatch(full, database_problem(home, home / "log"))
+    with pytest.raises(ExecutionError, match=full):
+        up(StackOptions(home), lambda _: None)

@@ -179,6 +179,9 @@ def test_folders_and_secrets_are_private_whatever_the_umask(tmp_path: Path, monk
     write_private(tmp_path / "key", "secret")
     found = [mode(tmp_path / name) for name in ("runs", "runs/one", "registry", "key")]
     assert found == [0o700, 0o700, 0o700, 0o600]
+    with pytest.raises(UnicodeEncodeError):
+        write_private(tmp_path / "key", "\ud800")
+    assert ((tmp_path / "key").read_text(), [*tmp_path.glob(".key*")]) == ("secret", [])
 
 
 @pytest.mark.usefixtures("careless_umask")
