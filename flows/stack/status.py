@@ -12,7 +12,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from flows.processes import is_command, is_dead_process
-from flows.server import ASK_SECONDS, LOOPBACK, get_json, login_file, server_answers, stack_login
+from flows.server import ASK_SECONDS, LOOPBACK, disk_problem, get_json, login_file, server_answers, stack_login
 from flows.stack.state import HEALTH_SOCKET, StackState, code_on_disk, live_stack, stack_folder
 from flows.stack.supervisor import PREFECT_WORKER, memory_of
 from okl.foundation.locations import okl_home
@@ -215,7 +215,7 @@ def describe(state: StackState, folder: Path) -> dict[str, Any]:
                   "log": str(folder / "supervisor.log")}  # fmt: skip
     return {
         "up": True,
-        "healthy": state.phase == "up" and set(found.values()) == {"ok"},
+        "healthy": state.phase == "up" and set(found.values()) == {"ok"} and not disk_problem(folder.parent),
         "phase": state.phase,
         "url": state.url,
         "pages": state.url.removesuffix("/api"),
@@ -224,6 +224,7 @@ def describe(state: StackState, folder: Path) -> dict[str, Any]:
         "workers": state.workers,
         "pool": state.pool,
         "code_is_current": state.code == code_on_disk(),
+        "disk": disk_problem(folder.parent),
         "processes": [supervisor, *processes],
         "runs": active_runs(state),
         "deployments": deployments_of(state.url),
@@ -242,6 +243,8 @@ def text(stack: dict[str, Any]) -> str:
                      str(process["restarts"]), process["health"]))  # fmt: skip
     lines = aligned(rows)
     lines += [f"  {process['name']} {process['ended']}" for process in stack["processes"] if process["ended"]]
+    if stack["disk"]:
+        lines.append(stack["disk"])
     if not stack["code_is_current"]:
         lines.append("okl's code has changed since `okl up`: new runs do not use these workers until "
                      "okl down and okl up.")  # fmt: skip

@@ -14,7 +14,7 @@ from okl.data.dataset import Dataset, Scale
 from okl.data.executor import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.opening import check_workers
-from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.errors import ConfigError, DivergedError, PlaceError
 from okl.foundation.folders import (
     CHECKPOINT,
     RunFolder,
@@ -270,17 +270,31 @@ class TrainingRun(Run[TrainSettings]):
         """Write report.html if the disk allows it and result.json, and publish the run's folder."""
         self.timeline.finish()
         result = self.record.as_json(self.settings, self.checkpoints, self.execution)
-        self._result = result | record_timeline(self.timeline, self.staging)
-        try:
-            write_report(self._result, self.staging / "report.html")
-        except OSError as error:  # such as a full disk: the model is worth more than its report
-            _LOG.warning("%s: report.html was not written (%s). The model is complete.", self.name, error.strerror)
         if self._worker_vectors is not None:
             shutil.rmtree(self._worker_vectors, ignore_errors=True)
-        self.complete()
+        try:
+            self._result = result | record_timeline(self.timeline, self.staging)
+            try:
+                write_report(self._result, self.staging / "report.html")
+            except OSError as error:  # such as a full disk: the model is worth more than its report
+                _LOG.warning("%s: report.html was not written (%s). The model is complete.", self.name, error.strerror)
+            self.complete()
+        except OSError as error:
+            raise self._kept(error) from None
         if isinstance(self.output, RunFolder):
             shutil.rmtree(self._so_far, ignore_errors=True)  # of an interrupt: this model is what it was to become
         return {"run": str(self.folder)}
+
+    def _kept(self, error: OSError) -> OSError | PlaceError:
+        """Move a run that lacks only its result beside its folder, and say so, unless it can be resumed."""
+        if not isinstance(self.output, RunFolder) or self.output.resumable:
+            return error
+        shutil.rmtree(self._so_far, ignore_errors=True)
+        kept = self.staging.rename(self._so_far)
+        return PlaceError(
+            f"{self.folder} cannot be written: {error.strerror}. The model is kept without its result: okl predict "
+            f"{kept} ROWS --out SCORES. Free disk space to train with a report."
+        )
 
     def close(self) -> None:
         """Close the workers, and remove an incomplete run unless it can be resumed."""

@@ -235,8 +235,8 @@ def test_stages_say_what_they_did_and_the_table_is_flat(tmp_path: Path) -> None:
     assert str(tmp_path / "run" / "model") in text_summary(run.result())
 
 
-@pytest.mark.parametrize("stage", ["ingest", "save", "report"])
-def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing(
+@pytest.mark.parametrize("stage", ["ingest", "save", "report", "result"])
+def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing_but_a_model(
     stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write(tmp_path, curved(300))
@@ -245,7 +245,7 @@ def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing(
     stored = run.perform_stage
 
     def limited(name: str) -> dict[str, Any]:
-        bytes_free = 1000 if name == stage else limits[0]
+        bytes_free = 1000 if name == {"result": "report"}.get(stage, stage) else limits[0]
         resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_free, limits[1]))
         try:
             return stored(name)
@@ -262,9 +262,13 @@ def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing(
         assert not (tmp_path / "run" / "report.html").exists()
         return
     monkeypatch.setattr(run, "perform_stage", limited)
-    with pytest.raises((OSError, DataError), match=r"File too large"):
+    with pytest.raises((OSError, DataError), match=r"File too large") as refusal:
         run.perform()
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
+    kept = tmp_path / "run-so-far"
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", *([kept.name] if stage == "result" else [])}
+    if stage == "result":
+        assert f"The model is kept without its result: okl predict {kept} ROWS" in str(refusal.value)
+        assert load_model(kept / "model").predict(np.zeros((2, 3))).shape == (2,)
 
 
 @pytest.mark.parametrize("options", [{"passes": 3}, {"solver": "auto", "frequencies": None}])
