@@ -20,6 +20,7 @@ from flows.progress import TeeObserver
 from flows.server import (
     PRIVACY,
     READY_SECONDS,
+    STOP_SECONDS,
     TemporaryServer,
     connection,
     disk_problem,
@@ -198,10 +199,14 @@ class Recorder:
                 print(f"Warning: Prefect has not recorded this run: {problem}{ended}", file=sys.stderr)
         if isinstance(self.server, TemporaryServer):
             self.server.stop()
+        if self not in unfinished:
+            self._thread.join(STOP_SECONDS)  # it may still import Prefect: the process would abort at its exit
+            if self._thread.is_alive():
+                unfinished.append(self)
 
 
 unfinished: list[Recorder] = []
-"""Recorders that still wait for a server; they would block the exit of this process."""
+"""Recorders whose thread has not ended; they would block or abort the exit of this process."""
 
 
 def open_recorder(run: Run[Any], flow: str, record: bool, parameters: dict[str, Any]) -> Recorder | None:
