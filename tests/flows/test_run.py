@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -121,6 +122,16 @@ def test_an_error_comes_out_as_itself_and_is_recorded(
     assert task_states(configured, flow_run["id"]) == {"plan": "COMPLETED", "count": "FAILED"}
     assert watcher.calls[-1] == "finish"
     assert capfd.readouterr() == ("", ""), "the error is the command line's to print"
+
+
+def test_a_run_that_fails_before_its_own_server_is_ready_leaves_no_thread_to_abort_the_exit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    failing = CountingRun(CountSettings(upto=3, end="error"))
+    with pytest.raises(DataError):
+        perform_run(failing, "tests.flows.counting:counting", NullObserver(), record=True)
+    assert "okl-record" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: TemporaryServer) -> None:
