@@ -48,7 +48,7 @@ from tests.lifecycle.odd_arrivals import GOOD, QUICK
 from tests.lifecycle.shards import content, land
 
 ROWS, FEW, KEEP = 300, 10, 3
-MOST_SECONDS = 120.0
+MOST_SECONDS = 1200.0  # of a process that hangs: on a machine with other work, one of low priority took 123
 HOUR = 3600.0
 Told = dict[str, Any]
 
