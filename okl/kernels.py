@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from scipy import sparse
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, ndtri
 
@@ -22,7 +23,9 @@ from okl.compiled.kernels import (
     OWN_EUCLIDEAN,
     POLYNOMIAL,
     KernelRule,
+    sparse_kernel_block,
 )
+from okl.compiled.products import sparse_block
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.registry import KERNELS, load
 from okl.foundation.stored import stored
@@ -43,6 +46,31 @@ class Kernel(Protocol):
     @property
     def rule(self) -> KernelRule | None: ...
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray: ...
+
+
+def kernel_matrix(kernel: Kernel, left: Any, right: Any) -> FloatArray:
+    """Return kernel values of every row of left with every row of right, both dense or both sparse: float64.
+
+    right : sparse rows, or the same as a csc_array, which need not be made again
+
+    Raises
+    ------
+    ConfigError : a kernel that compiled code does not know, of sparse rows
+    """
+    if not sparse.issparse(left):
+        return kernel.matrix(left, right)
+    if kernel.rule is None:
+        raise ConfigError(
+            f"The kernel {kernel.name!r} has no compiled implementation, which sparse rows need. Use another kernel."
+        )
+    columns = right.tocsc()
+    absolute = kernel.rule.code in (LAPLACIAN, OWN_ABSOLUTE)
+    block = sparse_block(columns, np.float64)
+    sizes = np.abs(block.data) if absolute else np.square(block.data)
+    lengths = np.asarray(np.bincount(block.columns, sizes, columns.shape[0]), dtype=np.float64)
+    values = np.empty((left.shape[0], columns.shape[0]))
+    sparse_kernel_block(values, sparse_block(left, np.float64), block, lengths, kernel.rule)
+    return values
 
 
 @runtime_checkable

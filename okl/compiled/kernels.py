@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from okl.compiled.extension import VALUE, call_extension
 from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
 from okl.compiled.math import exp_negative
-from okl.compiled.products import TILE, Writer, panels_of, project, typed_tile
+from okl.compiled.products import TILE, SparseBlock, Writer, panels_of, project, typed_tile
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 
@@ -280,6 +280,35 @@ def kernel_block(values: FloatArray, inputs: FloatArray, landmarks: FloatArray, 
         project(values, inputs, landmarks)
     else:
         block_squared_distances(values, inputs, landmarks)
+    to_kernel_values(values.reshape(-1), kernel)
+
+
+@compiled
+def sparse_kernel_block(
+    values: Doubles, rows: SparseBlock, landmarks: SparseBlock, lengths: Doubles, kernel: KernelRule
+) -> None:
+    """Overwrite values (rows, n_landmarks) by k(x, l) at the cost of the pairs of values in one column.
+
+    A distance is the lengths of both less what they share, in double precision for rows that lie close together.
+
+    rows : float64; landmarks : the same by columns; lengths : of the landmarks, (n_landmarks,), ||l||^2 or ||l||_1
+    """
+    absolute = kernel.code == LAPLACIAN or kernel.code == OWN_ABSOLUTE
+    products = kernel.code == LINEAR or kernel.code == POLYNOMIAL
+    for i in range(values.shape[0]):
+        shared, length = values[i], 0.0
+        shared[:] = 0.0
+        for place in range(rows.starts[i], rows.starts[i + 1]):
+            x, column = rows.data[place], rows.columns[place]
+            length += abs(x) if absolute else x * x
+            for other in range(landmarks.starts[column], landmarks.starts[column + 1]):
+                y = landmarks.data[other]
+                # of two numbers, |x| + |y| - |x - y| is twice the smaller one, or 0 if their signs differ
+                term = x * y if not absolute else (min(abs(x), abs(y)) if x * y > 0.0 else 0.0)
+                shared[landmarks.columns[other]] += term
+        if not products:
+            for k in range(shared.shape[0]):
+                shared[k] = max(0.0, length + lengths[k] - 2.0 * shared[k])
     to_kernel_values(values.reshape(-1), kernel)
 
 

@@ -12,7 +12,7 @@ from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from okl.compiled.jit import aligned_empty, compiled, compiled_sum
+from okl.compiled.jit import aligned_empty, as_compiled, compiled, compiled_sum
 from okl.foundation.types import FloatArray, Integers
 
 # Matrix-vector products from either side, rows signed by their class, summed in float64.
@@ -90,6 +90,21 @@ def add_listed_rows_twice(
         for j in range(sums.shape[0]):
             sums[j] += weight * row[j]
             others[j] += other_weight * row[j]
+
+
+class SparseBlock(NamedTuple):
+    """Compressed rows: data and columns of all values, and starts (rows + 1,), where each row begins."""
+
+    data: FloatArray
+    columns: Integers
+    starts: Integers
+
+
+def sparse_block(rows: Any, dtype: Any) -> SparseBlock:
+    """Return compressed rows, or compressed columns, of SciPy as compiled code takes them."""
+    return SparseBlock(
+        as_compiled(rows.data, dtype), as_compiled(rows.indices, np.int32), as_compiled(rows.indptr, np.int64)
+    )
 
 
 @compiled

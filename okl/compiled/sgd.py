@@ -10,6 +10,7 @@ import numpy as np
 from okl.compiled.extension import SLOPE, VALUE, call_extension
 from okl.compiled.fourier import dot
 from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.products import SparseBlock
 from okl.compiled.threads import Block
 from okl.foundation.types import Doubles, FloatArray, Integers
 
@@ -379,14 +380,6 @@ def sum_block(summed: SummedGradients, block: Block, scores: FloatArray, targets
 
 
 # Sparse rows: the same steps and sums at the cost of the values of a row.
-
-
-class SparseBlock(NamedTuple):
-    """Compressed rows: data and columns of all values, and starts (rows + 1,), where each row begins."""
-
-    data: FloatArray
-    columns: Integers
-    starts: Integers
 
 
 @compiled

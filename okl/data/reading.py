@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from okl.data.dataset import INDICES, VALUES, Dataset, Schema, Shard
 from okl.data.executor import Rows
@@ -319,6 +320,8 @@ def read_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, 
     DataError : a shard that is missing or damaged
     """
     last = last or LastGroup()
+    if data.schema.sparse is not None:
+        return _read_sparse_runs(data, shard, runs, precision, last)
     inputs = np.empty((runs.n_rows, data.schema.n_features), dtype=precision)
     targets = np.empty(runs.n_rows)
     starts = np.cumsum([0, *runs.rows])
@@ -330,6 +333,14 @@ def read_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, 
                 of = slice(runs.firsts[index], runs.firsts[index] + runs.rows[index])
                 inputs[into], targets[into] = read.inputs[of], read.targets[of]
     return Rows(inputs, targets)
+
+
+def _read_sparse_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, last: LastGroup) -> Rows:
+    parts = [Rows(csr_array((0, data.schema.n_features), dtype=precision), np.empty(0))]
+    for group, first, n_rows in zip(*(column.tolist() for column in runs), strict=True):
+        read = last.read(data, shard, group, precision)
+        parts.append(Rows(read.inputs[first : first + n_rows], read.targets[first : first + n_rows]))
+    return Rows(stacked([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
 
 
 # Samples of rows.

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from scipy import sparse
 
+from okl.features.base import as_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.kernels import KnownKernel, check_bandwidth, kernel_class, kernel_parameters, make_kernel
@@ -14,7 +16,7 @@ _PAIRS = 20_000
 _SEED = 20160417  # any fixed number: the same sample gives the same bandwidth
 
 
-def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
+def median_distance(sample: Any, power: Literal[1, 2] = 2) -> float:
     """Median Euclidean distance of pairs of differing rows, in units of the inputs; 1.0 if no two rows differ.
 
     Every row is paired with rows a few random shifts away, about 20,000 pairs in all, so that every row takes part
@@ -22,7 +24,7 @@ def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
 
     Parameters
     ----------
-    sample : (rows, n_inputs), finite
+    sample : (rows, n_inputs), finite, dense or sparse
     power : 1 for the sum of absolute differences in place of the Euclidean distance
 
     Raises
@@ -31,19 +33,21 @@ def median_distance(sample: FloatArray, power: Literal[1, 2] = 2) -> float:
 
     Source: the median heuristic, as in Gretton et al., JMLR 13, 2012, section 8.
     """
-    if sample.ndim != 2 or len(sample) == 0:
+    if sample.ndim != 2 or sample.shape[0] == 0:
         raise DataError(
             f"The sample for a bandwidth has shape {sample.shape}; expected (rows, inputs) with at least one row."
         )
-    rows = np.ascontiguousarray(sample, dtype=np.float64)
-    shifts = np.arange(1, len(rows))
-    wanted = max(1, _PAIRS // len(rows))
+    rows, n_rows = as_inputs(sample, "float64"), sample.shape[0]
+    shifts = np.arange(1, n_rows)
+    wanted = max(1, _PAIRS // n_rows)
     if len(shifts) > wanted:
         shifts = np.random.default_rng(_SEED).choice(shifts, size=wanted, replace=False)
     lengths = [np.zeros(1)]
     for shift in shifts:
-        difference = rows - np.roll(rows, int(shift), axis=0)
-        if power == 1:
+        difference = rows - rows[np.roll(np.arange(n_rows), int(shift))]
+        if sparse.issparse(difference):
+            lengths.append(np.asarray((abs(difference) ** power).sum(axis=1)) ** (1.0 / power))
+        elif power == 1:
             lengths.append(np.abs(difference, out=difference).sum(axis=1))
         else:
             lengths.append(np.sqrt(np.einsum("ij,ij->i", difference, difference)))
@@ -73,7 +77,7 @@ def fit_kernel(
     why = "as given"
     if bandwidth is None:
         bandwidth = median_distance(sample, kernel_class(name).power)
-        why = f"median distance of {len(sample):,} sampled rows"
+        why = f"median distance of {sample.shape[0]:,} sampled rows"
     return kernel_of_bandwidth(name, bandwidth, degree, offset), {"bandwidth": bandwidth, "bandwidth_reason": why}
 
 

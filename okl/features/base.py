@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.threads import MOST_ROWS, run_threads
@@ -54,6 +55,11 @@ def check_weights(feature_map: FeatureMap, weights: NDArray[Any]) -> None:
         )
 
 
+def as_inputs(inputs: Any, precision: Precision) -> Any:
+    """Return inputs as compiled code takes them; sparse ones stay sparse."""
+    return inputs.astype(precision, copy=False) if sparse.issparse(inputs) else as_compiled(inputs, precision)
+
+
 def check_inputs(feature_map: FeatureMap, inputs: NDArray[Any]) -> None:
     """Raise DataError unless inputs are (rows, n_inputs)."""
     if inputs.ndim != 2 or inputs.shape[1] != feature_map.n_inputs:
@@ -70,11 +76,11 @@ def transform_rows(feature_map: FeatureMap, inputs: FloatArray, n_threads: int =
     ------
     DataError : the inputs do not have the map's columns
     """
-    inputs = as_compiled(inputs, feature_map.precision)
+    inputs, rows = as_inputs(inputs, feature_map.precision), inputs.shape[0]
     check_inputs(feature_map, inputs)
-    features = np.empty((len(inputs), feature_map.n_columns), dtype=feature_map.precision)
-    n_threads = max(1, min(n_threads, -(-len(inputs) // MOST_ROWS)))
-    edges = np.linspace(0, len(inputs), n_threads + 1).astype(int)
+    features = np.empty((rows, feature_map.n_columns), dtype=feature_map.precision)
+    n_threads = max(1, min(n_threads, -(-rows // MOST_ROWS)))
+    edges = np.linspace(0, rows, n_threads + 1).astype(int)
 
     def transform(thread: int) -> None:
         part = slice(edges[thread], edges[thread + 1])

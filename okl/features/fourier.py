@@ -8,12 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import hadamard
 
 from okl.compiled.fourier import LANES, Structured, Waves, as_waves, fourier_transform, structured_transform
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
+from okl.compiled.math import sines_and_cosines
 from okl.compiled.threads import borrowed_block, rows_per_block
-from okl.features.base import check_inputs, precision_of
+from okl.features.base import as_inputs, check_inputs, precision_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, Precision
@@ -83,10 +85,17 @@ class FourierFeatures:
         """Return the number of rows that are mapped together: by the sizes of the map only."""
         return rows_per_block(self.n_columns, self.frequencies.dtype.itemsize)
 
-    def transform(self, inputs: FloatArray) -> FloatArray:
-        inputs = as_compiled(inputs, self.frequencies.dtype)
+    def transform(self, inputs: Any) -> FloatArray:
+        """Return features of dense rows, or of sparse ones at the cost of their values."""
+        inputs = as_inputs(inputs, self.precision)
         check_inputs(self, inputs)
-        features = np.empty((len(inputs), self.n_columns), dtype=self.frequencies.dtype)
+        features = np.empty((inputs.shape[0], self.n_columns), dtype=self.frequencies.dtype)
+        if sparse.issparse(inputs):
+            sines = (inputs @ self.frequencies) * self.frequencies.dtype.type(1.0 / np.pi)  # in half turns
+            cosines = np.empty_like(sines)
+            sines_and_cosines(sines, cosines, self.frequencies.dtype.type(self.n_frequencies**-0.5))
+            features[:, : self.n_frequencies], features[:, self.n_frequencies :] = sines, cosines
+            return features
         with borrowed_block(self.rows_per_block, self.widths, inputs.dtype) as block:
             fourier_transform(features, block, inputs, self.waves, 0, 1)
         return features

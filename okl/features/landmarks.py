@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import block_squared_distances
@@ -14,7 +14,7 @@ from okl.compiled.products import panels_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice
-from okl.kernels import Kernel, ShiftInvariantKernel
+from okl.kernels import Kernel, ShiftInvariantKernel, kernel_matrix
 
 # k-means with the same bits on any number of threads.
 
@@ -87,7 +87,7 @@ MOST_ROWS: dict[str, int] = {"kmeans": 20_000, "rpcholesky": 10_000}
 _LANDMARK_BLOCK = 256
 
 
-def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method: Landmarks, seed: int) -> FloatArray:
+def choose_landmarks(kernel: Kernel, rows: Any, n_landmarks: int, method: Landmarks, seed: int) -> Any:
     """Choose landmarks from rows in memory.
 
     "uniform": rows, each as likely as another. "kmeans": cluster centres of at most 20,000 sampled rows. "rpcholesky":
@@ -96,7 +96,7 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
 
     Parameters
     ----------
-    kernel : for rpcholesky only; rows : (rows, n_inputs), finite
+    kernel : for rpcholesky only; rows : (rows, n_inputs), finite; sparse ones give sparse landmarks, without kmeans
     n_landmarks : int >= 1, at most the number of rows
     seed : int >= 0; the same landmarks on any number of threads
 
@@ -115,22 +115,23 @@ def choose_landmarks(kernel: Kernel, rows: FloatArray, n_landmarks: int, method:
     check_choice("landmarks", method, get_args(Landmarks))
     n_landmarks = check_at_least("n_landmarks", n_landmarks, 1)
     rng = np.random.default_rng((seed, 0x1A2D))
-    n_candidates = min(len(rows), MOST_ROWS.get(method, len(rows)))
+    n_rows = rows.shape[0]
+    n_candidates = min(n_rows, MOST_ROWS.get(method, n_rows))
     if n_landmarks > n_candidates:
         raise ConfigError(
             f"{n_landmarks:,} landmarks are requested, but {method} chooses them from {n_candidates:,} rows. "
             f"Request at most {n_candidates:,}."
         )
     if method == "uniform":
-        return rows[rng.choice(len(rows), size=n_landmarks, replace=False)]
-    if n_candidates < len(rows):
-        rows = rows[np.sort(rng.choice(len(rows), size=n_candidates, replace=False))]
+        return rows[rng.choice(n_rows, size=n_landmarks, replace=False)]
+    if n_candidates < n_rows:
+        rows = rows[np.sort(rng.choice(n_rows, size=n_candidates, replace=False))]
     if method == "kmeans":
         return cluster_centres(rows, n_landmarks, rng).astype(rows.dtype)
     return rows[cholesky_pivots(kernel, rows, n_landmarks, rng)]
 
 
-def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.random.Generator) -> list[int]:
+def cholesky_pivots(kernel: Kernel, rows: Any, number: int, rng: np.random.Generator) -> list[int]:
     """Return the distinct pivots of a randomly pivoted partial Cholesky factorisation of the rows' kernel matrix.
 
     K is about F F'; after each pivot s the column (K - F F')[:, s] / sqrt((K - F F')[s, s]) joins F, and what is left
@@ -138,18 +139,19 @@ def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.rando
 
     Source: Chen, Epperly, Tropp & Webber, arXiv 2207.06503, Algorithm 2.1.
     """
-    factor = np.empty((number, len(rows)))
+    n_rows, columns = rows.shape[0], rows.tocsc() if issparse(rows) else rows
+    factor = np.empty((number, n_rows))
     with one_blas_thread():
         left = kernel_diagonal(kernel, rows)
-    noise = len(rows) * float(np.finfo(np.float64).eps) * max(float(left.max()), 0.0)
+    noise = n_rows * float(np.finfo(np.float64).eps) * max(float(left.max()), 0.0)
     pivots: list[int] = []
     with one_blas_thread():  # bits depend on the number of threads
         for step in range(number):
             left[left <= noise] = 0.0
             if not left.any():
-                return pivots + _any_others(len(rows), pivots, number - step, rng)
+                return pivots + _any_others(n_rows, pivots, number - step, rng)
             pivot = draw_in_proportion(left, rng)
-            column = kernel.matrix(rows[pivot : pivot + 1], rows)[0] - factor[:step, pivot] @ factor[:step]
+            column = kernel_matrix(kernel, rows[pivot : pivot + 1], columns)[0] - factor[:step, pivot] @ factor[:step]
             factor[step] = column / np.sqrt(column[pivot])
             left -= factor[step] ** 2
             left[pivot] = 0.0
@@ -157,12 +159,12 @@ def cholesky_pivots(kernel: Kernel, rows: FloatArray, number: int, rng: np.rando
     return pivots
 
 
-def kernel_diagonal(kernel: Kernel, rows: FloatArray) -> NDArray[np.float64]:
+def kernel_diagonal(kernel: Kernel, rows: Any) -> NDArray[np.float64]:
     """Return k(x, x) of every row: (rows,), float64."""
     if isinstance(kernel, ShiftInvariantKernel):
-        return np.ones(len(rows))
-    parts = [rows[first : first + _LANDMARK_BLOCK] for first in range(0, len(rows), _LANDMARK_BLOCK)]
-    return np.concatenate([np.diag(kernel.matrix(part, part)) for part in parts])
+        return np.ones(rows.shape[0])
+    parts = [rows[first : first + _LANDMARK_BLOCK] for first in range(0, rows.shape[0], _LANDMARK_BLOCK)]
+    return np.concatenate([np.diag(kernel_matrix(kernel, part, part)) for part in parts])
 
 
 def _any_others(n_rows: int, taken: list[int], number: int, rng: np.random.Generator) -> list[int]:

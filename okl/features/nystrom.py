@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.kernels import Nystrom, as_nystrom, nystrom_transform
 from okl.compiled.products import panels_of, project
 from okl.compiled.threads import borrowed_block, rows_per_block
-from okl.features.base import check_inputs, precision_of
+from okl.features.base import as_inputs, check_inputs, precision_of
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
-from okl.kernels import Kernel, describe_kernel
+from okl.kernels import Kernel, describe_kernel, kernel_matrix
 
 
 @stored("nystrom-features")
@@ -29,7 +30,7 @@ class NystromFeatures:
     Parameters
     ----------
     kernel : any positive definite kernel; one of the user's own is called through its `matrix`
-    landmarks : (n_landmarks, n_inputs), in units of the input
+    landmarks : (n_landmarks, n_inputs), in units of the input; a scipy.sparse.csr_array for sparse rows
     projection : (n_landmarks, n_columns); both float32 or both float64, which is the map's precision
 
     Raises
@@ -40,7 +41,7 @@ class NystromFeatures:
     """
 
     kernel: Kernel
-    landmarks: FloatArray
+    landmarks: Any
     projection: FloatArray
 
     def __post_init__(self) -> None:
@@ -73,12 +74,15 @@ class NystromFeatures:
     def precision(self) -> Precision:
         return precision_of(self.projection)
 
-    def transform(self, inputs: FloatArray) -> FloatArray:
-        inputs = as_compiled(inputs, self.landmarks.dtype)
+    def transform(self, inputs: Any) -> FloatArray:
+        """Return features of dense rows, or of sparse ones, which have sparse landmarks."""
+        inputs = as_inputs(inputs, self.precision)
+        if sparse.issparse(self.landmarks):
+            inputs = sparse.csr_array(inputs)
         check_inputs(self, inputs)
-        features = np.empty((len(inputs), self.n_columns), dtype=inputs.dtype)
+        features = np.empty((inputs.shape[0], self.n_columns), dtype=inputs.dtype)
         if self._compiled is None:
-            values = as_compiled(self.kernel.matrix(inputs, self.landmarks), inputs.dtype)
+            values = as_compiled(kernel_matrix(self.kernel, inputs, self._by_columns), inputs.dtype)
             project(features, values, self._projection_panels)
             return features
         rows = rows_per_block(self.n_landmarks, inputs.dtype.itemsize)
@@ -86,27 +90,54 @@ class NystromFeatures:
             nystrom_transform(features, block.left, inputs, self._compiled, 0, 1)
         return features
 
+    @property
+    def dense_landmarks(self) -> FloatArray:
+        """Return the landmarks (n_landmarks, n_inputs) as an array."""
+        dense: FloatArray = self.landmarks.toarray() if sparse.issparse(self.landmarks) else self.landmarks
+        return dense
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return landmarks and projection: data, not a seed to choose them again."""
-        return {"landmarks": self.landmarks, "projection": self.projection}
+        if not sparse.issparse(self.landmarks):
+            return {"landmarks": self.landmarks, "projection": self.projection}
+        parts = zip(_PARTS, (self.landmarks.data, self.landmarks.indices, self.landmarks.indptr), strict=True)
+        return {**dict(parts), "projection": self.projection}
 
     def describe(self) -> dict[str, Any]:
         """Kind and kernel, or ConfigError for a kernel of the user's own, which cannot be stored."""
-        return {"kind": "nystrom", "kernel": describe_kernel(self.kernel)}
+        columns = {"n_inputs": self.n_inputs} if sparse.issparse(self.landmarks) else {}
+        return {"kind": "nystrom", "kernel": describe_kernel(self.kernel), **columns}
 
     @cached_property
     def _compiled(self) -> Nystrom | None:
         rule = self.kernel.rule
-        return None if rule is None else as_nystrom(self.landmarks, rule, self.projection)
+        if rule is None or sparse.issparse(self.landmarks):
+            return None
+        return as_nystrom(self.landmarks, rule, self.projection)
+
+    @cached_property
+    def _by_columns(self) -> Any:
+        return self.landmarks.tocsc() if sparse.issparse(self.landmarks) else self.landmarks
 
     @cached_property
     def _projection_panels(self) -> FloatArray:
         return panels_of(self.projection)
 
 
-def fit_nystrom_map(
-    kernel: Kernel, landmarks: FloatArray, rank: int, precision: Precision = "float32"
-) -> NystromFeatures:
+_PARTS = ("landmark_values", "landmark_columns", "landmark_starts")
+
+
+def landmarks_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    """Return the landmarks of a stored map, sparse ones by their parts."""
+    if "n_inputs" not in description:
+        return arrays["landmarks"]
+    values, columns, starts = (arrays[name] for name in _PARTS)
+    landmarks = sparse.csr_array((values, columns, starts), shape=(len(starts) - 1, int(description["n_inputs"])))
+    landmarks.check_format()
+    return landmarks
+
+
+def fit_nystrom_map(kernel: Kernel, landmarks: Any, rank: int, precision: Precision = "float32") -> NystromFeatures:
     """Make the Nystrom map of some landmarks: their kernel matrix K has the top eigenpairs (D, V), and
 
     z(x) = D^(-1/2) V' k(landmarks, x),    z(x)'z(x') = k(x, landmarks) V D^(-1) V' k(landmarks, x')
@@ -117,7 +148,7 @@ def fit_nystrom_map(
 
     Parameters
     ----------
-    kernel : any positive definite kernel; landmarks : (n_landmarks, n_inputs), finite
+    kernel : any positive definite kernel; landmarks : (n_landmarks, n_inputs), finite, dense or sparse
     rank : int >= 1, at most n_landmarks: the most columns of the map
     precision : of the map; eigenpairs are computed in float64
 
@@ -129,14 +160,14 @@ def fit_nystrom_map(
 
     Source: Lu et al., JMLR 17(47), 2016, section 3.3 and Algorithm 2.
     """
-    landmarks = np.ascontiguousarray(landmarks, dtype=precision)
+    landmarks = as_inputs(landmarks, precision)
     if landmarks.ndim != 2 or 0 in landmarks.shape:
         raise DataError(f"Landmarks of a Nystrom map have shape (n_landmarks, n_inputs), but got {landmarks.shape}.")
     rank = check_at_least("rank", rank, 1)
-    if rank > len(landmarks):
+    if rank > landmarks.shape[0]:
         raise ConfigError(
-            f"rank = {rank}, but {len(landmarks)} landmarks give a Nystrom map of at most that rank. Set the rank to "
-            f"{len(landmarks)} or less, or take more landmarks."
+            f"rank = {rank}, but {landmarks.shape[0]} landmarks give a Nystrom map of at most that rank. Set the rank "
+            f"to {landmarks.shape[0]} or less, or take more landmarks."
         )
     with one_blas_thread():  # bits depend on the number of threads
         eigenvalues, vectors = _top_eigenpairs(kernel, landmarks, rank, precision)
@@ -145,12 +176,10 @@ def fit_nystrom_map(
     return NystromFeatures(kernel, landmarks, np.ascontiguousarray(projection, dtype=precision))
 
 
-def _top_eigenpairs(
-    kernel: Kernel, landmarks: FloatArray, rank: int, precision: Precision
-) -> tuple[FloatArray, FloatArray]:
+def _top_eigenpairs(kernel: Kernel, landmarks: Any, rank: int, precision: Precision) -> tuple[FloatArray, FloatArray]:
     """Return eigenvalues (kept,), falling, and vectors (n_landmarks, kept) of the kernel matrix; 1 <= kept <= rank."""
-    matrix = kernel.matrix(landmarks, landmarks)
-    rounding = len(landmarks) * float(np.finfo(precision).eps)
+    matrix = kernel_matrix(kernel, landmarks, landmarks)
+    rounding = len(matrix) * float(np.finfo(precision).eps)
     _check_symmetric(kernel, matrix, rounding)
     eigenvalues, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
@@ -160,7 +189,7 @@ def _top_eigenpairs(
     if n_retained == 0 or (negative > noise and n_retained < rank):
         advice = f"Set the rank to at most {n_retained}" if n_retained else "Check the landmarks"
         raise DataError(
-            f"The {kernel.name!r} kernel matrix of {len(landmarks)} landmarks is not positive definite: eigenvalues "
+            f"The {kernel.name!r} kernel matrix of {len(matrix)} landmarks is not positive definite: eigenvalues "
             f"reach from {eigenvalues[-1]:.3g} to {eigenvalues[0]:.3g}, which allows rank {n_retained}, not {rank}. "
             f"{advice}, or use a positive definite kernel."
         )

@@ -9,18 +9,19 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from okl.compiled.fourier import fourier_scores, score_block
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.kernels import KernelRule, add_kernel_sums
 from okl.compiled.products import panels_of
 from okl.compiled.threads import MOST_ROWS, Block, borrowed_block, run_tasks, run_threads
-from okl.features.base import FeatureMap, check_inputs, check_weights, precision_of
+from okl.features.base import FeatureMap, as_inputs, check_inputs, check_weights, precision_of
 from okl.features.cells import CellTree
 from okl.features.extension import KIND, extension_map_from_stored
 from okl.features.fourier import FourierFeatures, StructuredFeatures
 from okl.features.linear import SparseInputs, StandardisedLinear
-from okl.features.nystrom import NystromFeatures
+from okl.features.nystrom import NystromFeatures, landmarks_from_stored
 from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
 from okl.foundation.stored import stored
 from okl.foundation.telemetry import memory_bytes
@@ -44,7 +45,7 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
             return FourierFeatures(kernel_from_description(description["kernel"]), arrays["frequencies"])
         if kind == "nystrom":
             kernel = kernel_from_description(description["kernel"])
-            return NystromFeatures(kernel, arrays["landmarks"], arrays["projection"])
+            return NystromFeatures(kernel, landmarks_from_stored(description, arrays), arrays["projection"])
         if kind == "structured":
             kernel = kernel_from_description(description["kernel"])
             return StructuredFeatures(kernel, int(description["n_inputs"]), arrays["signs"], arrays["radii"])
@@ -80,20 +81,21 @@ def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray,
         check_weights(feature_map, weights)
         products: FloatArray = feature_map.transform(inputs) @ weights.T.astype(feature_map.precision)
         return products
-    inputs = as_compiled(inputs, feature_map.precision)
+    inputs, rows = as_inputs(inputs, feature_map.precision), inputs.shape[0]
     check_inputs(feature_map, inputs)
     weights = as_compiled(weights, feature_map.precision)
     check_weights(feature_map, weights)
-    scores = np.empty((len(inputs), len(weights)), dtype=feature_map.precision)
-    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
-    n_threads = max(1, min(n_threads, -(-len(inputs) // size)))
+    scores = np.empty((rows, len(weights)), dtype=feature_map.precision)
+    fused = not sparse.issparse(inputs)
+    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) and fused else MOST_ROWS
+    n_threads = max(1, min(n_threads, -(-rows // size)))
 
     def score(thread: int) -> None:
-        if isinstance(feature_map, FourierFeatures):
+        if isinstance(feature_map, FourierFeatures) and fused:
             with borrowed_block(feature_map.rows_per_block, feature_map.widths, inputs.dtype) as block:
                 fourier_scores(scores, block, inputs, feature_map.waves, weights, thread, n_threads)
             return
-        for first in range(thread * MOST_ROWS, len(inputs), n_threads * MOST_ROWS):
+        for first in range(thread * MOST_ROWS, rows, n_threads * MOST_ROWS):
             part = slice(first, first + MOST_ROWS)
             score_block(scores[part], block_of(feature_map.transform(inputs[part])), weights)
 

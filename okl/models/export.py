@@ -18,6 +18,9 @@ from okl.data.dataset import INDICES, VALUES, Encoding, Schema
 from okl.data.ingest.sources import SourceBatch
 from okl.data.sparse import finite_sparse_rows, texts_of
 from okl.data.values import date_parts
+from okl.features.fourier import FourierFeatures
+from okl.features.nystrom import NystromFeatures
+from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.folders import write_whole
 from okl.foundation.locations import place_of
@@ -32,6 +35,7 @@ FORMATS: tuple[Format, ...] = get_args(Format)
 EXTRAS = {"onnx": ("onnx", "onnxruntime"), "skops": ("skops",)}
 N_CHECKED, MOST_CHECKED = 4096, 2**23  # rows, and numbers of them
 MOST_DENSE = 262_144  # columns of sparse rows that a file holds dense
+MOST_MAP_NUMBERS = 2**27  # of landmarks or frequencies, which a file holds dense: ONNX files end at 2 GiB
 TOLERANCE = 1e-5  # of the largest score, at least 1
 Feeds = dict[str, NDArray[Any]]
 Scorer = Callable[[Feeds], FloatArray]
@@ -76,6 +80,11 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
         raise ConfigError(
             f"The model takes sparse rows of {opened.schema.n_features:,} columns, but ONNX holds rows dense, of at "
             f"most {MOST_DENSE:,}. Use --format skops{fewer}."
+        )
+    if opened.schema.sparse is not None and (numbers := _map_numbers(opened)) > MOST_MAP_NUMBERS:
+        raise ConfigError(
+            f"The feature map has {numbers:,} numbers for {opened.schema.n_features:,} columns, but a file holds at "
+            f"most {MOST_MAP_NUMBERS:,}. Train with fewer landmarks or frequencies, or use okl predict."
         )
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
     n_rows = max(1, min(N_CHECKED, MOST_CHECKED // opened.schema.n_features))
@@ -149,6 +158,17 @@ def matrix_of(schema: Schema, batch: pa.RecordBatch) -> Any:
 
 UNSEEN = "a value that did not occur in training"
 DAY_SECONDS = 86_400
+
+
+def _map_numbers(model: Model) -> int:
+    """Return the numbers of dense landmarks or frequencies of a model of sparse rows; 0 without a map."""
+    predictor = base_of(model.predictor)
+    feature_map = predictor.feature_map if isinstance(predictor, LinearPredictor) else None
+    if isinstance(feature_map, NystromFeatures):
+        return feature_map.n_landmarks * feature_map.n_inputs
+    return feature_map.frequencies.size if isinstance(feature_map, FourierFeatures) else 0
+
+
 MADE_VALUES = 30  # most values of a made-up sparse row
 
 

@@ -348,7 +348,7 @@ def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, i
     if isinstance(feature_map, StructuredFeatures):
         return _wave_scores(graph, dense_frequencies(feature_map), weights, inputs)
     if isinstance(feature_map, NystromFeatures):
-        values = kernel_nodes(graph, feature_map.kernel, inputs, feature_map.landmarks)
+        values = kernel_nodes(graph, feature_map.kernel, inputs, feature_map.dense_landmarks)
         features = graph.add("MatMul", values, graph.constant(feature_map.projection))
         return graph.add("MatMul", features, graph.constant(weights.T))
     if isinstance(feature_map, SparseInputs):

@@ -70,7 +70,9 @@ def to_sklearn(model: Model) -> Pipeline:
         slopes = weights[:, :-1] * factor
         return _pipeline(schema, None, slopes, offsets + weights[:, -1] * mapped.constant - slopes @ shift)
     if isinstance(mapped, NystromFeatures):
-        return _pipeline(schema, _nystroem(mapped.kernel, mapped.landmarks, mapped.projection.T), weights, offsets)
+        return _pipeline(
+            schema, _nystroem(mapped.kernel, mapped.dense_landmarks, mapped.projection.T), weights, offsets
+        )
     if isinstance(mapped, FourierFeatures):
         return _pipeline(schema, _sampler(mapped.frequencies), weights, offsets)
     if isinstance(mapped, StructuredFeatures):

@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
+from scipy import sparse
 
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution, Traffic
@@ -197,6 +198,8 @@ class EncodedTree:
             return self._array(value)
         if isinstance(value, np.generic) and value.dtype.kind in STORED_KINDS:
             return {"scalar": [value.dtype.str, value.tobytes().hex()]}
+        if sparse.issparse(value):
+            return {"csr": [self._node(part) for part in (value.data, value.indices, value.indptr, value.shape)]}
         if kind is list:
             return {"list": [self._node(item) for item in value]}
         if kind is dict:
@@ -278,6 +281,9 @@ class DecodedTree:
             return {self._of(key): self._of(item) for key, item in content}
         if kind == "slice":
             return slice(*map(self._of, content))
+        if kind == "csr":
+            *arrays, shape = map(self._of, content)
+            return sparse.csr_array(tuple(arrays), shape=shape)
         simple = {
             "float": float,
             "scalar": lambda pair: np.frombuffer(bytes.fromhex(pair[1]), dtype=pair[0])[0],

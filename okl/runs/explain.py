@@ -13,6 +13,7 @@ from okl.data.executor import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
+from okl.features.linear import SparseInputs
 from okl.features.metric_learning import metric_shares
 from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import DataError
@@ -128,7 +129,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "lineage": dict(facts.lineage) or None,
         **_written(facts.result),
     }
-    if schema.sparse is not None:
+    if schema.sparse is not None and _is_linear(facts.model):
         explanation["weights"] = largest_weights(facts.model)
     importances, rows_or_reason, warnings = _importances(settings, facts, observer)
     importance = importances.as_json() | {"on": rows_or_reason} if importances else None
@@ -149,13 +150,19 @@ def describe_predictor(model: Model) -> dict[str, Any]:
 MOST_WEIGHTS = 10
 
 
+def _is_linear(model: Model) -> bool:
+    """Return whether each sparse input has a weight."""
+    predictor = base_of(model.predictor)
+    return isinstance(predictor, LinearPredictor) and isinstance(predictor.feature_map, SparseInputs)
+
+
 def largest_weights(model: Model) -> dict[str, list[list[Any]]]:
     """Return names and weights of the inputs that speak most for each class; of two, for the second and the first.
 
     Of a regression, for larger and for smaller targets.
     """
     predictor, schema = base_of(model.predictor), model.schema
-    assert isinstance(predictor, LinearPredictor), "sparse rows have linear models only"
+    assert isinstance(predictor, LinearPredictor), "it is linear in its inputs"
     outputs = dict(zip(map(str, schema.labels), predictor.weights, strict=False))
     if schema.task == "binary":
         outputs = {str(schema.labels[1]): predictor.weights[0], str(schema.labels[0]): -predictor.weights[0]}
@@ -199,7 +206,10 @@ def _importances(
     """Return importances and a description of their rows, or None and the reason; and sentences on left out rows."""
     source = settings.source
     if facts.model.schema.sparse is not None:
-        return None, "Importance by permutation takes dense rows; weights are listed instead.", []
+        if _is_linear(facts.model):
+            return None, "Importance by permutation takes dense rows; weights are listed instead.", []
+        why = "Importance by permutation takes dense rows, and a kernel of sparse rows has no weight for each input."
+        return None, f"{why} Use --kernel linear for such weights.", []
     if source is None:
         folder = (facts.result.get("dataset") or {}).get("folder")
         if not folder or not is_dataset(folder):

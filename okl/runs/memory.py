@@ -15,6 +15,7 @@ from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import memory_bytes
 from okl.foundation.types import Task
 from okl.solvers.accelerated.shards import SEGMENT
+from okl.solvers.options import FourierOptions
 from okl.solvers.settings import TrainSettings
 
 # The size of the data, of a data set or assumed
@@ -194,12 +195,19 @@ def plan_memory(
         block = workload.group_rows * (raw_row + 8 * (n_inputs + 1)) + 2 * SEGMENT * columns * item
         wanted = rows_each * (columns * item + 8)
         if workload.sparse_columns:
-            block, wanted = 3 * workload.group_rows * workload.sparse_row_bytes, rows_each * workload.sparse_row_bytes
+            block, row_bytes = 3 * workload.group_rows * workload.sparse_row_bytes, workload.sparse_row_bytes
+            if columns < n_inputs:  # they are mapped
+                block, row_bytes = block + 4 * SEGMENT * columns * item, columns * item + 8
+            wanted = rows_each * row_bytes
         if model.unit == "moment":
             wanted, block = 0, block + 3 * 8 * columns**2
         elif model.unit == "kernel":  # without workers the preconditioner, which is in the driver alone, stands here
             wanted, block = 0, workload.group_rows * (raw_row + 8) + 256 * columns * item
             block += 0 if workers else columns**2 * item
+    if workload.sparse_columns and isinstance(options, FourierOptions):
+        block += options.map_bytes(n_inputs, item)
+    if workload.sparse_columns and columns < n_inputs:
+        n_inputs = workload.sparse_row_bytes // 8  # of a landmark
     part = options.part_bytes(n_inputs, workload.n_outputs, workload.rows, item)
     answers_each, answers = shards_each, workload.shards
     if model.answers is not None:  # one answer a chunk, a few chunks at a time

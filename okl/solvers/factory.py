@@ -14,17 +14,24 @@ from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
 SPARSE_SOLVERS = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm", "fogd")
+MAPPED_SOLVERS = (*SPARSE_SOLVERS, "mm-fda", "mm-mpm", "nogd", "scs", "wolfe", "pegasos")
+SPARSE_MAPS, SPARSE_LANDMARKS = ("independent", "auto", "nystrom"), ("supports", "uniform", "rpcholesky")
 
 
 def check_rows(settings: TrainSettings, schema: Schema) -> None:
     """Raise ConfigError for sparse rows with a solver or a kernel that takes dense ones."""
     if schema.sparse is None or settings.solver == "auto":
         return
-    taken = f"Sparse rows are taken by --solver auto, {', '.join(SPARSE_SOLVERS)}, with --kernel linear."
-    if settings.solver not in SPARSE_SOLVERS:
-        raise ConfigError(f"The solver {settings.solver} takes dense rows, but these are sparse. {taken}")
-    if getattr(settings.options, "kernel", "linear") != "linear":
-        raise ConfigError(f"A kernel other than linear takes dense rows, but these are sparse. {taken}")
+    options, name = settings.options, settings.solver
+    linear = getattr(options, "kernel", "linear") == "linear"
+    if name not in MAPPED_SOLVERS or (linear and name not in (*SPARSE_SOLVERS, "nogd")):
+        raise ConfigError(
+            f"The solver {name} takes dense rows{' with --kernel linear' * (name in MAPPED_SOLVERS)}, but these are "
+            f"sparse. Sparse rows are taken by --solver auto, {', '.join(MAPPED_SOLVERS)}."
+        )
+    for option, able in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
+        if (given := getattr(options, option, able[0])) not in able:
+            raise ConfigError(f"{option} = {given!r} takes dense rows, but these are sparse. Use {' or '.join(able)}.")
 
 
 def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:

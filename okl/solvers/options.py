@@ -198,6 +198,10 @@ class FourierOptions(KernelOptions):
     def n_columns(self, n_inputs: int) -> int:
         return n_inputs if self.kernel == "linear" or self.map == "exact" else 2 * self.frequencies
 
+    def map_bytes(self, n_inputs: int, item: int) -> int:
+        """Return the bytes of drawing a Fourier map: frequencies in double precision, and in that of the run."""
+        return 0 if self.kernel == "linear" or self.map == "nystrom" else n_inputs * self.frequencies * (8 + 2 * item)
+
     def check_no_map(self) -> None:
         """Refuse options of a map with a linear kernel, which uses the inputs themselves."""
         for name in ("frequencies", "map") if self.kernel == "linear" else ():

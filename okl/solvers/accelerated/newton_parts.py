@@ -376,7 +376,7 @@ class NewtonPart:
 
 
 MOST_COLUMNS = 1000  # of a Newton system that is solved directly
-_KEPT = 8  # labels, margins of the point, of the direction and of the point before, and the last anchors
+_KEPT = 4  # labels, margins of the point and of the direction, and the last anchor: no more was used in any run
 
 
 class LastArrays:

@@ -156,7 +156,7 @@ class NewtonWork:
 
         def read() -> tuple[FloatArray, FloatArray]:
             targets, longest = self.rows.targets(shard)
-            return targets, np.array([longest])
+            return targets.astype(np.float32), np.array([longest])  # classes: exact in half the memory
 
         targets, longest = cached("targets", read)
         problem, _ = part_of_shard(self.prototype, self.rows, shard, targets, self.positive, self.n_groups)

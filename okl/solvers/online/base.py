@@ -24,7 +24,7 @@ from okl.compiled.sgd import (
 from okl.data.dataset import Dataset, Schema
 from okl.data.executor import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
-from okl.features.base import FeatureMap
+from okl.features.base import FeatureMap, as_inputs
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.stored import stored
@@ -236,13 +236,13 @@ def checked_rows(
 
     Targets are -1 or +1 for two classes, 0 .. n_outputs - 1 for several, any number for regression.
     """
-    inputs = as_compiled(rows.inputs, precision)
+    inputs = as_inputs(rows.inputs, precision)
     if inputs.ndim != 2 or inputs.shape[1] != n_inputs:
         raise DataError(
             f"Inputs have shape {inputs.shape}; the learner expects (rows, {n_inputs}). Give the "
             "columns that it was built for."
         )
-    return inputs, checked_targets(rows.targets, len(inputs), task, n_outputs)
+    return inputs, checked_targets(rows.targets, inputs.shape[0], task, n_outputs)
 
 
 def checked_targets(values: Any, n_rows: int, task: Task, n_outputs: int) -> Doubles:

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from okl.compiled.constrained import BlockTask, GradientSums, RowSteps, before_turn, in_turn, sweep_fourier
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
+from okl.compiled.products import SparseBlock, sparse_block
 from okl.compiled.sgd import (
     LOSS,
     MISTAKES,
@@ -20,7 +21,6 @@ from okl.compiled.sgd import (
     SQUARED_ERROR,
     UPDATES,
     LearnerArrays,
-    SparseBlock,
     SummedGradients,
     UpdateRule,
     learn_sparse,
@@ -195,17 +195,18 @@ def average_shard_weights(base: Weights, parts: list[Weights]) -> Weights:
     return Weights(last.astype(base.last.dtype), total, n_sampled, progress)
 
 
-def sweep_rows(task: BlockTask, feature_map: FeatureMap, inputs: FloatArray, targets: Doubles, n_threads: int) -> None:
+def sweep_rows(task: BlockTask, feature_map: FeatureMap, inputs: Any, targets: Doubles, n_threads: int) -> None:
     """Do a compiled task with rows in their order, which changes it in place; same bits for any number of threads.
 
-    inputs : (rows, n_inputs), C-contiguous, in the map's precision; targets : (rows,), checked
+    inputs : (rows, n_inputs), C-contiguous, in the map's precision, or sparse; targets : (rows,), checked
     """
-    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) else MOST_ROWS
-    n_blocks, turns = -(-len(inputs) // size), new_turns()
+    fused = not issparse(inputs)
+    size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) and fused else MOST_ROWS
+    n_blocks, turns = -(-inputs.shape[0] // size), new_turns()
     n_threads = max(1, min(n_threads, n_blocks))
 
     def run(thread: int) -> None:
-        if isinstance(feature_map, FourierFeatures):
+        if isinstance(feature_map, FourierFeatures) and fused:
             with borrowed_block(size, feature_map.widths, inputs.dtype) as block:
                 sweep_fourier(task, turns, block, inputs, targets, feature_map.waves, thread, n_threads)
             return
@@ -388,8 +389,7 @@ class SparseLearner(LinearLearner):
     def _block(self, weights: FloatArray, rows: Rows) -> tuple[SparseBlock, Doubles]:
         check_weights(self.feature_map, weights)
         mapped: Any = self.feature_map.transform(rows.inputs)
-        starts = mapped.indptr.astype(np.int64)
-        block = SparseBlock(mapped.data, mapped.indices.astype(np.int32, copy=False), starts)
+        block = sparse_block(mapped, self.precision)
         return block, checked_targets(rows.targets, mapped.shape[0], self.loss.task, self.n_outputs)
 
 

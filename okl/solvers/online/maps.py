@@ -67,10 +67,13 @@ class FourierChoice:
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map, and the bandwidth with its reason; with map auto also how it was drawn."""
         kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample)
-        feature_map = draw_map(self.map, kernel, schema.n_features, self.n_frequencies, seed, precision)
-        if self.map == "auto":
-            name = suitable_draw(kernel, schema.n_features, self.n_frequencies)
+        if schema.sparse is not None:
+            name, why = "independent", "for sparse rows: the other maps take in all columns"
+        else:
+            name = suitable_draw(kernel, schema.n_features, self.n_frequencies) if self.map == "auto" else self.map
             why = f"{schema.n_features:,} inputs, {self.n_frequencies:,} frequencies and the kernel {self.kernel}"
+        feature_map = draw_map(name, kernel, schema.n_features, self.n_frequencies, seed, precision)
+        if self.map == "auto":
             chosen |= {"map": name, "map_reason": why}
         return feature_map, chosen
 
@@ -148,7 +151,7 @@ class NystromChoice:
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map; its bandwidth, landmarks and rank with their reasons."""
         kernel, chosen = self._suit(sample)
-        number = min(self.n_landmarks, len(sample)) if self.fewer else self.n_landmarks
+        number = min(self.n_landmarks, sample.shape[0]) if self.fewer else self.n_landmarks
         landmarks = choose_landmarks(kernel, sample, number, self.landmarks, seed)
         fitted = fit_nystrom_map(kernel, landmarks, min(self.rank, number), precision)
         why = "as given" if fitted.n_columns == self.rank else "the rank of the landmarks' kernel matrix"

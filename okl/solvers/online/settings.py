@@ -143,7 +143,7 @@ class OnlineSettings(KernelOptions, LossOptions):
     def _rounds_of(self, mode: Mode, rows: int, schema: Schema) -> int:
         """Return the rounds a pass; of sparse rows few, as a round takes in all columns and a row only its values."""
         rounds = self._default_rounds(mode, rows)
-        if schema.sparse is None:
+        if schema.sparse is None or self.n_columns(schema.n_features) < schema.n_features:
             return rounds
         return min(rounds, max(LEAST_SPARSE_ROUNDS, LEAST_SPARSE_ROUNDS * rows // schema.n_features))
 
@@ -349,7 +349,8 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
         if schema.sparse is not None:
             self._check_sparse()
-            return LinearFactory(SparseChoice(), step_size=number_of(self.step_size), **self.learning(schema))
+            sparse_map = SparseChoice() if self.kernel == "linear" else random_map(self)
+            return LinearFactory(sparse_map, step_size=number_of(self.step_size), **self.learning(schema))
         maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
         if self.track:
             if isinstance(loss := learning["loss"], ScalarLoss):
@@ -372,7 +373,8 @@ class FogdSettings(MapLearningOptions, FourierOptions):
 
     def _check_sparse(self) -> None:
         """Refuse options that fogd has for dense rows only."""
-        for name in ("radius", "constraints", "track", "certify", "map", "frequencies"):
+        of_maps = ("map", "frequencies") if self.kernel == "linear" else ()
+        for name in ("radius", "constraints", "track", "certify", *of_maps):
             if self.changed(name):
                 raise ConfigError(f"{self.described(name)}, but rows are sparse, which fogd takes without. Remove it.")
 
@@ -444,8 +446,8 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
     rank: Count | Literal["auto"] = Field("auto", description="columns of the Nystrom map; auto: 0.3 of the budget")
     landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
         "supports",
-        description="choice of landmarks; supports: the first support vectors; uniform, kmeans, rpcholesky: from a "
-        "sample before training",
+        description="choice of landmarks; supports: the first support vectors, of sparse rows uniform; uniform, "
+        "kmeans, rpcholesky: from a sample before training",
     )
 
     def check(self, run: Run) -> None:
@@ -471,9 +473,10 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
             "offset": self.offset,
         }
         learning = self.learning(schema) | {"step_size": number_of(self.step_size), "name": "nogd"}
-        if self.landmarks == "supports":
+        if self.landmarks == "supports" and schema.sparse is None:
             return NOGDFactory(budget=self.budget, rank=rank, **kernel, **learning)
-        maps = NystromChoice(n_landmarks=self.budget, rank=rank, landmarks=self.landmarks, **kernel)
+        landmarks = "uniform" if self.landmarks == "supports" else self.landmarks
+        maps = NystromChoice(n_landmarks=self.budget, rank=rank, landmarks=landmarks, **kernel)
         return LinearFactory(maps, **learning)
 
     def n_columns(self, n_inputs: int) -> int:

@@ -14,6 +14,8 @@ from scipy.special import stdtrit
 from okl.data.dataset import Dataset, Shard
 from okl.data.executor import Execution, Rows
 from okl.data.reading import LastGroup, RowRuns, bytes_of_runs, is_uncompressed, read_runs
+from okl.data.sparse import n_rows as rows_in
+from okl.data.sparse import stacked
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap
 from okl.foundation.errors import ConfigError, DataError
@@ -397,14 +399,15 @@ def joined(parts: Sequence[Rows], n_columns: int) -> Rows:
 def draw_inputs(data: Dataset, design: SampleDesign, n_rows: int, precision: Precision) -> tuple[FloatArray, int]:
     """Return unmapped inputs of about n_rows rows, from which a map is chosen, and the bytes read."""
     share = min(1.0, n_rows / max(1, data.rows("train")))
-    parts, bytes_read = [np.empty((0, data.schema.n_features), dtype=precision)], 0
-    while share <= 1.0 and not sum(map(len, parts)):
+    parts: list[Any] = []
+    bytes_read = 0
+    while share <= 1.0 and not sum(map(rows_in, parts)):
         for shard in data.split("train"):
             runs = design.runs(data, shard, share)
             parts.append(read_runs(data, shard, runs, precision).inputs)
             bytes_read += bytes_of_runs(data, shard, runs, footer=False)  # who draws the first sample counts it
         share = min(1.0, 2.0 * share) if share < 1.0 else 2.0
-    return np.concatenate(parts), bytes_read
+    return stacked(parts), bytes_read
 
 
 def draw_of_shard(rows: SampledRows, shard: Shard, share: float, beyond: float = 0.0) -> tuple[Rows, int]:
