@@ -20,6 +20,8 @@ MOST_COLUMNS = 1_000_000
 LISTS = {INDICES: pa.list_(pa.int32()), VALUES: pa.list_(pa.float32())}
 """Types of the columns of shards that hold sparse rows."""
 
+_ROWS_AT_ONCE = 1024  # whose numbers of double precision are few beside the rows
+
 Csr = Any
 """A scipy.sparse.csr_array (rows, columns) with sorted int32 indices, none twice in a row."""
 
@@ -58,10 +60,15 @@ def lists_of(rows: Csr) -> tuple[pa.Array, pa.Array]:
 
 def of_unit_length(rows: Csr) -> Csr:
     """Return rows divided by their lengths; an empty row stays empty."""
-    squares = sparse.csr_array((np.square(rows.data, dtype=np.float64), rows.indices, rows.indptr), shape=rows.shape)
-    lengths = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64))
-    factors = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 0.0)
-    data = (rows.data * np.repeat(factors, np.diff(rows.indptr))).astype(rows.data.dtype)
+    data = np.empty_like(rows.data)
+    for first in range(0, rows.shape[0], _ROWS_AT_ONCE):
+        starts = rows.indptr[first : first + _ROWS_AT_ONCE + 1]
+        cut, shape = slice(starts[0], starts[-1]), (len(starts) - 1, rows.shape[1])
+        squares = np.square(rows.data[cut], dtype=np.float64)
+        sums = sparse.csr_array((squares, rows.indices[cut], starts - starts[0]), shape=shape).sum(axis=1)
+        lengths = np.sqrt(np.asarray(sums, dtype=np.float64))
+        factors = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 0.0)
+        data[cut] = rows.data[cut] * np.repeat(factors, np.diff(starts))
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 

@@ -14,8 +14,8 @@ from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
 SPARSE_SOLVERS = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm", "fogd")
-MAPPED_SOLVERS = (*SPARSE_SOLVERS, "mm-fda", "mm-mpm", "nogd", "scs", "wolfe", "pegasos")
-SPARSE_MAPS, SPARSE_LANDMARKS = ("independent", "auto", "nystrom"), ("supports", "uniform", "rpcholesky")
+MAPPED_SOLVERS = (*SPARSE_SOLVERS, "mm-fda", "mm-mpm", "nogd", "scs", "wolfe", "pegasos", "ridge")
+SPARSE_MAPS, SPARSE_LANDMARKS = ("independent", "nystrom", "auto"), ("uniform", "rpcholesky", "supports")
 
 
 def check_rows(settings: TrainSettings, schema: Schema) -> None:
@@ -31,7 +31,8 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
         )
     for option, able in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
         if (given := getattr(options, option, able[0])) not in able:
-            raise ConfigError(f"{option} = {given!r} takes dense rows, but these are sparse. Use {' or '.join(able)}.")
+            use = " or ".join(able[:2])
+            raise ConfigError(f"{option} = {given!r} takes dense rows, but these are sparse. Use {use}.")
 
 
 def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:

@@ -117,6 +117,7 @@ SOLVERS: list[dict[str, Any]] = [
     {"solver": "nogd", "mode": "sum", "kernel": "laplacian", "rounds": 4},
     {"solver": "c-svm", "map": "nystrom", "frequencies": 20, "tol": 1e-2},
     {"solver": "mm-mpm", "frequencies": 10, "tol": 1e-2},
+    {"solver": "ridge", "n_landmarks": 60, "kernel": "matern32"},
     {"solver": "scs", "frequencies": 10, "gap": 0.05, "lam": 1e-2, "bias": "regularised"},
 ]
 
@@ -127,7 +128,7 @@ def test_threads_and_workers_give_the_same_bits(data: Dataset, two_workers: Exec
         assert len({bits(data, execution, **options) for execution in (alone, here, two_workers)}) == 1
 
 
-@pytest.mark.parametrize("options", [{"solver": "nogd", "passes": 3}, {"solver": "logistic", "frequencies": 100}])
+@pytest.mark.parametrize("options", [{"solver": "nogd", "passes": 3}, {"solver": "ridge", "n_landmarks": 200}])
 def test_models_are_scored_exported_and_explained(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:

@@ -218,8 +218,8 @@ def test_what_a_model_was_created_with_is_kept(place: Path, later: dict[str, Any
 
 def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(place: Path) -> None:
     land(place, 1, documents(1))
-    with pytest.raises(OklError, match="The solver ridge takes dense rows"):
-        retrain(asked(place, OF_TEXT, train={"solver": "ridge"}))
+    with pytest.raises(OklError, match="The solver falkon takes dense rows"):
+        retrain(asked(place, OF_TEXT, train={"solver": "falkon"}))
     named = retrain(asked(place, OF_TEXT, train={"solver": "logistic", "kernel": "linear"}))
     assert named["outcome"] == "published"
     assert named["settings"]["train"]["solver"] == "logistic"

@@ -392,8 +392,8 @@ class Clip:
         return Clip(weights, offsets, huber * ROBUST_SCALE * deviation)
 
     def scores(self, basis: Basis, inputs: FloatArray) -> Doubles:
-        scores = np.empty(len(inputs))
-        for first in range(0, len(inputs), BLOCK):
+        scores = np.empty(inputs.shape[0])
+        for first in range(0, len(scores), BLOCK):
             block = slice(first, first + BLOCK)
             columns = np.asarray(basis.columns(inputs[block]), dtype=np.float64)
             scores[block] = columns @ self.weights[0] + self.offsets[0]

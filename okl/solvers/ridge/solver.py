@@ -17,6 +17,7 @@ from okl.data.reading import sample_rows
 from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import fit_nystrom_map
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
@@ -125,9 +126,7 @@ class RidgeSolver:
         sample = self._sample(data)
         return RidgeState(*self.basis_of(sample.inputs, sample.inputs, data.schema), 0, None)
 
-    def basis_of(
-        self, sample: FloatArray, candidates: FloatArray, schema: Schema | None = None
-    ) -> tuple[Basis, dict[str, Any]]:
+    def basis_of(self, sample: Any, candidates: Any, schema: Schema | None = None) -> tuple[Basis, dict[str, Any]]:
         """Return the basis that suits sampled inputs, and what was chosen, with the reason.
 
         candidates : inputs (rows, n_inputs) that landmarks are chosen from; schema : of inputs that are standardised
@@ -137,9 +136,12 @@ class RidgeSolver:
                 return MapBasis(StandardisedLinear.of_schema(schema, self.precision)), {}
             return MapBasis(plain_inputs(sample.shape[1], self.precision)), {}
         kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
-        n_landmarks = min(len(candidates), self.n_landmarks or N_LANDMARKS)
+        n_landmarks = min(candidates.shape[0], self.n_landmarks or N_LANDMARKS)
         landmarks = choose_landmarks(kernel, candidates, n_landmarks, self.landmarks, self.seed)
-        return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen | {"n_landmarks": n_landmarks}
+        chosen = chosen | {"n_landmarks": n_landmarks}
+        if sparse.issparse(landmarks):  # the same functions and penalty, in coordinates of length ||f||
+            return MapBasis(fit_nystrom_map(kernel, landmarks, n_landmarks, self.precision)), chosen
+        return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen
 
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:
         """Sum some more chunks of rows; after the last one, solve.
