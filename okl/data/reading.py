@@ -208,8 +208,8 @@ def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
         shard = data.shards[index]
         dense, cut = np.empty((rows, len(schema.features)), dtype=precision), slice(start, start + rows)
         read_group(replace(data, schema=dense_schema), shard, group, range(rows), dense, targets[cut])
-        table = read_columns(data, shard, group, [INDICES, VALUES])
-        indices, values = (_one_chunk(column) for column in table.columns)
+        # one after the other: Arrow takes several times the memory of a column while it reads it
+        indices, values = (_one_chunk(read_columns(data, shard, group, [name]).column(0)) for name in (INDICES, VALUES))
         blocks.append(beside(dense, rows_of_lists(indices, values, columns.n_columns, precision), columns))
         start += rows
     inputs, permutation = stacked(blocks), permutation_of(window)

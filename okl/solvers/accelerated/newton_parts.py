@@ -376,13 +376,15 @@ class NewtonPart:
 
 
 MOST_COLUMNS = 1000  # of a Newton system that is solved directly
-_KEPT = 4  # labels, margins of the point and of the direction, and the last anchor: no more was used in any run
+_KEPT = 8  # arrays of rows in memory
+KEPT_OF_SHARD = 3  # labels, margins of the point and of the direction: no more was used in any run but for anchors
 
 
 class LastArrays:
     """A cache that keeps the values that were used last; threads may share it."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._kept = kept
         self._held: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = Lock()
 
@@ -394,6 +396,6 @@ class LastArrays:
         value = load()
         with self._lock:
             self._held[name] = value
-            while len(self._held) > _KEPT:
+            while len(self._held) > self._kept:
                 self._held.popitem(last=False)
         return value

@@ -16,7 +16,15 @@ from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.newton_parts import Cache, LastArrays, NewtonPart, Request, response_of, result_of
+from okl.solvers.accelerated.newton_parts import (
+    KEPT_OF_SHARD,
+    Cache,
+    LastArrays,
+    NewtonPart,
+    Request,
+    response_of,
+    result_of,
+)
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import (
     BoxSet,
@@ -152,7 +160,9 @@ class NewtonWork:
         return NewtonProblem(self.prototype, self.rows.n_columns, evaluate, start, rough=rough)
 
     def _part(self, shard: Shard) -> Any:
-        cached: LastArrays = held_arrays.of(self.run).setdefault(shard.index, LastArrays())
+        anchored = not (isinstance(self.prototype, DualProblem) and bends(self.prototype))
+        held = LastArrays(KEPT_OF_SHARD + anchored + (self.warm is not None))  # the last anchor, and the first
+        cached: LastArrays = held_arrays.of(self.run).setdefault(shard.index, held)
 
         def read() -> tuple[FloatArray, FloatArray]:
             targets, longest = self.rows.targets(shard)
