@@ -169,7 +169,7 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
     ConfigError : as raised by the factory
     """
     if isinstance(factory, LinearFactory) and isinstance(factory.maps, NystromChoice) and rows is not None:
-        _check_landmarks(factory.maps, min(rows, SAMPLE_ROWS))
+        _check_landmarks(factory.maps, min(rows, SAMPLE_ROWS), schema.sparse is None)
     if isinstance(factory, BudgetFactory):
         factory = replace(factory, race=False)
     elif isinstance(factory, NOGDFactory):
@@ -180,12 +180,13 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
     factory.build(BuildContext(schema, made_up, rows, 1, "stream", 0, "float32"))
 
 
-def _check_landmarks(maps: NystromChoice, rows: int) -> None:
+def _check_landmarks(maps: NystromChoice, rows: int, dense: bool) -> None:
     n_sampled = min(rows, MOST_ROWS.get(maps.landmarks, rows))
     if maps.n_landmarks > n_sampled:
+        other = ", or landmarks = 'supports'" if dense else ""
         raise ConfigError(
             f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {n_sampled:,} sampled "
-            f"rows. Set a budget of at most {n_sampled:,}, or landmarks = 'supports'."
+            f"rows. Set a budget of at most {n_sampled:,}{other}."
         )
 
 
