@@ -62,7 +62,7 @@ _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
 _LOOSEST, _TIGHT, _MOST_PRODUCTS = 0.1, 1e-4, 1000  # shares of the right side that are left; products with a vector
 _RESOLVED, _LONGER = 1e-11, 1e-9  # of the objective of no weights: losses that may be rounding; of the weights
-_SLOWER, _FIRST_SLOW, _STANDING = 1e-4, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
+_SLOWER, _FIRST_SLOW, _STANDING = 1e-2, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
 _HALVED, _WIDE = 8, 16.0  # trials before a line search halves its logarithm; the ratio of bounds in which it does
 _EPSILON = float(np.finfo(np.float64).eps)
 
@@ -153,10 +153,10 @@ class _Run:
             residual = self._residual(place.point.weights, gradient.image)
             standing = standing + 1 if _stands(place.point, direction, step) and residual >= 0.5 * least else 0
             least = min(least, residual)
+            self.iteration += 1
+            self.serial = 2 * self.iteration  # of the next direction, too: margins of the last one may be at hand
             if step == 0.0 or standing >= _MOST_STANDING:
                 return self._slower(place)
-            self.iteration += 1
-            self.serial = 2 * self.iteration
             point = place.point
             moved = replace(
                 point,
