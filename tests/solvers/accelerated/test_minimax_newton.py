@@ -63,7 +63,8 @@ def test_columns_of_very_different_size_are_solved_to_the_root_of_one_equation(s
     rows = raw_rows()
     moments = class_moments(rows, None)
     problem = problem_of(MMFDA, rows, share)
-    state, outcome, method = solve(problem, MethodChoice(tolerance=1e-9))
+    # float64 ends at 1e-9 to 4e-8, by the processor
+    state, outcome, method = solve(problem, MethodChoice(tolerance=3e-7))
     assert outcome.kind == "done"
     sizes, vectors = np.linalg.eigh(moments.total_covariance)
     along = vectors.T @ moments.difference
