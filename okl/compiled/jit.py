@@ -164,7 +164,7 @@ def compiled_step(function: Function) -> Function:
 
 
 def compiled_part(function: Function) -> Function:
-    """Like `compiled_row`, for a part of one compiled function only: copied into it, where it is compiled once."""
+    """Like `compiled`, for a part of one compiled function only: copied into it, where it is compiled once."""
     return _compile(function, {"contract", "nsz"}, inline="always")
 
 

@@ -512,31 +512,31 @@ def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[S
     classes = None if schema.task == "regression" else class_indices(schema, rows.targets)
     targets = rows.targets if classes is None else classes
     settings = settings.replaced(budget_seconds=RACE_SECONDS, threads=1)
-    read = IngestSettings(target="y", task=schema.task, compression="none")
+    ingest_settings = IngestSettings(target="y", task=schema.task, compression="none")
     with TemporaryDirectory(prefix="okl-rows-") as folder, LocalExecution(1) as execution:
         source = Path(folder) / "rows.parquet"
         pq.write_table(_table(rows.inputs).append_column("y", pa.array(targets)), source, compression="none")
-        data = ingest(source, Path(folder) / "data", read).dataset
+        data = ingest(source, Path(folder) / "data", ingest_settings).dataset
         choice = choose_solver(settings, data)
         data = training_columns(choice.settings, data, metric=choice.metric)
         best = train_sizes(choice, data, execution)
-    model = Model(data.schema, best.trained.predictor, {}, {})
+    model = Model(data.schema, best.trained.predictor)
     # a class without a row here is never the best one
-    known = None if classes is None or schema.n_outputs == 1 else np.unique(classes)
-    return partial(_scores_of_model, model, known, schema.n_outputs), best.record["why"][0].partition(": ")[0]
+    present = None if classes is None or schema.n_outputs == 1 else np.unique(classes)
+    return partial(_scores_of_model, model, present, schema.n_outputs), best.record["why"][0].partition(": ")[0]
 
 
 def _table(inputs: FloatArray) -> pa.Table:
     return pa.table({f"x{index}": column for index, column in enumerate(np.ascontiguousarray(inputs.T))})
 
 
-def _scores_of_model(model: Model, known: IntArray | None, n_outputs: int, inputs: FloatArray) -> FloatArray:
-    """Return scores of inputs (rows, n_inputs), of all outputs where the model was trained on the `known` classes."""
+def _scores_of_model(model: Model, present: IntArray | None, n_outputs: int, inputs: FloatArray) -> FloatArray:
+    """Return scores of inputs (rows, n_inputs), of all outputs where the model was trained on the `present` classes."""
     scores = model.scores(_table(inputs))
-    if known is None or len(known) == n_outputs:
+    if present is None or len(present) == n_outputs:
         return scores
     filled = np.full((len(scores), n_outputs), -1e30, dtype=scores.dtype)
-    filled[:, known] = np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
+    filled[:, present] = np.stack([-scores, scores], axis=1) if scores.ndim == 1 else scores
     return filled
 
 

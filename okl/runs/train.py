@@ -280,20 +280,20 @@ class TrainingRun(Run[TrainSettings]):
                 _LOG.warning("%s: report.html was not written (%s). The model is complete.", self.name, error.strerror)
             self.complete()
         except OSError as error:
-            raise self._kept(error) from None
+            raise self._saved_without_result(error) from None
         if isinstance(self.output, RunFolder):
             shutil.rmtree(self._so_far, ignore_errors=True)  # of an interrupt: this model is what it was to become
         return {"run": str(self.folder)}
 
-    def _kept(self, error: OSError) -> OSError | PlaceError:
+    def _saved_without_result(self, error: OSError) -> OSError | PlaceError:
         """Move a run that lacks only its result beside its folder, and say so, unless it can be resumed."""
         if not isinstance(self.output, RunFolder) or self.output.resumable:
             return error
         shutil.rmtree(self._so_far, ignore_errors=True)
-        kept = self.staging.rename(self._so_far)
+        saved = self.staging.rename(self._so_far)
         return PlaceError(
             f"{self.folder} cannot be written: {error.strerror}. The model is kept without its result: okl predict "
-            f"{kept} ROWS --out SCORES. Free disk space to train with a report."
+            f"{saved} ROWS --out SCORES. Free disk space to train with a report."
         )
 
     def close(self) -> None:

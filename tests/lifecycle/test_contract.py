@@ -174,24 +174,19 @@ def test_too_many_rows_are_a_finding(tmp_path: Path, schema: Schema) -> None:
     assert [finding.kind for finding in record.findings] == ["too-many-rows"]
 
 
-def test_missing_values_are_allowed_where_the_reference_drops_or_fills_them(tmp_path: Path, schema: Schema) -> None:
-    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="drop")
-    few = land(tmp_path / "in", "few.parquet", moved("x2", with_holes(0.03))(content(1)))
-    many = land(tmp_path / "in", "many.parquet", moved("x2", with_holes(0.3))(content(2)))
-    accepted, quarantined = validated(store, few, lenient), validated(store, many, lenient)
-    assert accepted.status == "accepted"
-    assert accepted.train_rows + accepted.test_rows < accepted.rows == ROWS
-    assert [finding.kind for finding in quarantined.findings] == ["missing-values"]
-
-
-def test_few_rows_without_a_target_are_left_out_and_many_are_refused(tmp_path: Path, schema: Schema) -> None:
-    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="mean")
-    few = land(tmp_path / "in", "few.parquet", moved("y", with_holes(0.03))(content(1)))
-    many = land(tmp_path / "in", "many.parquet", moved("y", with_holes(0.1))(content(2)))
+@pytest.mark.parametrize(
+    ("column", "missing", "finding"), [("x2", "drop", "missing-values"), ("y", "mean", "missing-targets")]
+)
+def test_few_incomplete_rows_are_left_out_and_many_are_refused(
+    column: str, missing: Any, finding: str, tmp_path: Path, schema: Schema
+) -> None:
+    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing=missing)
+    few = land(tmp_path / "in", "few.parquet", moved(column, with_holes(0.03))(content(1)))
+    many = land(tmp_path / "in", "many.parquet", moved(column, with_holes(0.3))(content(2)))
     accepted, quarantined = validated(store, few, lenient), validated(store, many, lenient)
     assert accepted.status == "accepted"
     assert 0 < ROWS - accepted.train_rows - accepted.test_rows < 0.05 * ROWS
-    assert [finding.kind for finding in quarantined.findings] == ["missing-targets"]
+    assert [one.kind for one in quarantined.findings] == [finding]
     assert "expected at most 5.0%" in quarantined.reason
 
 

@@ -377,7 +377,7 @@ class NewtonPart:
 
 MOST_COLUMNS = 1000  # of a Newton system that is solved directly
 _KEPT = 8  # arrays of rows in memory
-KEPT_OF_SHARD = 3  # labels, margins of the point and of the direction: no more was used in any run but for anchors
+ARRAYS_OF_SHARD = 3  # labels, margins of the point and of the direction: no more was used in any run but for anchors
 
 
 class LastArrays:

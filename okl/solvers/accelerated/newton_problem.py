@@ -17,7 +17,7 @@ from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.newton_parts import (
-    KEPT_OF_SHARD,
+    ARRAYS_OF_SHARD,
     Cache,
     LastArrays,
     NewtonPart,
@@ -161,7 +161,7 @@ class NewtonWork:
 
     def _part(self, shard: Shard) -> Any:
         anchored = not (isinstance(self.prototype, DualProblem) and bends(self.prototype))
-        held = LastArrays(KEPT_OF_SHARD + anchored + (self.warm is not None))  # the last anchor, and the first
+        held = LastArrays(ARRAYS_OF_SHARD + anchored + (self.warm is not None))  # the last anchor, and the first
         cached: LastArrays = held_arrays.of(self.run).setdefault(shard.index, held)
 
         def read() -> tuple[FloatArray, FloatArray]:
