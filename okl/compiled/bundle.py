@@ -1,16 +1,13 @@
-"""Cutting-plane methods: the master problem, line searches, cuts and dual coordinate descent."""
+"""Cutting-plane methods: the master problem, line searches and cuts."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
-from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
-from okl.compiled.kernels import KernelRule, kernel_row
-from okl.compiled.sgd import add_kernel_row
-from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
+from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.foundation.types import FloatArray, IntArray
 
 # Master problem of a bundle: a quadratic programme over the simplex, solved by an active set.
 #
@@ -535,113 +532,3 @@ def add_sloped_rows_of_classes(sums: FloatArray, rows: FloatArray, slopes: Float
                 row = rows[i]
                 for j in range(sums.shape[1]):
                     sums[k, j] += slope * row[j]
-
-
-# Dual coordinate descent on lam / 2 |w|^2 + mean loss.
-#
-# The dual is max_b sum_i (y_i b_i - e |b_i|) / m - lam / 2 |w|^2, l_i <= b_i <= u_i, where w = sum_i b_i z_i / (lam
-# m). The hinge has the bounds 0 and y_i, and e = 0; epsilon-insensitive losses have -1 and 1, and e = epsilon.
-#
-# Legend: Z rows (m, n), K kernel matrix (m, m), b coefficients (m,), s_i score of row i, q_i squared length of row i.
-#
-# Source: Hsieh et al., ICML 2008, Algorithm 1.
-
-
-class CoefficientBounds(NamedTuple):
-    """Bounds of the coefficients.
-
-    targets, lower, upper : (m,) float64; squares : (m,) float64, q
-    scale : lam m
-    """
-
-    targets: Doubles
-    lower: Doubles
-    upper: Doubles
-    squares: Doubles
-    scale: float
-
-
-@compiled_row
-def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: CoefficientBounds) -> float:
-    """Return the maximiser of the dual in one coefficient: pull is y - s at b."""
-    reach = box.scale / max(square, 1e-30)  # a row of zeros goes to a bound
-    return min(max(b + pull * reach, lower), upper)
-
-
-@compiled_row_sum
-def _weighted_sum(row: FloatArray, weights: Doubles) -> float:
-    """Return <z, w>, summed in float64."""
-    total = 0.0
-    for j in range(row.shape[0]):
-        total += row[j] * weights[j]
-    return total
-
-
-@compiled_row
-def descend_rows(
-    coefficients: Doubles,
-    weights: Doubles,
-    pulls: Doubles,
-    order: Integers,
-    rows: FloatArray,
-    box: CoefficientBounds,
-) -> None:
-    """Give the rows of order their best coefficients, one after the other; coefficients and weights change in place.
-
-    pulls : (m,), overwritten at these rows by y - s as it was when each had its turn; weights : (n,), w
-    """
-    for index in range(order.shape[0]):
-        i = order[index]
-        row, before = rows[i], coefficients[i]
-        pulls[i] = box.targets[i] - _weighted_sum(row, weights)
-        new = best_coefficient(before, pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
-        if new != before:
-            coefficients[i] = new
-            change = (new - before) / box.scale
-            for j in range(weights.shape[0]):
-                weights[j] += change * row[j]
-
-
-@compiled_row
-def descend_kernel(
-    coefficients: Doubles, scores: Doubles, pulls: Doubles, order: Integers, matrix: FloatArray, box: CoefficientBounds
-) -> None:
-    """Give the rows of order their best coefficients in turn; coefficients and scores (m,) change in place.
-
-    pulls : (m,), overwritten at these rows by y - s as it was when each had its turn; matrix : (m, m), K
-    """
-    for index in range(order.shape[0]):
-        i = order[index]
-        before = coefficients[i]
-        pulls[i] = box.targets[i] - scores[i]
-        new = best_coefficient(before, pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
-        if new != before:
-            coefficients[i] = new
-            add_kernel_row(scores, matrix[i], (new - before) / box.scale)
-
-
-@compiled_row
-def descend_computed(
-    coefficients: Doubles,
-    scores: Doubles,
-    pulls: Doubles,
-    order: Integers,
-    room: FloatArray,
-    supports: FloatArray,
-    kernel: KernelRule,
-    box: CoefficientBounds,
-) -> None:
-    """Descend as `descend_kernel`, with rows of K computed when their coefficient changes.
-
-    room : (capacity,), a buffer for a row of K; supports : (n_inputs, capacity), a column a row
-    """
-    n_rows = coefficients.shape[0]
-    for index in range(order.shape[0]):
-        i = order[index]
-        before = coefficients[i]
-        pulls[i] = box.targets[i] - scores[i]
-        new = best_coefficient(before, pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
-        if new != before:
-            coefficients[i] = new
-            kernel_row(room, supports, supports[:, i], kernel)
-            add_kernel_row(scores, room[:n_rows], (new - before) / box.scale)

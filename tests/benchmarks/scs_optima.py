@@ -1,4 +1,4 @@
-"""Optima of whole sets beside exact dual coordinate descent, and how tight the lower bounds are.
+"""Optima of whole sets beside second-order methods, and how tight the lower bounds are.
 
     OKL_DATA=... python -m tests.benchmarks.scs_optima
 
@@ -16,10 +16,10 @@ from okl.features.bandwidth import fit_kernel
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.types import FloatArray
-from okl.solvers.subgradient.coordinate import CoordinateResult, DualDescent
 from okl.solvers.subgradient.scs import Scs, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 from tests.benchmarks.accelerated_data import shared_rows
+from tests.solvers.subgradient.exact import HingeOptimum, hinge_optimum
 
 SETS = ("wdbc", "australian", "magic", "a9a", "svmguide3", "diabetes")
 LAMS = (0.1, 0.01, 0.001)
@@ -36,14 +36,14 @@ def main() -> None:
         kernel, _ = fit_kernel("gaussian", None, rows[:: max(1, len(rows) // 2000)])
         mapped = transform_rows(draw_fourier_map(kernel, rows.shape[1], N_FREQUENCIES, 0, "float64"), rows)
         for lam in LAMS:
-            judge = DualDescent(lam, relative_gap=1e-7, most_seconds=60.0)
-            report(name, "map", lam, judge.solve_rows(mapped, targets), ExplicitRows(mapped, n_threads=2), targets)
+            exact = hinge_optimum(lam, mapped, targets, gap=1e-7)
+            report(name, "map", lam, exact, ExplicitRows(mapped, n_threads=2), targets)
             if len(rows) <= MOST_KERNEL_ROWS:
-                exact = judge.solve_kernel(kernel, rows, targets)
+                exact = hinge_optimum(lam, rows, targets, kernel, gap=1e-7)
                 report(name, "kernel", lam, exact, KernelRows(KernelValues(kernel, rows), len(rows)), targets)
 
 
-def report(name: str, where: str, lam: float, exact: CoordinateResult, space: SampleSpace, targets: FloatArray) -> None:
+def report(name: str, where: str, lam: float, exact: HingeOptimum, space: SampleSpace, targets: FloatArray) -> None:
     """Solve to 1e-4 of the optimum, and say how near it is and how tight its own bound."""
     begun = time.perf_counter()
     solved = solve_sample(space, targets, Scs(lam=lam, gap=RELATIVE * exact.objective))

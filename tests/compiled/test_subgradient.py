@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tests.naive.bundle as naive_breakpoints
-import tests.naive.bundle as naive_cutpasses
-import tests.naive.bundle as naive_master
-import tests.naive.bundle as naive_piecewise
+import tests.naive.bundle as naive
 from okl.compiled import bundle
 from okl.foundation.types import FloatArray
 
@@ -41,7 +38,7 @@ def test_losses_slopes_and_lines_match_naive(loss: str) -> None:
         name, inputs, slopes = case(loss, seed)
         expected = slopes.copy()
         found = getattr(bundle, f"{name}_slopes")(slopes, *inputs)
-        losses, _ = getattr(naive_piecewise, f"{name}_slopes")(expected, *inputs)
+        losses, _ = getattr(naive, f"{name}_slopes")(expected, *inputs)
         assert found[0] == pytest.approx(losses, rel=1e-13)
         assert float((slopes * inputs[0]).sum()) + found[1] == pytest.approx(
             losses, rel=1e-12
@@ -53,7 +50,7 @@ def test_losses_slopes_and_lines_match_naive(loss: str) -> None:
         np.testing.assert_allclose((given * directions).sum(axis=1), (wanted * directions).sum(axis=1))
         for t in (0.0, 0.3, 1.0):
             line = getattr(bundle, f"{name}_line")(*inputs, t)
-            np.testing.assert_allclose(line, getattr(naive_piecewise, f"{name}_line")(*inputs, t), rtol=1e-13)
+            np.testing.assert_allclose(line, getattr(naive, f"{name}_line")(*inputs, t), rtol=1e-13)
         assert 0 < (given == 0.0).all(axis=1).sum() < len(given) or loss == "tube of no width"
 
 
@@ -67,12 +64,12 @@ def test_kinks_match_naive(loss: str, longest: float) -> None:
         weights = np.random.default_rng(seed).random(len(slopes)) if seed % 2 else np.empty(0)
         rows = (*inputs[:3], weights, *inputs[3:])
         count, slope = getattr(bundle, f"{name}_kinks")(at, by, *rows, *parabola)
-        wanted, same = getattr(naive_breakpoints, f"{name}_kinks")(wanted_at, wanted_by, *rows, *parabola)
+        wanted, same = getattr(naive, f"{name}_kinks")(wanted_at, wanted_by, *rows, *parabola)
         assert slope == pytest.approx(same, rel=1e-13)
         assert count >= wanted > 0
         passed, expected = sums_at(at, by, count), sums_at(wanted_at, wanted_by, wanted)
         np.testing.assert_allclose(passed, expected, atol=1e-12)
-        step = naive_breakpoints.least_step(wanted_at, wanted_by, wanted, slope, 0.5, longest)
+        step = naive.least_step(wanted_at, wanted_by, wanted, slope, 0.5, longest)
         assert bundle.least_step(at, by, count, slope, 0.5, longest) == pytest.approx(step, abs=1e-12)
         assert step > 0.0
 
@@ -92,7 +89,7 @@ def test_least_step_matches_sorting_whatever_the_order_and_the_ties() -> None:
         positions = orders[seed % 3](np.round(rng.random(count) * 5, 1 if seed % 2 else 9))
         jumps, slope, curvature = rng.random(count), -rng.random() * 10, rng.random() * (seed % 4 > 0)
         longest = 6.0 if seed % 5 else 2.0
-        wanted = naive_breakpoints.least_step(positions.copy(), jumps.copy(), count, slope, curvature, longest)
+        wanted = naive.least_step(positions.copy(), jumps.copy(), count, slope, curvature, longest)
         steps.append(bundle.least_step(positions, jumps, count, slope, curvature, longest))
         assert steps[-1] == pytest.approx(wanted, abs=1e-12)
     assert len(set(steps)) > 150
@@ -120,7 +117,7 @@ def test_master_matches_trying_every_support(n_cuts: int) -> None:
         gamma, wanted = start.copy(), start.copy()
         room = (np.empty((n_cuts, n_cuts)), np.empty((2, n_cuts)), np.empty(n_cuts, dtype=np.int64))
         bound = bundle.solve_master(gamma, *room, products, intercepts, lam, 100)
-        expected = naive_master.solve_master(wanted, *room, products, intercepts, lam, 100)
+        expected = naive.solve_master(wanted, *room, products, intercepts, lam, 100)
         assert bound == pytest.approx(expected, rel=1e-9, abs=1e-9)
         assert gamma.min() >= 0.0
         assert gamma.sum() == pytest.approx(1.0, abs=1e-12)
@@ -145,5 +142,5 @@ def test_passes_match_naive(precision: str) -> None:
     for name, out, inputs in pairs:
         expected = out.copy()
         getattr(bundle, name)(out, *inputs)
-        getattr(naive_cutpasses, name)(expected, *inputs)
+        getattr(naive, name)(expected, *inputs)
         np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-13)

@@ -1,23 +1,20 @@
-"""Slow, obvious twins of okl/compiled/breakpoints.py."""
+"""Slow, obvious twins of okl.compiled.bundle."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-import tests.naive.bundle as naive
-from okl.compiled.bundle import CoefficientBounds
-from okl.foundation.types import Doubles, FloatArray, IntArray
+from okl.foundation.types import FloatArray, IntArray
 
-# Slow, obvious twins of okl/compiled/breakpoints.py.
+# Line searches by kinks.
 
 
 def kinks_of(
     positions: FloatArray,
     jumps: FloatArray,
-    lines: list[list[naive.Line]],
+    lines: list[list[Line]],
     scores: FloatArray,
     along: FloatArray,
     weights: FloatArray,
@@ -27,7 +24,7 @@ def kinks_of(
     scale: float,
 ) -> tuple[int, float]:
     """Every crossing of two lines of a row where both are largest, with the change of the derivative there."""
-    total = slope + scale * naive.line_of(scores, along, lines, 0.0)[1]
+    total = slope + scale * line_of(scores, along, lines, 0.0)[1]
     limit = min(longest, -total / curvature) if curvature > 0.0 else longest
     count = 0
     for i, of_row in enumerate(lines):
@@ -54,7 +51,7 @@ def hinge_kinks(
     positions: FloatArray, jumps: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray,
     weights: FloatArray, slope: float, curvature: float, longest: float, scale: float,
 ) -> tuple[int, float]:  # fmt: skip
-    lines = [naive.hinge_lines(y, 1) for y in targets]
+    lines = [hinge_lines(y, 1) for y in targets]
     return kinks_of(positions, jumps, lines, scores, along, weights, slope, curvature, longest, scale)
 
 
@@ -62,7 +59,7 @@ def tube_kinks(
     positions: FloatArray, jumps: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray,
     weights: FloatArray, half_width: float, slope: float, curvature: float, longest: float, scale: float,
 ) -> tuple[int, float]:  # fmt: skip
-    lines = [naive.tube_lines(y, half_width) for y in targets]
+    lines = [tube_lines(y, half_width) for y in targets]
     return kinks_of(positions, jumps, lines, scores, along, weights, slope, curvature, longest, scale)
 
 
@@ -70,7 +67,7 @@ def classes_kinks(
     positions: FloatArray, jumps: FloatArray, scores: FloatArray, along: FloatArray, targets: FloatArray,
     weights: FloatArray, slope: float, curvature: float, longest: float, scale: float,
 ) -> tuple[int, float]:  # fmt: skip
-    lines = [naive.classes_lines(y, scores.shape[1]) for y in targets]
+    lines = [classes_lines(y, scores.shape[1]) for y in targets]
     return kinks_of(positions, jumps, lines, scores, along, weights, slope, curvature, longest, scale)
 
 
@@ -90,50 +87,7 @@ def least_step(
     return min(-slope / curvature, longest) if curvature > 0.0 else longest
 
 
-# Slow, obvious twins of okl/compiled/coordinates.py.
-
-
-def best_coefficient(b: float, pull: float, square: float, lower: float, upper: float, box: CoefficientBounds) -> float:
-    def dual(new: float) -> float:
-        moved = new - b
-        return pull * moved - square / (2.0 * box.scale) * moved * moved
-
-    places = [lower, upper, b + pull * box.scale / square]
-    return max((place for place in places if lower <= place <= upper), key=dual)
-
-
-def descend_rows(
-    coefficients: Doubles,
-    weights: Doubles,
-    pulls: Doubles,
-    order: NDArray[np.int64],
-    rows: FloatArray,
-    box: CoefficientBounds,
-) -> None:
-    for i in order:
-        z = rows[i].astype(np.float64)
-        pulls[i] = box.targets[i] - z @ weights
-        new = best_coefficient(coefficients[i], pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
-        weights += (new - coefficients[i]) / box.scale * z
-        coefficients[i] = new
-
-
-def descend_kernel(
-    coefficients: Doubles,
-    scores: Doubles,
-    pulls: Doubles,
-    order: NDArray[np.int64],
-    matrix: FloatArray,
-    box: CoefficientBounds,
-) -> None:
-    for i in order:
-        pulls[i] = box.targets[i] - scores[i]
-        new = best_coefficient(coefficients[i], pulls[i], box.squares[i], box.lower[i], box.upper[i], box)
-        scores += (new - coefficients[i]) / box.scale * matrix[i].astype(np.float64)
-        coefficients[i] = new
-
-
-# Slow, obvious twins of okl/compiled/cutpasses.py.
+# Passes over rows.
 
 
 def score_rows(scores: FloatArray, rows: FloatArray, weights: FloatArray) -> None:
@@ -157,7 +111,7 @@ def add_sloped_rows_of_classes(sums: FloatArray, rows: FloatArray, slopes: Float
         add_sloped_rows(sums[k], rows, slopes[:, k])
 
 
-# A slow, obvious twin of okl/compiled/master.py: every support is tried.
+# The master problem: every support is tried.
 
 
 def bound_of(gamma: FloatArray, products: FloatArray, intercepts: FloatArray, lam: float) -> float:
@@ -192,7 +146,7 @@ def solve_master(
     return best
 
 
-# Slow, obvious twins of okl/compiled/piecewise.py: each loss is the largest of a few lines in the scores.
+# Losses: each is the largest of a few lines in the scores.
 
 ON_KINK = 1e-12
 Line = tuple[FloatArray, float]  # slope by the scores of a row, (K,), and intercept

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/constrained.py and constrainedsteps.py: each step is left to a cone solver."""
+"""Slow, obvious twins of okl.compiled.constrained: each step is left to a cone solver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from okl.foundation.types import FloatArray
 from tests.naive.fourier import map_block, score_block
 from tests.naive.sgd import learn_block, loss_of, sum_block
 
-# Slow, obvious twins of okl/compiled/constrained.py and constrainedsteps.py: each step is left to a cone solver.
+# Steps, by a cone solver.
 
 Vector = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ def learn_constrained_block(
     watched.values[...] = rows @ learnt.weights[0]
 
 
-# Slow, obvious twins of okl/compiled/drivers.py: all rows in one block, by one thread.
+# Loops over rows: all rows in one block, by one thread.
 
 
 def mapped(inputs: FloatArray, waves: Waves) -> Block:

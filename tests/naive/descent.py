@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/descent.py."""
+"""Slow, obvious twins of okl.compiled.descent."""
 
 from __future__ import annotations
 

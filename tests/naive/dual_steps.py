@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/conjugates.py: one entry after the other, excess by its definition."""
+"""Slow, obvious twins of okl.compiled.dual_steps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.foundation.types import FloatArray
 
-# Slow, obvious twins of okl/compiled/conjugates.py: one entry after the other, excess by its definition.
+# Conjugates: one entry after the other, excess by its definition.
 
 Part = Callable[[float], tuple[float, float]]
 
@@ -66,7 +66,7 @@ def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray)
     return float(sum(0.5 * c * (a - b) ** 2 for a, b, c in zip(points, at, curvatures, strict=True)))
 
 
-# Slow, obvious twins of okl/compiled/proximal.py: each entry by halving an interval around the root of its slope.
+# Proximal points: each entry by halving an interval around the root of its slope.
 
 
 def _rising_root(slope: Callable[[float], float], low: float, high: float) -> float:
@@ -122,7 +122,7 @@ def square_root_sum(points: FloatArray, scales: FloatArray) -> float:
     return sum(-2.0 * math.sqrt(s * x) for x, s in zip(points, scales, strict=True))
 
 
-# Slow, obvious twins of okl/compiled/steps.py.
+# Vector operations.
 
 
 def extrapolate(out: FloatArray, current: FloatArray, previous: FloatArray, momentum: float) -> None:

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of okl/compiled/fixedshare.py: Herbster & Warmuth, 1998, by the definitions."""
+"""Slow, obvious twins of okl.compiled.expert_weights, by the definitions of the papers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from okl.foundation.types import Task
 
-# Slow, obvious twin of okl/compiled/fixedshare.py: Herbster & Warmuth, 1998, by the definitions.
+# Fixed Share: Herbster & Warmuth, 1998.
 
 
 def shared(
@@ -46,7 +46,7 @@ def shared(
     return predictions, np.array(weights), total
 
 
-# Slow, obvious twins of okl/compiled/expert_weights.py: de Rooij et al., JMLR 15, 2014, by the definitions.
+# AdaHedge: de Rooij et al., JMLR 15, 2014.
 
 
 class AdaHedge:

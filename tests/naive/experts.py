@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/expertmaps.py: every sine by itself."""
+"""Slow, obvious twins of okl.compiled.experts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from okl.foundation.types import FloatArray
 from tests.naive.fourier import unpacked
 from tests.naive.sgd import loss_of
 
-# Slow, obvious twins of okl/compiled/expertmaps.py: every sine by itself.
+# Maps of several bandwidths: every sine by itself.
 
 
 def mapped(inputs: FloatArray, teams: Teams, m: int, n_frequencies: int) -> Block:
@@ -27,7 +27,7 @@ def double_angles(sines: FloatArray, cosines: FloatArray, amplitude: float) -> N
     sines[...], cosines[...] = amplitude * np.sin(angles), amplitude * np.cos(angles)
 
 
-# Slow, obvious twins of okl/compiled/experts.py: averages are sums of all weights so far.
+# Learners: averages are sums of all weights so far.
 
 LEAST_SQUARE = 1e-30
 

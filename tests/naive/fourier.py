@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/hadamard.py: Hadamard matrices written out."""
+"""Slow, obvious twins of okl.compiled.fourier."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from okl.compiled.fourier import Structured, Waves
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 
-# Slow, obvious twins of okl/compiled/hadamard.py: Hadamard matrices written out.
+# Structured projections: Hadamard matrices written out.
 
 
 def hadamard_matrix(size: int) -> FloatArray:
@@ -44,7 +44,7 @@ def structured_transform(features: FloatArray, inputs: FloatArray, structured: S
     features[...] = structured.amplitude * waves
 
 
-# Slow, obvious twins of okl/compiled/projection.py.
+# Dense projections.
 
 
 def panels_of(matrix: FloatArray, width: int) -> FloatArray:
@@ -73,7 +73,7 @@ def project(products: FloatArray, inputs: FloatArray, panels: FloatArray) -> Non
             products[row, j] = sum(float(x[i]) * float(matrix[i, j]) for i in range(len(x)))
 
 
-# Slow, obvious twins of okl/compiled/fourier.py.
+# Feature maps.
 
 
 def map_block(block: Block, inputs: FloatArray, waves: Waves) -> None:

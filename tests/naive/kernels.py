@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/kernelblocks.py; landmarks are not packed here."""
+"""Slow, obvious twins of okl.compiled.kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from okl.compiled.kernels import GAUSSIAN, LAPLACIAN, LINEAR, MATERN32, MATERN52, POLYNOMIAL, KernelRule
 from okl.foundation.types import FloatArray
 
-# Slow, obvious twins of okl/compiled/kernelblocks.py; landmarks are not packed here.
+# Blocks of kernel values: landmarks are not packed here.
 
 
 def kernel_value(x: list[float], landmark: list[float], kernel: KernelRule) -> float:
@@ -53,7 +53,7 @@ def nystrom_transform(
             features[row, column] = sum(value * weight for value, weight in zip(values, weights, strict=True))
 
 
-# Slow, obvious twins of okl/compiled/kernelrows.py, by the formulas of okl.compiled.kernels.
+# Rows of kernel values, by the formulas.
 
 
 def squared_distances(row: FloatArray, supports: FloatArray, x: FloatArray) -> None:
@@ -80,7 +80,7 @@ def kernel_self(x: FloatArray, kernel: KernelRule) -> float:
     return kernel_value(x.tolist(), x.tolist(), kernel)
 
 
-# Slow, obvious twin of okl/compiled/kernelsums.py, on supports that are not packed.
+# Sums over supports, which are not packed here.
 
 
 def add_kernel_sums(

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of okl/compiled/exponential.py."""
+"""Slow, obvious twins of okl.compiled.math."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.foundation.types import FloatArray
 
-# Slow, obvious twin of okl/compiled/exponential.py.
+# Exponentials.
 
 
 def exponentials(values: FloatArray) -> None:
@@ -17,7 +17,7 @@ def exponentials(values: FloatArray) -> None:
         values[j] = math.exp(value)
 
 
-# Slow, obvious twin of okl/compiled/logarithm.py.
+# Logarithms.
 
 
 def logarithms(values: FloatArray) -> None:
@@ -38,7 +38,7 @@ def shuffle_from(positions: np.ndarray[Any, Any], draws: np.ndarray[Any, Any], l
     positions[: len(left)] = left
 
 
-# Slow, obvious twin of okl/compiled/waves.py.
+# Sines and cosines.
 
 
 def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: float) -> None:

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/newton.py: the dual entry of one margin, by its definition."""
+"""Slow, obvious twins of okl.compiled.newton: the dual entry of one margin, by its definition."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from okl.compiled.oco import BALL, BOX, CompiledSet
 from okl.solvers.oco.problem import LinearConstraints, Matrix, QuadraticLosses
 from okl.solvers.oco.sets import Box, Vector
 
-# Slow, obvious twins of the rounds of the earlier methods with long-term constraints, as their papers write them.
+# Rounds of the earlier methods.
 
 Doubles = NDArray[np.float64]
 Project = Callable[[Doubles], Doubles]
@@ -108,7 +108,7 @@ def project_dykstra(point: Doubles, matrix: Doubles, bounds: Doubles, project: P
     return at
 
 
-# Slow, obvious twins of okl/compiled/{regions,ocosteps,ocorounds}.py: steps in a box of the plane, by enumeration.
+# Steps in a box of the plane, by enumeration.
 
 
 def project(point: Vector, region: CompiledSet) -> None:
@@ -206,7 +206,7 @@ def algorithm2(
     return np.array(points)
 
 
-# Slow, obvious twins of a rectified queue and of experts that project, in a box of the plane.
+# A rectified queue, and experts that project, in a box of the plane.
 
 
 def run_rectified(

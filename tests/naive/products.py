@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/rowpasses.py."""
+"""Slow, obvious twins of okl.compiled.products."""
 
 from __future__ import annotations
 

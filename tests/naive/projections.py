@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/projections*.py: one entry after another, sums rounded once."""
+"""Slow, obvious twins of okl.compiled.projections: one entry after another, sums rounded once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from okl.compiled.projections import (
 )
 from okl.foundation.types import FloatArray
 
-# Slow, obvious twins of okl/compiled/projections*.py: one entry after another, sums rounded once.
+# Projections onto boxes, entry by entry.
 
 Doubles = NDArray[np.float64]
 Term = tuple[float, float, float]
@@ -163,7 +163,7 @@ def root_of_bends(bends: Bends, total: float) -> float:
     return float(max(reached)) + ((terms - total) / falling if falling else 0.0)
 
 
-# Slow, obvious twins of okl.compiled.projections.
+# Multiplier searches and Newton steps.
 
 
 def clipped_sums(

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/online/rounds.py: one coordinate, one row, one shard after the other."""
+"""Slow, obvious twins of the rounds of linear learners: one coordinate, one row, one shard after the other."""
 
 from __future__ import annotations
 

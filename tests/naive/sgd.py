@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl/compiled/primalsteps.py: weights as they are, and their average summed up step by step."""
+"""Slow, obvious twins of okl.compiled.sgd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import Kernel
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
 
-# Slow, obvious twins of okl/compiled/primalsteps.py: weights as they are, and their average summed up step by step.
+# Pegasos: weights as they are, and their average summed up step by step.
 
 Doubles = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def step_kernel(
     return np.linalg.solve(features.T, last[0])[None], np.linalg.solve(features.T, averaged[0])[None], updates
 
 
-# Slow, obvious twins of okl/compiled/updates.py, by the definitions in okl/losses.py.
+# Updates, by the definitions of the losses.
 
 
 def loss_of(code: int, epsilon: float) -> Loss:
@@ -151,7 +151,7 @@ def learn_block_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np
             learnt.counts[4] += rows // rule.sample_every
 
 
-# Slow, obvious twin of okl/compiled/gradients.py, by the definitions in okl/losses.py.
+# Gradients, by the definitions of the losses.
 
 
 def sum_block(
@@ -180,7 +180,7 @@ def sum_block(
     summed.gradient[...] += (weights[:, None] * slopes).T @ features
 
 
-# Slow, obvious twins of okl/compiled/nogd.py and of NOGD, by the definitions in the paper.
+# NOGD, by the definitions of the paper.
 
 
 def count(filling: FillingSupports, loss: Loss, f: FloatArray, y: float) -> int:

@@ -14,9 +14,9 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian, Laplacian
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
-from okl.solvers.subgradient.coordinate import DualDescent
 from okl.solvers.subgradient.scs import Bundle, Sampled, Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
+from tests.solvers.subgradient.exact import hinge_optimum
 
 # Samples solved by cuts and conjugate subgradients: against closed forms, exact solvers and each other.
 
@@ -51,11 +51,11 @@ def test_lam_of_one_gives_the_closed_form(kernel: Gaussian | Laplacian, directio
 
 
 @pytest.mark.parametrize("lam", [0.1, 0.01, 0.001])
-def test_optima_are_those_of_dual_descent_in_a_map_and_by_a_kernel(lam: float) -> None:
+def test_optima_are_those_of_second_order_methods_in_a_map_and_by_a_kernel(lam: float) -> None:
     rows, targets = problem()
-    judge, method = DualDescent(lam, relative_gap=1e-9), Scs(lam=lam, gap=1e-8)
+    method = Scs(lam=lam, gap=1e-8)
     spaces: tuple[SampleSpace, ...] = (ExplicitRows(rows), kernel_rows(rows))
-    exact = (judge.solve_rows(rows, targets), judge.solve_kernel(Gaussian(1.0), rows, targets))
+    exact = (hinge_optimum(lam, rows, targets), hinge_optimum(lam, rows, targets, Gaussian(1.0)))
     for space, best in zip(spaces, exact, strict=True):
         solved = solve_sample(space, targets, method)
         assert solved.reason == "gap"
@@ -242,7 +242,7 @@ def rows_of() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def test_it_comes_to_the_optimum_and_its_bound_stays_below() -> None:
     rows, targets = rows_of()
-    best = DualDescent(LAM, relative_gap=1e-9).solve_rows(rows, targets)
+    best = hinge_optimum(LAM, rows, targets)
     found = solve_sample(ExplicitRows(rows), targets, Wolfe(LAM, gap=1e-5, max_iterations=2000))
     assert found.reason == "gap"
     assert -1e-9 <= found.objective - best.bound <= 1e-5
@@ -255,7 +255,7 @@ def test_it_comes_to_the_optimum_and_its_bound_stays_below() -> None:
 def test_it_comes_to_the_optimum_with_a_kernel() -> None:
     rows, targets = rows_of()
     kernel = Gaussian(2.0)
-    best = DualDescent(LAM, relative_gap=1e-9).solve_matrix(kernel.matrix(rows, rows), targets)
+    best = hinge_optimum(LAM, rows, targets, kernel)
     space = KernelRows(KernelValues(kernel, rows), ROWS)
     found = solve_sample(space, targets, Wolfe(LAM, gap=1e-4, max_iterations=2000))
     assert found.reason == "gap"
