@@ -43,6 +43,7 @@ from .foundation.settings import IngestSettings as IngestSettings
 from .models.export import export as export
 from .models.reference import load as load
 from .models.registry import Registry as Registry
+from .report.comparison import ComparisonResult as ComparisonResult
 from .report.results import RunResult as RunResult
 from .runs.api import compare as compare
 from .runs.api import evaluate as evaluate

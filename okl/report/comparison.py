@@ -14,6 +14,7 @@ from okl.report.blocks import Figure, Page, Section, Table, WarningBlock, page, 
 from okl.report.figures import compared_scores, score_paths
 from okl.report.format import CRITERION_NAMES, criterion_value, duration, flatten, mean_and_spread, number
 from okl.report.render import text
+from okl.report.results import Result
 
 HEADER = ("Model", "Score", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
 BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
@@ -22,6 +23,36 @@ LOOSE_GAP = 10.0  # times the tolerance
 MORE_ITERATIONS = 10  # times those that did not suffice
 UNSOLVED = "*"
 MOST_CHOSEN = 16  # characters of what was chosen, in the table
+MOST_SUMMARISED = 3
+
+
+class ComparisonResult(Result):
+    """Result of a comparison: what `okl compare --json` prints, with further attributes.
+
+    Attributes
+    ----------
+    models : rows of the table by decreasing mean score; winner : the chosen model, with its parameters
+    certificate : of the winner, trained on all rows
+    """
+
+    @property
+    def models(self) -> list[dict[str, Any]]:
+        return list(self["models"])
+
+    @property
+    def winner(self) -> Mapping[str, Any]:
+        winner: Mapping[str, Any] = self["winner"]
+        return winner
+
+    def _summary(self) -> list[tuple[str, str]]:
+        judged = [row for row in self.models if row["mean"] is not None][:MOST_SUMMARISED]
+        scores = [f"{row['model']} {score_text(self, row['mean'], row['spread'])}" for row in judged]
+        name = score_name(self)
+        return [
+            ("Winner", " ".join([self.winner["model"], parameter_text(self.models[0])])),
+            (f"{name[0].upper()}{name[1:]}", ", ".join(scores)),
+            *super()._summary(),
+        ]
 
 
 def header(result: Mapping[str, Any]) -> tuple[str, ...]:

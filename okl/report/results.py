@@ -40,61 +40,33 @@ def _entry(name: str, missing: Any = None) -> Any:
     return property(lambda self: missing if self.get(name) is None else self[name])
 
 
-class RunResult(dict[str, Any]):
-    """Result of a training run: what `okl train --json` prints, read-only, with the main entries as attributes.
+class Result(dict[str, Any]):
+    """Result of a run as a dictionary: what the command prints with --json, read-only.
 
-    It is a dictionary: `json.dumps(result)` writes what result.json holds, and `RunResult(json.load(file))` reads the
-    result.json of any earlier run. An attribute of an entry that a run does not have is None or empty.
+    The main entries are attributes, too; one of an entry that a run does not have is None or empty.
 
     Attributes
     ----------
     model : the trained model, loaded from its folder when first used; result["model"] is the folder
-    run : folder of the run
+    run, name : folder and name of the run
     report : location of its report, an HTML page
-    name : name of the run
-    rows : number of training rows
-    seconds, total_seconds : of training, and of the whole run
-    rows_per_second : training rows of all passes by seconds of training
-    test, train, progressive : metrics on test rows, on training rows, and of each row before it is trained on
-    baselines : the same three by name of the baseline: majority or mean, linear
+    total_seconds, peak_memory_bytes, workers : of the run
+    test, train : metrics on test rows and on training rows
+    baselines : metrics by name of the baseline
     certificate : proof of quality, with its kind; empty without one
-    criterion : by which models are compared; calibration : where the probabilities of a classifier come from
-    importance : how much the error rises on test rows when the values of a column are permuted
-    largest_errors : rows of largest loss, with targets, predictions and values of the most important columns
-    metric : shares of the columns in the squared distance, in a learnt metric; empty without one
-    chosen : values that the run chose, each with its reason as NAME_reason
-    choice : candidates of the automatic choice, and why one was taken
-    curve, convergence : learning curve of an online solver, or duality gap by iteration of another
-    windows, drift, constraints, timeline, memory_plan : as in the report
+    criterion : by which models are compared
     settings, dataset : settings of the run, and description of its data set
     """
 
     run: str = _entry("run", "")
     name: str = _entry("name", "")
-    rows: int | None = _entry("rows")
-    seconds: float | None = _entry("seconds")
     total_seconds: float | None = _entry("total_seconds")
-    rows_per_second: float | None = _entry("rows_per_second")
     peak_memory_bytes: int | None = _entry("peak_memory_bytes")
     workers: int = _entry("workers", 0)
     test: Metrics | None = _entry("test")
     train: Metrics | None = _entry("train")
-    progressive: Metrics | None = _entry("progressive")
     baselines: Mapping[str, Mapping[str, Metrics | None] | None] = _entry("baselines", {})
     certificate: Mapping[str, Any] = _entry("certificate", {})
-    calibration: Mapping[str, Any] = _entry("calibration", {})
-    importance: Mapping[str, Any] = _entry("importance", {})
-    largest_errors: Mapping[str, Any] = _entry("largest_errors", {})
-    metric: Mapping[str, Any] = _entry("metric", {})
-    chosen: Mapping[str, Any] = _entry("chosen", {})
-    choice: Mapping[str, Any] = _entry("choice", {})
-    curve: Sequence[Sequence[float]] = _entry("curve", ())
-    convergence: Sequence[Sequence[float]] = _entry("convergence", ())
-    windows: Mapping[str, Any] = _entry("windows", {})
-    drift: Mapping[str, Any] = _entry("drift", {})
-    constraints: Mapping[str, Any] = _entry("constraints", {})
-    timeline: Mapping[str, Any] = _entry("timeline", {})
-    memory_plan: Mapping[str, Any] = _entry("memory_plan", {})
     settings: Mapping[str, Any] = _entry("settings", {})
     dataset: Mapping[str, Any] = _entry("dataset", {})
 
@@ -109,6 +81,76 @@ class RunResult(dict[str, Any]):
     @property
     def target(self) -> str:
         return str(self.dataset.get("target", "the target"))
+
+    @property
+    def criterion(self) -> Criterion:
+        return self.get("criterion") or "accuracy"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return a copy as a plain dictionary."""
+        return dict(self)
+
+    def _summary(self) -> list[tuple[str, str]]:
+        return [("Folder", self.run or "-")]
+
+    def __repr__(self) -> str:
+        width = max(len(name) for name, _ in self._summary())
+        lines = [f"  {name:<{width}}  {text}" for name, text in self._summary()]
+        return "\n".join([f"{type(self).__name__}: predicting {' '.join(self.target.split())}", *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._summary())
+        return f"<table><caption>Predicting {escape(self.target)}</caption>{rows}</table>"
+
+    def _read_only(self, *_: Any, **__: Any) -> Never:
+        raise TypeError("The result of a run is read-only. Change a copy: dict(result).")
+
+    __setitem__ = __delitem__ = __ior__ = _read_only
+    clear = pop = popitem = setdefault = update = _read_only
+
+    def __reduce__(self) -> tuple[type[Result], tuple[dict[str, Any]]]:
+        return type(self), (dict(self),)
+
+
+class RunResult(Result):
+    """Result of a training run: what `okl train --json` prints, with further attributes.
+
+    `json.dumps(result)` writes what result.json holds, and `RunResult(json.load(file))` reads the result.json of any
+    earlier run.
+
+    Attributes
+    ----------
+    rows : number of training rows
+    seconds : of training; rows_per_second : training rows of all passes by these seconds
+    progressive : metrics of each row before it is trained on
+    baselines : by name, majority or mean, and linear, the metrics test, train and progressive
+    calibration : where the probabilities of a classifier come from
+    importance : how much the error rises on test rows when the values of a column are permuted
+    largest_errors : rows of largest loss, with targets, predictions and values of the most important columns
+    metric : shares of the columns in the squared distance, in a learnt metric; empty without one
+    chosen : values that the run chose, each with its reason as NAME_reason
+    choice : candidates of the automatic choice, and why one was taken
+    curve, convergence : learning curve of an online solver, or duality gap by iteration of another
+    windows, drift, constraints, timeline, memory_plan : as in the report
+    """
+
+    rows: int | None = _entry("rows")
+    seconds: float | None = _entry("seconds")
+    rows_per_second: float | None = _entry("rows_per_second")
+    progressive: Metrics | None = _entry("progressive")
+    calibration: Mapping[str, Any] = _entry("calibration", {})
+    importance: Mapping[str, Any] = _entry("importance", {})
+    largest_errors: Mapping[str, Any] = _entry("largest_errors", {})
+    metric: Mapping[str, Any] = _entry("metric", {})
+    chosen: Mapping[str, Any] = _entry("chosen", {})
+    choice: Mapping[str, Any] = _entry("choice", {})
+    curve: Sequence[Sequence[float]] = _entry("curve", ())
+    convergence: Sequence[Sequence[float]] = _entry("convergence", ())
+    windows: Mapping[str, Any] = _entry("windows", {})
+    drift: Mapping[str, Any] = _entry("drift", {})
+    constraints: Mapping[str, Any] = _entry("constraints", {})
+    timeline: Mapping[str, Any] = _entry("timeline", {})
+    memory_plan: Mapping[str, Any] = _entry("memory_plan", {})
 
     @property
     def measured(self) -> tuple[Metrics, str]:
@@ -127,10 +169,6 @@ class RunResult(dict[str, Any]):
     def passes(self) -> int:
         return int(self.settings.get("passes") or 1)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return a copy as a plain dictionary."""
-        return dict(self)
-
     def _summary(self) -> list[tuple[str, str]]:
         errors = assess(self)
         measured = [f"okl {errors.text(errors.error)}"]
@@ -141,24 +179,6 @@ class RunResult(dict[str, Any]):
             (f"{errors.name} {MEASURED_ON[errors.split]}", ", ".join(measured)),
             ("Folder", self.run or "-"),
         ]
-
-    def __repr__(self) -> str:
-        width = max(len(name) for name, _ in self._summary())
-        lines = [f"  {name:<{width}}  {text}" for name, text in self._summary()]
-        return "\n".join([f"RunResult: predicting {' '.join(self.target.split())}", *lines])
-
-    def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._summary())
-        return f"<table><caption>Predicting {escape(self.target)}</caption>{rows}</table>"
-
-    def _read_only(self, *_: Any, **__: Any) -> Never:
-        raise TypeError("The result of a run is read-only. Change a copy: dict(result).")
-
-    __setitem__ = __delitem__ = __ior__ = _read_only
-    clear = pop = popitem = setdefault = update = _read_only
-
-    def __reduce__(self) -> tuple[type[RunResult], tuple[dict[str, Any]]]:
-        return RunResult, (dict(self),)
 
 
 # Errors of a model and its baselines

@@ -21,6 +21,7 @@ from okl.runs.run import IN_MEMORY
 from okl.solvers.settings import TrainSettings
 
 if TYPE_CHECKING:
+    from okl.report.comparison import ComparisonResult
     from okl.report.results import RunResult
 
 Place = str | os.PathLike[str]
@@ -61,7 +62,7 @@ def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None
         return RunResult(TrainingRun(settings, observer or NullObserver(), in_memory=is_in_memory(data)).perform())
 
 
-def compare(data: Place | Any, *, observer: Observer | None = None, **options: Any) -> dict[str, Any]:
+def compare(data: Place | Any, *, observer: Observer | None = None, **options: Any) -> ComparisonResult:
     """Compare models on the same folds, and save the best: `okl compare`.
 
     Parameters
@@ -73,19 +74,21 @@ def compare(data: Place | Any, *, observer: Observer | None = None, **options: A
 
     Returns
     -------
-    models (the table), winner, certificate, test, model (its folder), run, ... as `okl compare --json` prints
+    what `okl compare --json` prints, as a `ComparisonResult`: the table, the winner, its certificate and its model
 
     Raises
     ------
     OklError : the settings, the data or a fit is wrong; no incomplete files remain
     """
+    from okl.report.comparison import ComparisonResult
     from okl.runs.compare_run import ComparisonRun
     from okl.runs.compare_settings import CompareSettings
 
     with location_of(data) as location:
         given = _with_ingest(CompareSettings, {"data": location} | options, "okl.compare")
         settings = settings_from(CompareSettings, given, "okl.compare", others=OF_SOURCES)
-        return ComparisonRun(settings, observer or NullObserver(), in_memory=is_in_memory(data)).perform()
+        run = ComparisonRun(settings, observer or NullObserver(), in_memory=is_in_memory(data))
+        return ComparisonResult(run.perform())
 
 
 def ingest(

@@ -15,7 +15,7 @@ from okl.foundation.folders import check_published, output_folder
 from okl.foundation.locations import COMPARED, Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model, save_model
-from okl.report.comparison import comparison_page
+from okl.report.comparison import ComparisonResult, comparison_page
 from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
 from okl.runs.baselines import ConstantPredictor
@@ -216,18 +216,18 @@ def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
     return replace(data, schema=replace(data.schema, scale=wanted))
 
 
-def compare(settings: CompareSettings, observer: Observer | None = None) -> dict[str, Any]:
+def compare(settings: CompareSettings, observer: Observer | None = None) -> ComparisonResult:
     """Compare in this process (and on Dask if the settings say so), without Prefect.
 
     Returns
     -------
-    the object that `okl compare --json` prints: models (the table), winner, certificate, test, model (its folder), run
+    what `okl compare --json` prints: models (the table), winner, certificate, test, model, run, ...
 
     Raises
     ------
     OklError : the settings, the data or a fit is wrong; no partial files remain
     """
-    return ComparisonRun(settings, observer or NullObserver()).perform()
+    return ComparisonResult(ComparisonRun(settings, observer or NullObserver()).perform())
 
 
 def check(settings: CompareSettings) -> None:

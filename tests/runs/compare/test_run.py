@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import criterion_error
 from okl.models.file import load_model
-from okl.report.comparison import linear_note, sentences, table_rows, text_summary, warning_sentences
+from okl.report.comparison import ComparisonResult, linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.api import evaluate
 from okl.runs.compare import ONLINE_NAMES, check_models, model_names, train_ridge
 from okl.runs.compare_run import compare
@@ -117,6 +118,17 @@ def test_the_folder_holds_result_report_and_model(result: dict[str, Any]) -> Non
     assert "http://" not in page
     assert "https://" not in page
     assert "error-minimising" in page
+
+
+def test_a_result_has_its_model_and_names_winner_scores_and_folder_in_a_few_lines(result: ComparisonResult) -> None:
+    assert type(pickle.loads(pickle.dumps(result))) is ComparisonResult
+    assert result.model.provenance["chosen"]["model"] == result.winner["model"] == result.models[0]["model"]
+    best = result.models[0]
+    title, winner, scores, folder = repr(result).splitlines()
+    assert title == f"ComparisonResult: predicting {result.target}"
+    assert winner.startswith(f"  Winner    {best['model']} ")
+    assert scores.startswith(f"  Accuracy  {best['model']} {100 * best['mean']:.2f} ± ")
+    assert folder == f"  Folder    {result.run}"
 
 
 def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: Dataset, tmp_path: Path) -> None:
