@@ -232,7 +232,7 @@ class RegretAtHorizon:
         return constrained_bound(self.played, self.steps, self.radius, norm) if self.learner.covered else None
 
     def figures(self) -> dict[str, Any]:
-        """Return the regret is against the weights found; against the best ones it is at most regret_at_most."""
+        """Return the regret against the weights found, and regret_at_most, its bound against the best ones."""
         norm = float(np.linalg.norm(self.hindsight.weights))
         return {
             "rows": self.played.rows,
@@ -369,39 +369,39 @@ class RegretComparison:
 
 
 def window_boundaries(
-    standings: Sequence[SolverProgress], labels: NDArray[np.float64], pieces: int = PIECES
+    recorded: Sequence[SolverProgress], labels: NDArray[np.float64], pieces: int = PIECES
 ) -> list[SolverProgress]:
-    """Return the standings next to the ends of so many windows of alike lengths, the last one at the end.
+    """Return the recorded states nearest to the ends of windows of equal lengths; the last one is the end.
 
     Without rows of both classes, labels (rows,) of -1 and +1, a window is one with the next, the last with the one
     before it; empty if there is only one class.
     """
-    total = standings[-1].done_rows
+    total = recorded[-1].done_rows
     ends = [total * (piece + 1) / pieces for piece in range(pieces)]
-    near = [min(standings, key=lambda progress: abs(progress.done_rows - end)) for end in ends]
+    near = [min(recorded, key=lambda progress: abs(progress.done_rows - end)) for end in ends]
     chosen: list[SolverProgress] = []
     first = 0
-    for progress in dict.fromkeys([*near[:-1], standings[-1]]):
+    for progress in dict.fromkeys([*near[:-1], recorded[-1]]):
         if np.ptp(labels[first : progress.done_rows]) > 0.0:
             chosen.append(progress)
             first = progress.done_rows
-    return [*chosen[:-1], standings[-1]] if chosen else []
+    return [*chosen[:-1], recorded[-1]] if chosen else []
 
 
 def solve_runs(
     memory_rows: MemoryRows,
-    standings: Sequence[SolverProgress],
+    recorded: Sequence[SolverProgress],
     radius: float,
     progress: HindsightProgress | None = None,
 ) -> WindowRuns:
     """Solve every run, each from where the one that is a window shorter ended.
 
-    memory_rows : rows in the order they were learned; standings : at the ends of the windows, the last row's the last
+    memory_rows : rows in the order they were learned; recorded : at the ends of the windows, the last row's the last
     """
     progress = progress or HindsightProgress()
-    borders = np.array([0, *(window_end.done_rows for window_end in standings)], dtype=np.int64)
-    sums = np.array([0.0, *(window_end.surrogate for window_end in standings)])
-    n = len(standings)
+    borders = np.array([0, *(window_end.done_rows for window_end in recorded)], dtype=np.int64)
+    sums = np.array([0.0, *(window_end.surrogate for window_end in recorded)])
+    n = len(recorded)
     losses, floors = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1))
     name: Literal["hinge", "logistic"] = "hinge" if memory_rows.learner.loss.name == "hinge" else "logistic"
     for i in range(n):
@@ -543,7 +543,7 @@ def excess_proof(
 
 def regret_proof(
     state: OnlineState,
-    standings: Sequence[SolverProgress],
+    recorded: Sequence[SolverProgress],
     data: Dataset,
     execution: Execution,
     observer: Observer | None = None,
@@ -552,7 +552,7 @@ def regret_proof(
 
     Parameters
     ----------
-    state : of an exact run of one pass that has finished; standings : on its way, the last one at its end
+    state : of an exact run of one pass that has finished; recorded : on its way, the last one at its end
     observer : notified of rows read and of rows of certified horizons
 
     Returns
@@ -567,12 +567,12 @@ def regret_proof(
             reason="Regret requires a comparison class, but the weights are unbounded. "
             "Set a radius, so that they stay in a ball.",
         )
-    progress = HindsightProgress.of(observer or NullObserver(), standings)
+    progress = HindsightProgress.of(observer or NullObserver(), recorded)
     if (rows := hold_rows(learner, state, data, execution, progress)) is None:
         return Certification("regret", reason=_unheld(data.rows("train")))
     horizons = [
         RegretAtHorizon.of(horizon, learner, hindsight)
-        for horizon, hindsight in hindsights(learner, rows, standings, progress)
+        for horizon, hindsight in hindsights(learner, rows, recorded, progress)
     ]
     last = horizons[-1]
     grown = growth_exponent(
@@ -600,7 +600,7 @@ def _unheld(rows: int) -> str:
 def tracking_proof(
     solver: OnlineSolver,
     state: OnlineState,
-    standings: Sequence[SolverProgress],
+    recorded: Sequence[SolverProgress],
     data: Dataset,
     execution: Execution,
     observer: Observer | None = None,
@@ -609,7 +609,7 @@ def tracking_proof(
 
     Parameters
     ----------
-    solver, state, standings, observer : as of `regret_proof`
+    solver, state, recorded, observer : as of `regret_proof`
 
     Returns
     -------
@@ -624,13 +624,13 @@ def tracking_proof(
             "tracking regret",
             reason="Regret requires a comparison class. Set a radius, that of a ball for the weights.",
         )
-    rows = standings[-1].done_rows
+    rows = recorded[-1].done_rows
     # rows are read once, and those of every run of windows are solved
     reporting = HindsightProgress(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=factory.radius)
     if (rows_in_memory := hold_rows(alone, state, data, execution, reporting)) is None:
         return Certification("tracking regret", reason=_unheld(data.rows("train")))
-    if not (borders := window_boundaries(standings, rows_in_memory.labels)):
+    if not (borders := window_boundaries(recorded, rows_in_memory.labels)):
         return Certification(
             "tracking regret", reason="All rows belong to one class, so there is no model to compare with."
         )

@@ -379,10 +379,10 @@ class HindsightProgress:
     done: int = 0
 
     @classmethod
-    def of(cls, observer: Observer, standings: Sequence[SolverProgress]) -> HindsightProgress:
+    def of(cls, observer: Observer, recorded: Sequence[SolverProgress]) -> HindsightProgress:
         """Return the progress before any row is read."""
-        rows = standings[-1].done_rows
-        return cls(observer, rows + sum(progress.done_rows for progress in _nearest(standings)))
+        rows = recorded[-1].done_rows
+        return cls(observer, rows + sum(progress.done_rows for progress in _nearest(recorded)))
 
     def read(self, rows: int) -> None:
         """Report the number of further rows that were read or certified."""
@@ -423,7 +423,7 @@ def hold_rows(
 def hindsights(
     learner: LinearLearner,
     memory_rows: MemoryRows,
-    standings: Sequence[SolverProgress],
+    recorded: Sequence[SolverProgress],
     progress: HindsightProgress | None = None,
 ) -> list[tuple[SolverProgress, Hindsight]]:
     """Return the best weights at each horizon, within the learner's limits, each warm-started from the last one."""
@@ -431,7 +431,7 @@ def hindsights(
     progress, near = progress or HindsightProgress(), None
     loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
     solved: list[tuple[SolverProgress, Hindsight]] = []
-    for horizon in _horizons(standings, memory_rows.labels):
+    for horizon in _horizons(recorded, memory_rows.labels):
         span = 0, horizon.done_rows
         rows, weights = memory_rows.between(*span), memory_rows.weights_between(*span)
         enough = _RegretGapReached(horizon, progress)
@@ -475,13 +475,13 @@ class _RegretGapReached:
         self.told.solving(self.standing.done_rows, self.share, certificate)
 
 
-def _nearest(standings: Sequence[SolverProgress]) -> list[SolverProgress]:
-    """Return the standings next to a sixteenth of the rows, an eighth, ..., all."""
-    total = standings[-1].done_rows
-    chosen = [min(standings, key=lambda progress: abs(progress.done_rows - total / part)) for part in HORIZONS]
+def _nearest(recorded: Sequence[SolverProgress]) -> list[SolverProgress]:
+    """Return the recorded states nearest to a sixteenth of the rows, an eighth, ..., all."""
+    total = recorded[-1].done_rows
+    chosen = [min(recorded, key=lambda progress: abs(progress.done_rows - total / part)) for part in HORIZONS]
     return list(dict.fromkeys(chosen))
 
 
-def _horizons(standings: Sequence[SolverProgress], labels: NDArray[np.float64]) -> list[SolverProgress]:
+def _horizons(recorded: Sequence[SolverProgress], labels: NDArray[np.float64]) -> list[SolverProgress]:
     both = int(np.argmax(labels != labels[0]))
-    return [progress for progress in _nearest(standings) if progress.done_rows > both]
+    return [progress for progress in _nearest(recorded) if progress.done_rows > both]

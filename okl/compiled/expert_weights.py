@@ -134,43 +134,45 @@ def new_memo(n_experts: int, n_labels: int) -> MixtureMemory:
 
 
 @compiled_row
-def _hear_sign(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) -> float:
+def _vote_of_signs(p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float) -> float:
     vote = 0.0
     for e in range(p.shape[0]):
-        positive = words[row, e] >= 0.0
+        positive = predictions[row, e] >= 0.0
         vote += p[e] if positive else -p[e]
         loss[e] = 1.0 if positive != (y > 0.0) else 0.0
     return vote
 
 
 @compiled_row
-def _hear_class(votes: Doubles, p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) -> None:
+def _votes_of_classes(votes: Doubles, p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float) -> None:
     for k in range(votes.shape[0]):
         votes[k] = 0.0
     for e in range(p.shape[0]):
-        word = words[row, e]
-        if not math.isnan(word):
-            votes[int(word)] += p[e]
-        loss[e] = 1.0 if word != y else 0.0
+        prediction = predictions[row, e]
+        if not math.isnan(prediction):
+            votes[int(prediction)] += p[e]
+        loss[e] = 1.0 if prediction != y else 0.0
 
 
 @compiled_row
-def _hear_number(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float, lowest: float, highest: float) -> float:
+def _clipped_mean(
+    p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float, lowest: float, highest: float
+) -> float:
     mean = 0.0
     for e in range(p.shape[0]):
-        word = words[row, e]
-        word = 0.0 if math.isnan(word) else min(max(word, lowest), highest)
-        mean += p[e] * word
-        loss[e] = (word - y) * (word - y)
+        prediction = predictions[row, e]
+        prediction = 0.0 if math.isnan(prediction) else min(max(prediction, lowest), highest)
+        mean += p[e] * prediction
+        loss[e] = (prediction - y) * (prediction - y)
     return mean
 
 
 @compiled_row
-def _charge(losses: Doubles, recent: Doubles, loss: Doubles, words: Doubles, row: int) -> bool:
+def _charge(losses: Doubles, recent: Doubles, loss: Doubles, predictions: Doubles, row: int) -> bool:
     """Add what every expert lost; whether one lost more than another."""
     unequal = False
     for e in range(losses.shape[0]):
-        lost = math.inf if math.isnan(words[row, e]) else loss[e]
+        lost = math.inf if math.isnan(predictions[row, e]) else loss[e]
         unequal = unequal or lost != loss[0]
         losses[e] += lost
         recent[e] += lost
@@ -191,7 +193,7 @@ def _add(total: Doubles, loss: Doubles) -> None:
 
 @compiled_row
 def _mix_numbers(
-    mixture: Mixture, words: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
+    mixture: Mixture, predictions: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
 ) -> None:
     counts, sums, class_counts = mixture.counted
     losses, recent, numbers = mixture.hedge
@@ -203,13 +205,13 @@ def _mix_numbers(
         if row % SQUARES_AT_ONCE == 0:
             eta = log_experts / numbers[GAP] if numbers[GAP] > 0.0 else math.inf
             weigh(p, losses, eta)
-        f = _hear_number(p, loss, words, row, y, numbers[LOWEST], numbers[HIGHEST])
+        f = _clipped_mean(p, loss, predictions, row, y, numbers[LOWEST], numbers[HIGHEST])
         numbers[LOWEST], numbers[HIGHEST] = min(numbers[LOWEST], y), max(numbers[HIGHEST], y)
         count_squares(sums, class_counts, f, y)
         if weight != 1.0:
             _scale(loss, weight)
         _add(together, loss)
-        _charge(losses, recent, loss, words, row)
+        _charge(losses, recent, loss, predictions, row)
         if (row + 1) % SQUARES_AT_ONCE == 0 or row + 1 == n_rows:
             numbers[GAP] += mixability_gap(p, together, eta)
             for e in range(together.shape[0]):
@@ -220,7 +222,7 @@ def _mix_numbers(
 
 @compiled_row
 def _mix_votes(
-    mixture: Mixture, words: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
+    mixture: Mixture, predictions: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
 ) -> None:
     counts, _, class_counts = mixture.counted
     losses, recent, numbers = mixture.hedge
@@ -233,15 +235,15 @@ def _mix_votes(
             eta = log_experts / numbers[GAP] if numbers[GAP] > 0.0 else math.inf
             weigh(p, losses, eta)
         if code == MULTICLASS_HINGE:
-            _hear_class(votes, p, loss, words, row, y)
+            _votes_of_classes(votes, p, loss, predictions, row, y)
             label = int(y)
             count_class(counts, class_counts, votes, label)
         else:
-            label = count_binary(counts, class_counts, _hear_sign(p, loss, words, row, y), y)
+            label = count_binary(counts, class_counts, _vote_of_signs(p, loss, predictions, row, y), y)
         if class_weights[label] != 1.0:
             _scale(loss, class_weights[label])
         # where all lost the same, no weight changes: most rows of a classification
-        unequal = _charge(losses, recent, loss, words, row)
+        unequal = _charge(losses, recent, loss, predictions, row)
         if unequal:
             numbers[GAP] += mixability_gap(p, loss, eta)
         counts[ROWS] += 1
@@ -250,21 +252,23 @@ def _mix_votes(
 
 
 @compiled_row
-def mix_rows(mixture: Mixture, words: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule) -> None:
-    """Predict every row by the experts' weighted words, count it, then charge the experts; the mixture changes.
+def mix_rows(
+    mixture: Mixture, predictions: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
+) -> None:
+    """Predict every row by the weighted experts, count it, then add their losses; the mixture changes.
 
-    Two classes and several: a vote, a mistake costs the class's weight. Regression: the mean of the words, each clipped
-    to the range of the targets so far; a word costs its squared error. A word that is NaN ends its expert.
+    Two classes and several: a vote; a mistake costs the weight of its class. Regression: the mean of the predictions,
+    each clipped to the range of the targets so far; a prediction costs its squared error. NaN ends an expert.
 
-    Weights change after every row; in regression, where hardly any two words cost the same, after every eighth, whose
-    losses count as one: as AdaHedge bounds the regret of any sequence of losses, whatever their range.
+    Weights change after every row; in regression, where hardly any two predictions cost the same, after every eighth,
+    whose losses count as one: AdaHedge bounds the regret of any sequence of losses, whatever their range.
 
-    words : (rows, E), E >= 2; stepped : (rows,); targets : (rows,)
+    predictions : (rows, E), E >= 2; stepped : (rows,); targets : (rows,)
     """
     if rule.code == THRESHOLDED_HALF_SQUARED:
-        _mix_numbers(mixture, words, stepped, targets, rule)
+        _mix_numbers(mixture, predictions, stepped, targets, rule)
     else:
-        _mix_votes(mixture, words, stepped, targets, rule)
+        _mix_votes(mixture, predictions, stepped, targets, rule)
 
 
 # Fixed Share: exponential weights that share a little weight after every row.
@@ -330,14 +334,14 @@ def _share_out(p: Doubles, mistakes: Doubles, loss: Doubles, eta: float, alpha: 
 
 
 @compiled_row
-def _hear_scores(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) -> float:
+def _mean_score(p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float) -> float:
     """Return the mean of scores; an expert whose sign is wrong loses 1."""
     mean = 0.0
     for e in range(p.shape[0]):
-        word = words[row, e]
-        if not math.isnan(word):
-            mean += p[e] * word
-        loss[e] = 1.0 if (word >= 0.0) != (y > 0.0) else 0.0
+        prediction = predictions[row, e]
+        if not math.isnan(prediction):
+            mean += p[e] * prediction
+        loss[e] = 1.0 if (prediction >= 0.0) != (y > 0.0) else 0.0
     return mean
 
 
@@ -345,19 +349,19 @@ def _hear_scores(p: Doubles, loss: Doubles, words: Doubles, row: int, y: float) 
 def share_rows(
     counted: MixtureCounters,
     shares: FixedShareState,
-    words: Doubles,
+    predictions: Doubles,
     stepped: NDArray[np.uint8],
     targets: Doubles,
     rule: ShareRule,
 ) -> None:
-    """Predict every row by the weighed words, count it, then weigh and share; the first two change in place.
+    """Predict every row by the weighted experts, count it, then weigh and share; the first two change in place.
 
-    Two classes: the mean of the scores, whose sign is predicted, so that a mean of weights says the same; an expert
-    loses 1 for a wrong sign, and the loss of the mean is summed at SURROGATE. Several classes: a vote. Regression: the
-    mean of the words, each clipped to the range of the targets so far; an expert loses its squared error over the
-    squared range. A word that is NaN ends its expert, whose loss is infinite from there on.
+    Two classes: the sign of the mean of the scores, which is the score of the mean of the weights; an expert loses 1
+    for a wrong sign, and the loss of the mean is summed at SURROGATE. Several classes: a vote. Regression: the mean of
+    the predictions, each clipped to the range of the targets so far; an expert loses its squared error over the squared
+    range. NaN ends an expert: its loss is infinite from there on.
 
-    words : (rows, E), E >= 2; stepped : (rows,); targets : (rows,)
+    predictions : (rows, E), E >= 2; stepped : (rows,); targets : (rows,)
     """
     counts, sums, class_counts = counted
     p, mistakes, numbers, loss, votes = shares
@@ -365,22 +369,22 @@ def share_rows(
     for row in range(targets.shape[0]):
         y, label = targets[row], 0
         if code == MULTICLASS_HINGE:
-            _hear_class(votes, p, loss, words, row, y)
+            _votes_of_classes(votes, p, loss, predictions, row, y)
             label = int(y)
             count_class(counts, class_counts, votes, label)
         elif code == THRESHOLDED_HALF_SQUARED:
-            # the range before the row bounds the words; with the row it is the unit of a loss, which is so at most 1
-            f = _hear_number(p, loss, words, row, y, numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET])
+            # the range before the row bounds the predictions; with the row it is the unit of a loss, at most 1
+            f = _clipped_mean(p, loss, predictions, row, y, numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET])
             lowest, highest = min(numbers[LOWEST_TARGET], y), max(numbers[HIGHEST_TARGET], y)
             width, numbers[LOWEST_TARGET], numbers[HIGHEST_TARGET] = highest - lowest, lowest, highest
             _scale(loss, 1.0 / (width * width) if width > 0.0 else 0.0)
             count_squares(sums, class_counts, f, y)
         else:
-            f = _hear_scores(p, loss, words, row, y)
+            f = _mean_score(p, loss, predictions, row, y)
             label = count_binary(counts, class_counts, f, y)
             sums[SURROGATE] += class_weights[label] * loss_value(code, epsilon, f, y)
         for e in range(p.shape[0]):
-            mistakes[e] += math.inf if math.isnan(words[row, e]) else loss[e]
+            mistakes[e] += math.inf if math.isnan(predictions[row, e]) else loss[e]
         _share_out(p, mistakes, loss, eta, alpha, class_weights[label])
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]

@@ -44,14 +44,15 @@ class Team(NamedTuple):
     steps: Doubles
 
 
-class ExpertScores(NamedTuple):
-    """Scores of the experts for rows before they learn them, overwritten.
+class ExpertPredictions(NamedTuple):
+    """Predictions of the experts for rows before they learn them, overwritten.
 
-    words : (rows, T, 2) float64, at LAST and AVERAGED: scores, or the class for several; NaN for a score that is not
-    finite; stepped : (rows,) uint8, whether any weights changed
+    predictions : (rows, T, 2) float64, at LAST and AVERAGED: scores, or the class for several; NaN for a score that is
+        not finite
+    stepped : (rows,) uint8, whether any weights changed
     """
 
-    words: Doubles
+    predictions: Doubles
     stepped: NDArray[np.uint8]
 
 
@@ -63,7 +64,7 @@ def age_of(seen: int) -> float:
 
 
 @compiled_row
-def word_of(scores: Doubles, row: int) -> float:
+def prediction_of(scores: Doubles, row: int) -> float:
     """Return the score of one output, or the index of the largest of several, the first on a tie.
 
     NaN if one is not finite.
@@ -276,7 +277,7 @@ class ExpertWorkspace(NamedTuple):
 
 
 @compiled
-def new_room(weights: FloatArray) -> ExpertWorkspace:
+def new_workspace(weights: FloatArray) -> ExpertWorkspace:
     """Scratch for a team of such weights (T, K, H, n)."""
     n_outputs = weights.shape[1]
     scores, averaged, gram = np.empty((FOUR, n_outputs)), np.empty((FOUR, n_outputs)), np.empty((FOUR, FOUR))
@@ -286,20 +287,20 @@ def new_room(weights: FloatArray) -> ExpertWorkspace:
 
 @compiled_row
 def learn_steps(
-    said: ExpertScores,
+    results: ExpertPredictions,
     team: Team,
-    room: ExpertWorkspace,
+    workspace: ExpertWorkspace,
     block: Block,
     targets: Doubles,
     cautions: FloatArray,
     rule: ExpertRule,
     seen: int,
 ) -> None:
-    """Score the rows of a block by each learner of a team, then train it on them; said, team and room change."""
+    """Score the rows of a block by each learner of a team, then train it on them; the first three change."""
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
-    words, stepped = said
+    predictions, stepped = results
     weights, pulls, _, steps = team
-    scores, averaged, gram, moves, ages, outputs, shares = room
+    scores, averaged, gram, moves, ages, outputs, shares = workspace
     lefts, rights = block
     code, epsilon, class_weights = rule
     n_rows, n_outputs = targets.shape[0], weights.shape[1]
@@ -327,7 +328,10 @@ def learn_steps(
                 for k in range(n_outputs):
                     share = averaged[i, k] / ages[i] if ages[i] > 0.0 else 0.0
                     averaged[i, k] = scores[i, k] - share
-                words[row, t, LAST], words[row, t, AVERAGED] = word_of(scores, i), word_of(averaged, i)
+                predictions[row, t, LAST], predictions[row, t, AVERAGED] = (
+                    prediction_of(scores, i),
+                    prediction_of(averaged, i),
+                )
                 true = int(y) if n_outputs > 1 else 0
                 wrong = wrong_output(scores, i, true)
                 push = push_of(scores, i, y, wrong, code, epsilon, class_weights)
@@ -402,20 +406,20 @@ def adagrad_row(
 
 @compiled_row
 def learn_adaptively(
-    said: ExpertScores,
+    results: ExpertPredictions,
     team: Team,
-    room: ExpertWorkspace,
+    workspace: ExpertWorkspace,
     block: Block,
     targets: Doubles,
     cautions: FloatArray,
     rule: ExpertRule,
     seen: int,
 ) -> None:
-    """Train as `learn_steps` does, with AdaGrad's steps; said, team and room change in place."""
-    words, stepped = said
+    """Train as `learn_steps` does, with AdaGrad's steps; results, team and workspace change in place."""
+    predictions, stepped = results
     weights, pulls, squares, steps = team
     lefts, rights = block
-    scores, averaged = room.scores, room.averaged
+    scores, averaged = workspace.scores, workspace.averaged
     code, epsilon, class_weights = rule
     kind, several = weights.dtype.type, weights.shape[1] > 1
     for row in range(targets.shape[0]):
@@ -424,7 +428,10 @@ def learn_adaptively(
         stepped[row] = 0
         for t in range(weights.shape[0]):
             score_row(scores, averaged, weights, pulls, t, lefts, rights, row, age)
-            words[row, t, LAST], words[row, t, AVERAGED] = word_of(scores, 0), word_of(averaged, 0)
+            predictions[row, t, LAST], predictions[row, t, AVERAGED] = (
+                prediction_of(scores, 0),
+                prediction_of(averaged, 0),
+            )
             wrong = wrong_output(scores, 0, true)
             push = push_of(scores, 0, y, wrong, code, epsilon, class_weights)
             if push != 0.0:
@@ -437,17 +444,23 @@ def learn_adaptively(
 
 @compiled
 def learn_team(
-    said: ExpertScores, team: Team, block: Block, targets: Doubles, cautions: FloatArray, rule: ExpertRule, seen: int
+    results: ExpertPredictions,
+    team: Team,
+    block: Block,
+    targets: Doubles,
+    cautions: FloatArray,
+    rule: ExpertRule,
+    seen: int,
 ) -> None:
-    """Score a row by each learner of a team, then train it on the row; said and team change in place.
+    """Score a row by each learner of a team, then train it on the row; results and team change in place.
 
     cautions : (rows,) float64, factors of steps; seen : rows that the team has learnt before
     """
-    room = new_room(team.weights)
+    workspace = new_workspace(team.weights)
     if team.squares.shape[0] > 0:
-        learn_adaptively(said, team, room, block, targets, cautions, rule, seen)
+        learn_adaptively(results, team, workspace, block, targets, cautions, rule, seen)
     else:
-        learn_steps(said, team, room, block, targets, cautions, rule, seen)
+        learn_steps(results, team, workspace, block, targets, cautions, rule, seen)
 
 
 # Teams of experts in Fourier maps that are multiples of a few.
@@ -499,7 +512,7 @@ def blank_beyond(block: Block, n_frequencies: int) -> None:
 
 @compiled
 def learn_teams(
-    words: Doubles,
+    predictions: Doubles,
     stepped: NDArray[np.uint8],
     teams: Teams,
     turns: Integers,
@@ -510,7 +523,7 @@ def learn_teams(
     seen: int,
     mixture: Mixture,
 ) -> bool:
-    """Return all teams learn rows; words (M, rows, T, 2), stepped (M, rows), teams, turns and block change in place.
+    """Learn rows by all teams; predictions (M, rows, T, 2), stepped (M, rows), teams, turns and block change in place.
 
     The sines of a base map are computed once a block; those of its multiples follow by doubling angles, in the same way
     whichever teams are there. Returns False if another thread failed.
@@ -519,7 +532,7 @@ def learn_teams(
     block : halves as wide as weights; mixture : of all experts if these are all, mixed a block after the other
     """
     size, n_rows = block.left.shape[0], inputs.shape[0]
-    cautions, room = np.ones(size), new_room(teams.weights[0])
+    cautions, workspace = np.ones(size), new_workspace(teams.weights[0])
     index = claim_block(turns[0])
     while index * size < n_rows:
         first, last = index * size, min((index + 1) * size, n_rows)
@@ -535,15 +548,15 @@ def learn_teams(
                 octave += 1
             blank_beyond(part, teams.n_frequencies)
             team = Team(teams.weights[m], teams.pulls[m], teams.squares[m], teams.steps[m])
-            said = ExpertScores(words[m, first:last], stepped[m, first:last])
+            results = ExpertPredictions(predictions[m, first:last], stepped[m, first:last])
             if not wait_turn(turns[m], index):
                 return False
-            learn_steps(said, team, room, part, y, cautions, rule, seen + first)
+            learn_steps(results, team, workspace, part, y, cautions, rule, seen + first)
             pass_turn(turns[m], index + 1)
         if mixture.complete:
             if not wait_turn(turns[-1], index):
                 return False
-            here = words[0, first:last].reshape(last - first, words.shape[2] * words.shape[3])
+            here = predictions[0, first:last].reshape(last - first, predictions.shape[2] * predictions.shape[3])
             mix_rows(mixture, here, stepped[0, first:last], y, rule)
             pass_turn(turns[-1], index + 1)
         index = claim_block(turns[0])

@@ -173,13 +173,13 @@ Claims = NDArray[np.int64]
 
 
 def new_claims() -> Claims:
-    """Return nothing is claimed."""
+    """Return claims of no segment."""
     return np.zeros(8, dtype=np.int64)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def claim_next(typing_context: Any, claims: Any) -> Any:
-    """Return the number of segments claimed so far.
+    """Claim the next segment and return its number.
 
     One more is claimed (changed in place): no two threads get the same.
     """

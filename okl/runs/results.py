@@ -384,14 +384,14 @@ class RunRecord:
             "check refuses to certify other solvers, which certify themselves"
         )
         assert isinstance(trained.curve, LearningCurve)
-        standings = trained.curve.recorded()
+        recorded = trained.curve.recorded()
         options = settings.options
         if isinstance(options, PegasosSettings):
             self.proof = excess_proof(trained.solver, trained.state, data, options.confidence, execution)
         elif isinstance(options, FogdSettings) and options.track:
-            self.proof = tracking_proof(trained.solver, trained.state, standings, data, execution, observer)
+            self.proof = tracking_proof(trained.solver, trained.state, recorded, data, execution, observer)
         else:
-            self.proof = regret_proof(trained.state, standings, data, execution, observer)
+            self.proof = regret_proof(trained.state, recorded, data, execution, observer)
         return self.proof
 
     def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:

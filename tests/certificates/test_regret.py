@@ -64,11 +64,11 @@ def test_changes_at_any_rows_cost_the_windows_that_they_are_in() -> None:
 def test_windows_of_one_class_are_joined_with_others() -> None:
     labels = np.where(np.arange(600) < 200, 1.0, -1.0)
     labels[[450, 599]] = 1.0
-    standings = [SolverProgress(done, 600, 0.3, 0.5) for done in range(100, 601, 100)]
-    assert [one.done_rows for one in window_boundaries(standings, labels, 6)] == [300, 500, 600]
+    recorded = [SolverProgress(done, 600, 0.3, 0.5) for done in range(100, 601, 100)]
+    assert [one.done_rows for one in window_boundaries(recorded, labels, 6)] == [300, 500, 600]
     labels[599] = -1.0
-    assert [one.done_rows for one in window_boundaries(standings, labels, 6)] == [300, 600]
-    assert window_boundaries(standings, np.ones(600), 6) == []
+    assert [one.done_rows for one in window_boundaries(recorded, labels, 6)] == [300, 600]
+    assert window_boundaries(recorded, np.ones(600), 6) == []
 
 
 def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
@@ -78,8 +78,8 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     labels = np.where(inputs[:, 0] > 0, 1.0, -1.0) * np.where(np.arange(600) < 360, 1.0, -1.0)
     learner = LinearLearner(feature_map, Hinge(), 0.5, radius=RADIUS)
     held = MemoryRows(transform_rows(feature_map, inputs), labels, learner, True, 1)
-    standings = [SolverProgress(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
-    borders = window_boundaries(standings, labels, 5)
+    recorded = [SolverProgress(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
+    borders = window_boundaries(recorded, labels, 5)
     assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
     runs = solve_runs(held, borders, RADIUS)
     still, once, *_ = compare_regret(runs)

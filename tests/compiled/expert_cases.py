@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from okl.compiled.expert_weights import ExpertRule
-from okl.compiled.experts import ExpertScores, Team
+from okl.compiled.experts import ExpertPredictions, Team
 from tests.compiled.cases import Case, n_outputs
 
 ROWS, N_FREQUENCIES, PADDED = 90, 23, 32
@@ -16,17 +16,17 @@ STEPS = np.array([0.3, 1.1])
 
 class Fixture(NamedTuple):
     team: Team
-    said: ExpertScores
+    results: ExpertPredictions
 
 
 def fresh(case: Case, adaptive: bool) -> Fixture:
     shape = (len(STEPS), n_outputs(case.rule.code), 2, PADDED)
     dtype = case.inputs.dtype
     squares = np.zeros(shape if adaptive else (0, 0, 0, 0), dtype)
-    words = np.zeros((len(case.targets), len(STEPS), 2))
+    predictions = np.zeros((len(case.targets), len(STEPS), 2))
     return Fixture(
         Team(np.zeros(shape, dtype), np.zeros(shape, dtype), squares, STEPS),
-        ExpertScores(words, np.zeros(len(words), dtype=np.uint8)),
+        ExpertPredictions(predictions, np.zeros(len(predictions), dtype=np.uint8)),
     )
 
 

@@ -31,7 +31,7 @@ CODES: dict[Task, int] = {"binary": 0, "multiclass": 2, "regression": 3}
 N_ROWS, N_EXPERTS, N_CLASSES = 400, 5, 4
 
 
-def make_words(task: Task) -> tuple[Doubles, Doubles]:
+def make_predictions(task: Task) -> tuple[Doubles, Doubles]:
     """Experts of different skill, the third one best; and the targets."""
     rng = np.random.default_rng(4)
     noise = rng.standard_normal((N_ROWS, N_EXPERTS)) * np.array([2.0, 1.0, 0.5, 3.0, 1.5])
@@ -49,8 +49,10 @@ def n_labels(task: Task) -> int:
     return {"binary": 2, "multiclass": N_CLASSES, "regression": 1}[task]
 
 
-def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) -> tuple[MixtureCounters, AdaHedgeState]:
-    n_experts = words.shape[1]
+def mix(
+    predictions: Doubles, targets: Doubles, task: Task, class_weights: Doubles
+) -> tuple[MixtureCounters, AdaHedgeState]:
+    n_experts = predictions.shape[1]
     counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels(task), np.int64))
     hedge = AdaHedgeState(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
@@ -58,7 +60,7 @@ def mix(words: Doubles, targets: Doubles, task: Task, class_weights: Doubles) ->
     for part in (slice(0, 64), slice(64, 72), slice(72, None)):
         rule = ExpertRule(CODES[task], 0.0, class_weights)
         mixture = Mixture(counted, hedge, memo, complete=False)
-        mix_rows(mixture, np.ascontiguousarray(words[part]), stepped[part], targets[part], rule)
+        mix_rows(mixture, np.ascontiguousarray(predictions[part]), stepped[part], targets[part], rule)
     return counted, hedge
 
 
@@ -68,20 +70,20 @@ def class_weights_of(task: Task) -> Doubles:
 
 @pytest.mark.parametrize("task", CODES)
 def test_mixture_matches_naive(task: Task) -> None:
-    words, targets = make_words(task)
+    predictions, targets = make_predictions(task)
     weights = class_weights_of(task)
-    counted, hedge = mix(words, targets, task, weights)
-    predictions, expected = naive_weights.mixed(words, targets, task, weights)
+    counted, hedge = mix(predictions, targets, task, weights)
+    mixtures, expected = naive_weights.mixed(predictions, targets, task, weights)
     np.testing.assert_allclose(hedge.losses, expected.losses, atol=1e-9)
     np.testing.assert_array_equal(hedge.recent, hedge.losses)
     assert hedge.numbers[GAP] == pytest.approx(expected.gap)
     assert expected.gap > 1
     assert (counted.counts[ROWS], counted.counts[UPDATES]) == (N_ROWS, N_ROWS // 2)
     if task == "regression":
-        assert counted.sums[SQUARED_ERROR] == pytest.approx(np.sum((predictions - targets) ** 2))
+        assert counted.sums[SQUARED_ERROR] == pytest.approx(np.sum((mixtures - targets) ** 2))
         assert (hedge.numbers[LOWEST], hedge.numbers[HIGHEST]) == (targets.min(), targets.max())
     else:
-        assert counted.counts[MISTAKES] == np.sum(predictions != targets)
+        assert counted.counts[MISTAKES] == np.sum(mixtures != targets)
         assert 0 < counted.counts[MISTAKES] < counted.counts[BASELINE_MISTAKES]
     p = np.empty(N_EXPERTS)
     weigh(p, hedge.losses, np.log(N_EXPERTS) / hedge.numbers[GAP])
@@ -92,8 +94,8 @@ def test_mixture_matches_naive(task: Task) -> None:
 
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_regret_is_within_the_bound_of_adahedge(task: Task) -> None:
-    words, targets = make_words(task)
-    counted, hedge = mix(words, targets, task, np.ones(n_labels(task)))
+    predictions, targets = make_predictions(task)
+    counted, hedge = mix(predictions, targets, task, np.ones(n_labels(task)))
     if task == "regression":
         lost, span = counted.sums[SQUARED_ERROR], float(np.ptp(targets)) ** 2
     else:
@@ -108,9 +110,9 @@ def test_regret_is_within_the_bound_of_adahedge(task: Task) -> None:
 
 @pytest.mark.parametrize("task", CODES)
 def test_an_expert_without_a_word_ends_and_spoils_nothing(task: Task) -> None:
-    words, targets = make_words(task)
+    predictions, targets = make_predictions(task)
     weights = np.ones(n_labels(task))
-    silent = words.copy()
+    silent = predictions.copy()
     silent[100:, 3] = np.nan
     counted, hedge = mix(silent, targets, task, weights)
     assert np.isinf(hedge.losses[3])
@@ -121,16 +123,16 @@ def test_an_expert_without_a_word_ends_and_spoils_nothing(task: Task) -> None:
     weigh(p, hedge.losses, 1.0)
     assert p[3] == 0
     assert p.sum() == pytest.approx(1)
-    usual, _ = mix(words, targets, task, weights)
+    usual, _ = mix(predictions, targets, task, weights)
     index: Any = SQUARED_ERROR if task == "regression" else MISTAKES
     figures = [(run.sums if task == "regression" else run.counts)[index] for run in (counted, usual)]
     assert figures[0] < 1.2 * figures[1]
 
 
 def test_huge_words_are_clipped_to_the_targets_seen() -> None:
-    words, targets = make_words("regression")
-    words[:, 0] = 1e300
-    counted, hedge = mix(words, targets, "regression", np.ones(1))
+    predictions, targets = make_predictions("regression")
+    predictions[:, 0] = 1e300
+    counted, hedge = mix(predictions, targets, "regression", np.ones(1))
     assert hedge.losses[0] <= N_ROWS * np.ptp(targets) ** 2
     assert counted.sums[SQUARED_ERROR] < np.sum((targets - targets.mean()) ** 2)
 
@@ -145,36 +147,36 @@ def test_gap_is_zero_where_all_lose_the_same() -> None:
 ETA, ALPHA = 0.5, 0.01
 
 
-def share(words: Doubles, targets: Doubles, task: Task) -> tuple[MixtureCounters, FixedShareState]:
-    n_experts, n_classes = words.shape[1], n_labels(task)
+def share(predictions: Doubles, targets: Doubles, task: Task) -> tuple[MixtureCounters, FixedShareState]:
+    n_experts, n_classes = predictions.shape[1], n_labels(task)
     counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(n_classes, np.int64))
     p: Doubles = np.full(n_experts, 1.0 / n_experts)
     shares = FixedShareState(p, np.zeros(n_experts), np.zeros(2), np.zeros(n_experts), np.zeros(n_classes))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
     rule = ShareRule(ETA, ALPHA, CODES[task], 0.0, class_weights_of(task))
     for part in (slice(0, 64), slice(64, 73), slice(73, None)):
-        share_rows(counted, shares, np.ascontiguousarray(words[part]), stepped[part], targets[part], rule)
+        share_rows(counted, shares, np.ascontiguousarray(predictions[part]), stepped[part], targets[part], rule)
     return counted, shares
 
 
 @pytest.mark.parametrize("task", CODES)
 def test_fixed_share_matches_naive(task: Task) -> None:
-    words, targets = make_words(task)
-    counted, shares = share(words, targets, task)
-    predictions, weights, total = naive_weights.shared(words, targets, task, class_weights_of(task), ETA, ALPHA)
+    predictions, targets = make_predictions(task)
+    counted, shares = share(predictions, targets, task)
+    mixtures, weights, total = naive_weights.shared(predictions, targets, task, class_weights_of(task), ETA, ALPHA)
     np.testing.assert_allclose(shares.p, weights[-1], rtol=1e-9)
     np.testing.assert_allclose(shares.mistakes, total, rtol=1e-12)
     assert shares.p.sum() == pytest.approx(1.0)
     assert counted.counts[[ROWS, UPDATES]].tolist() == [len(targets), len(targets) // 2]
-    said = np.array(predictions)
+    predicted = np.array(mixtures)
     if task == "regression":
-        assert counted.sums[SQUARED_ERROR] == pytest.approx(np.square(said - targets).sum())
+        assert counted.sums[SQUARED_ERROR] == pytest.approx(np.square(predicted - targets).sum())
         return
-    wrong = (np.where(said >= 0, 1.0, -1.0) if task == "binary" else said) != targets
+    wrong = (np.where(predicted >= 0, 1.0, -1.0) if task == "binary" else predicted) != targets
     assert counted.counts[MISTAKES] == wrong.sum()
     assert 0 < wrong.sum() < len(targets) / 2
     if task == "binary":
-        hinge = class_weights_of(task)[(targets > 0).astype(int)] * np.maximum(0.0, 1.0 - targets * said)
+        hinge = class_weights_of(task)[(targets > 0).astype(int)] * np.maximum(0.0, 1.0 - targets * predicted)
         assert counted.sums[SURROGATE] == pytest.approx(hinge.sum())
 
 
@@ -182,22 +184,22 @@ def test_no_weight_falls_below_what_is_shared_and_a_change_of_the_best_expert_is
     rng = np.random.default_rng(0)
     targets = np.where(rng.random(2000) < 0.5, 1.0, -1.0)
     right = rng.random((2000, 2)) < np.where(np.arange(2000) < 1000, [[0.9], [0.3]], [[0.3], [0.9]]).T
-    words = np.where(right, targets[:, None], -targets[:, None])
-    _, weights, _ = naive_weights.shared(words, targets, "binary", np.ones(2), ETA, ALPHA)
+    predictions = np.where(right, targets[:, None], -targets[:, None])
+    _, weights, _ = naive_weights.shared(predictions, targets, "binary", np.ones(2), ETA, ALPHA)
     assert weights.min() >= ALPHA * (1 - weights.max())
     assert weights[990, 0] > 0.9
     assert weights[1050:, 1].mean() > 0.9
-    _, shares = share(words, targets, "binary")
+    _, shares = share(predictions, targets, "binary")
     assert shares.p[1] == pytest.approx(weights[-1, 1] if ETA else 0.0, abs=0.1)
 
 
 def test_an_expert_whose_word_is_not_a_number_is_heard_no_more() -> None:
-    words, targets = make_words("binary")
-    words[100, 2] = np.nan
-    counted, shares = share(words, targets, "binary")
+    predictions, targets = make_predictions("binary")
+    predictions[100, 2] = np.nan
+    counted, shares = share(predictions, targets, "binary")
     assert shares.p[2] == 0.0
     assert shares.mistakes[2] == np.inf
-    alone, others = share(np.delete(words, 2, axis=1), targets, "binary")
+    alone, others = share(np.delete(predictions, 2, axis=1), targets, "binary")
     np.testing.assert_allclose(np.delete(shares.p, 2), others.p, rtol=1e-3)
     assert counted.counts[MISTAKES] <= alone.counts[MISTAKES]
     assert len(shares.p) == N_EXPERTS

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.compiled.expert_weights import AdaHedgeState, Mixture, MixtureCounters, mix_rows, new_memo
-from okl.compiled.experts import ExpertScores, Team, Teams, age_of, double_angles, learn_team, learn_teams
+from okl.compiled.experts import ExpertPredictions, Team, Teams, age_of, double_angles, learn_team, learn_teams
 from okl.compiled.fourier import as_waves
 from okl.compiled.threads import Block, borrowed_block, give_up_turns, new_turns, run_threads
 from okl.foundation.types import FloatArray, Precision
@@ -58,7 +58,7 @@ def make_mixture(case: Case, teams: Teams) -> Mixture:
 def learn_all(
     case: Case, teams: Teams, n_threads: int, rows_per_block: int, mixture: Mixture | None = None
 ) -> tuple[FloatArray, NDArray[np.uint8]]:
-    words = np.zeros((len(teams.base), ROWS, len(STEPS), 2))
+    predictions = np.zeros((len(teams.base), ROWS, len(STEPS), 2))
     stepped = np.zeros((len(teams.base), ROWS), dtype=np.uint8)
     turns = np.stack([new_turns() for _ in range(len(teams.base) + 1)])
     mixture = mixture or make_mixture(case, teams)
@@ -66,10 +66,10 @@ def learn_all(
     def learn(thread: int) -> bool:
         with borrowed_block(rows_per_block, (PADDED, PADDED), case.inputs.dtype) as block:
             rule = rule_of(case)
-            return learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
+            return learn_teams(predictions, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
 
     assert all(run_threads(n_threads, learn))
-    return words, stepped
+    return predictions, stepped
 
 
 PAIRS = [(0, 0), (0, 2), (1, 1)]
@@ -80,19 +80,19 @@ PAIRS = [(0, 0), (0, 2), (1, 1)]
 def test_teams_of_multiples_match_naive_and_do_not_depend_on_one_another(code: int, precision: Precision) -> None:
     case = make_case(code, precision, ROWS)
     teams = make_teams(case, PAIRS)
-    words, stepped = learn_all(case, teams, 1, 32)
+    predictions, stepped = learn_all(case, teams, 1, 32)
     for m, pair in enumerate(PAIRS):
-        team, said = fresh(case, False)
+        team, results = fresh(case, False)
         block = naive_experts.mapped(case.inputs, teams, m, N_FREQUENCIES)
-        naive.learn_team(said, team, block, case.targets, np.ones(ROWS), rule_of(case))
-        np.testing.assert_allclose(words[m], said.words, atol=TOLERANCE[precision])
+        naive.learn_team(results, team, block, case.targets, np.ones(ROWS), rule_of(case))
+        np.testing.assert_allclose(predictions[m], results.predictions, atol=TOLERANCE[precision])
         np.testing.assert_allclose(teams.weights[m], team.weights, atol=TOLERANCE[precision])
         apart = make_teams(case, [pair])
         alone, _ = learn_all(case, apart, 1, 32)
-        assert alone[0].tobytes() == words[m].tobytes()
+        assert alone[0].tobytes() == predictions[m].tobytes()
         assert apart.pulls[0].tobytes() == teams.pulls[m].tobytes()
-    assert (words[0] != words[1]).any()
-    assert (words[0] != words[2]).any()
+    assert (predictions[0] != predictions[1]).any()
+    assert (predictions[0] != predictions[2]).any()
     assert stepped.any(axis=1).all()
 
 
@@ -100,9 +100,9 @@ def test_teams_of_multiples_match_naive_and_do_not_depend_on_one_another(code: i
 def test_neither_threads_nor_blocks_change_a_bit(n_threads: int, rows_per_block: int) -> None:
     case = make_case(2, "float64", ROWS)
     teams, expected = make_teams(case, PAIRS), make_teams(case, PAIRS)
-    words, stepped = learn_all(case, expected, 1, 32)
+    predictions, stepped = learn_all(case, expected, 1, 32)
     again, stepped_again = learn_all(case, teams, n_threads, rows_per_block)
-    assert again.tobytes() == words.tobytes()
+    assert again.tobytes() == predictions.tobytes()
     assert stepped_again.tobytes() == stepped.tobytes()
     for array, other in zip(teams[:2], expected[:2], strict=True):
         assert array.tobytes() == other.tobytes()
@@ -113,10 +113,10 @@ def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
     case = make_case(code, "float64", ROWS)
     teams = make_teams(case, PAIRS[2:])
     mixture, expected = make_mixture(case, teams), make_mixture(case, teams)
-    words, stepped = learn_all(case, teams, 2, 8, mixture)
+    predictions, stepped = learn_all(case, teams, 2, 8, mixture)
     assert mixture.complete
-    said = words[0].reshape(ROWS, -1)
-    mix_rows(expected, said, stepped[0], case.targets, rule_of(case))
+    results = predictions[0].reshape(ROWS, -1)
+    mix_rows(expected, results, stepped[0], case.targets, rule_of(case))
     assert mixture.hedge.losses.tobytes() == expected.hedge.losses.tobytes()
     assert mixture.hedge.numbers.tobytes() == expected.hedge.numbers.tobytes()
     assert mixture.counted.counts.tolist() == expected.counted.counts.tolist()
@@ -127,14 +127,14 @@ def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
 def test_a_thread_that_failed_keeps_nobody_waiting() -> None:
     case = make_case(2, "float64", ROWS)
     teams = make_teams(case, PAIRS)
-    words, stepped = np.zeros((3, ROWS, len(STEPS), 2)), np.zeros((3, ROWS), dtype=np.uint8)
+    predictions, stepped = np.zeros((3, ROWS, len(STEPS), 2)), np.zeros((3, ROWS), dtype=np.uint8)
     turns = np.stack([new_turns() for _ in range(len(PAIRS) + 1)])
     turns[0, 2] = 1  # the thread that failed has claimed the first block
     for turn in turns:
         give_up_turns(turn)
     with borrowed_block(32, (PADDED, PADDED), case.inputs.dtype) as block:
         rule, mixture = rule_of(case), make_mixture(case, teams)
-        assert not learn_teams(words, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
+        assert not learn_teams(predictions, stepped, teams, turns, block, case.inputs, case.targets, rule, 0, mixture)
 
 
 CODES = [0, 1, 2, 3]
@@ -151,17 +151,17 @@ def averages(team: Team, rows: int) -> FloatArray:
 def test_words_and_steps_of_a_team_match_naive(code: int, adaptive: bool, precision: Precision) -> None:
     case = make_case(code, precision, ROWS)
     block, cautions = mapped(case.inputs, case.waves), np.linspace(0.5, 1.0, ROWS)
-    (team, said), (expected, heard) = fresh(case, adaptive), fresh(case, adaptive)
-    learn_team(said, team, block, case.targets, cautions, rule_of(case), 0)
-    means = naive.learn_team(heard, expected, block, case.targets, cautions, rule_of(case))
+    (team, results), (expected, expected_results) = fresh(case, adaptive), fresh(case, adaptive)
+    learn_team(results, team, block, case.targets, cautions, rule_of(case), 0)
+    means = naive.learn_team(expected_results, expected, block, case.targets, cautions, rule_of(case))
     tolerance = 20 * TOLERANCE[precision] if adaptive else TOLERANCE[precision]
-    np.testing.assert_allclose(said.words, heard.words, atol=tolerance)
-    np.testing.assert_array_equal(said.stepped, heard.stepped)
+    np.testing.assert_allclose(results.predictions, expected_results.predictions, atol=tolerance)
+    np.testing.assert_array_equal(results.stepped, expected_results.stepped)
     np.testing.assert_allclose(team.weights, expected.weights, atol=tolerance)
     np.testing.assert_allclose(averages(team, ROWS), means, atol=tolerance)
-    assert (said.words[:, 0, 0] != said.words[:, 0, 1]).any()
-    assert (said.words[:, 0] != said.words[:, 1]).any()
-    assert said.stepped.sum() > 0
+    assert (results.predictions[:, 0, 0] != results.predictions[:, 0, 1]).any()
+    assert (results.predictions[:, 0] != results.predictions[:, 1]).any()
+    assert results.stepped.sum() > 0
     assert not team.weights[..., N_FREQUENCIES:].any()
 
 
@@ -169,24 +169,24 @@ def test_words_and_steps_of_a_team_match_naive(code: int, adaptive: bool, precis
 def test_rows_in_parts_give_the_bits_of_all_at_once(code: int) -> None:
     case = make_case(code, "float32", ROWS)
     block, cautions = mapped(case.inputs, case.waves), np.ones(ROWS)
-    (team, said), (whole, heard) = fresh(case, False), fresh(case, False)
-    learn_team(heard, whole, block, case.targets, cautions, rule_of(case), 0)
+    (team, results), (whole, expected_results) = fresh(case, False), fresh(case, False)
+    learn_team(expected_results, whole, block, case.targets, cautions, rule_of(case), 0)
     for first, last in ((0, 40), (40, ROWS)):
         part = Block(block.left[first:last], block.right[first:last])
-        here = ExpertScores(said.words[first:last], said.stepped[first:last])
+        here = ExpertPredictions(results.predictions[first:last], results.stepped[first:last])
         learn_team(here, team, part, case.targets[first:last], cautions, rule_of(case), first)
-    assert said.words.tobytes() == heard.words.tobytes()
+    assert results.predictions.tobytes() == expected_results.predictions.tobytes()
     assert team.pulls.tobytes() == whole.pulls.tobytes()
 
 
 def test_a_score_that_is_not_finite_is_no_word() -> None:
     for code in CODES:
         case = make_case(code, "float32", 10)
-        team, said = fresh(case, False)
+        team, results = fresh(case, False)
         team.weights[0] = np.inf
-        learn_team(said, team, mapped(case.inputs, case.waves), case.targets, np.ones(10), rule_of(case), 5)
-        assert np.isnan(said.words[0, 0]).all()
-        assert np.isfinite(said.words[:, 1]).all()
+        learn_team(results, team, mapped(case.inputs, case.waves), case.targets, np.ones(10), rule_of(case), 5)
+        assert np.isnan(results.predictions[0, 0]).all()
+        assert np.isfinite(results.predictions[:, 1]).all()
 
 
 def test_ages_of_a_billion_rows_fit_float32() -> None:

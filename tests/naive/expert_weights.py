@@ -11,7 +11,7 @@ from okl.foundation.types import Task
 
 
 def shared(
-    words: NDArray[np.float64],
+    predictions: NDArray[np.float64],
     targets: NDArray[np.float64],
     task: Task,
     class_weights: NDArray[np.float64],
@@ -19,31 +19,31 @@ def shared(
     alpha: float,
 ) -> tuple[list[float], NDArray[np.float64], NDArray[np.float64]]:
     """What the mixture says of every row; the weights after each, (rows, E); and what experts lost, (E,)."""
-    n_experts = words.shape[1]
+    n_experts = predictions.shape[1]
     p, total, seen = np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), [0.0]
-    predictions: list[float] = []
+    mixtures: list[float] = []
     weights: list[NDArray[np.float64]] = []
-    for said, y in zip(words, targets, strict=True):
+    for predicted, y in zip(predictions, targets, strict=True):
         if task == "regression":
-            clipped = np.clip(said, min(seen), max(seen))
+            clipped = np.clip(predicted, min(seen), max(seen))
             seen.append(y)
-            predictions.append(float(p @ clipped))
+            mixtures.append(float(p @ clipped))
             losses = (clipped - y) ** 2 / (max(seen) - min(seen)) ** 2
             weight = 1.0
         elif task == "binary":
-            predictions.append(float(p @ said))
-            losses, weight = (np.where(said >= 0, 1.0, -1.0) != y).astype(float), class_weights[int(y > 0)]
+            mixtures.append(float(p @ predicted))
+            losses, weight = (np.where(predicted >= 0, 1.0, -1.0) != y).astype(float), class_weights[int(y > 0)]
         else:
-            votes = np.bincount(said.astype(int), weights=p, minlength=len(class_weights))
-            predictions.append(float(np.argmax(votes)))
-            losses, weight = (said != y).astype(float), class_weights[int(y)]
+            votes = np.bincount(predicted.astype(int), weights=p, minlength=len(class_weights))
+            mixtures.append(float(np.argmax(votes)))
+            losses, weight = (predicted != y).astype(float), class_weights[int(y)]
         total += losses
         v = p * np.exp(-eta * weight * losses)
         v /= v.sum()
         pool = alpha * v / (n_experts - 1)
         p = (1.0 - alpha) * v + pool.sum() - pool
         weights.append(p)
-    return predictions, np.array(weights), total
+    return mixtures, np.array(weights), total
 
 
 # AdaHedge: de Rooij et al., JMLR 15, 2014.
@@ -79,26 +79,26 @@ class AdaHedge:
 
 
 def mixed(
-    words: NDArray[np.float64], targets: NDArray[np.float64], task: Task, class_weights: NDArray[np.float64]
+    predictions: NDArray[np.float64], targets: NDArray[np.float64], task: Task, class_weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], AdaHedge]:
     """What the mixture says of every row, and the state after the last."""
-    hedge, predictions = AdaHedge(words.shape[1]), []
-    seen, together = [0.0], np.zeros(words.shape[1])
-    for row, (said, y) in enumerate(zip(words, targets, strict=True)):
+    hedge, mixtures = AdaHedge(predictions.shape[1]), []
+    seen, together = [0.0], np.zeros(predictions.shape[1])
+    for row, (predicted, y) in enumerate(zip(predictions, targets, strict=True)):
         p = hedge.weights
         if task == "regression":
-            clipped = np.clip(said, min(seen), max(seen))
-            predictions.append(float(p @ clipped))
+            clipped = np.clip(predicted, min(seen), max(seen))
+            mixtures.append(float(p @ clipped))
             together += (clipped - y) ** 2
             seen.append(y)
             if row % 8 == 7 or row == len(targets) - 1:
                 hedge.suffer(together)
-                together = np.zeros(words.shape[1])
+                together = np.zeros(predictions.shape[1])
         elif task == "binary":
-            predictions.append(1.0 if p @ np.where(said >= 0, 1.0, -1.0) >= 0 else -1.0)
-            hedge.suffer(class_weights[int(y > 0)] * (np.where(said >= 0, 1.0, -1.0) != y))
+            mixtures.append(1.0 if p @ np.where(predicted >= 0, 1.0, -1.0) >= 0 else -1.0)
+            hedge.suffer(class_weights[int(y > 0)] * (np.where(predicted >= 0, 1.0, -1.0) != y))
         else:
-            votes = np.bincount(said.astype(int), weights=p, minlength=len(class_weights))
-            predictions.append(float(np.argmax(votes)))
-            hedge.suffer(class_weights[int(y)] * (said != y))
-    return np.array(predictions), hedge
+            votes = np.bincount(predicted.astype(int), weights=p, minlength=len(class_weights))
+            mixtures.append(float(np.argmax(votes)))
+            hedge.suffer(class_weights[int(y)] * (predicted != y))
+    return np.array(mixtures), hedge

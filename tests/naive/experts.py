@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.expert_weights import ExpertRule
-from okl.compiled.experts import ExpertScores, Team, Teams
+from okl.compiled.experts import ExpertPredictions, Team, Teams
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 from tests.naive.fourier import unpacked
@@ -48,31 +48,39 @@ class History:
         self.total = self.total + (self.rows**4 - (self.rows - 1) ** 4) * weights
 
 
-def word(scores: NDArray[np.float64], multiclass: bool) -> float:
+def prediction_of(scores: NDArray[np.float64], multiclass: bool) -> float:
     return float(np.argmax(scores)) if multiclass else float(scores[0])
 
 
 def learn_team(
-    said: ExpertScores, team: Team, block: Block, targets: NDArray[np.float64], cautions: FloatArray, rule: ExpertRule
+    results: ExpertPredictions,
+    team: Team,
+    block: Block,
+    targets: NDArray[np.float64],
+    cautions: FloatArray,
+    rule: ExpertRule,
 ) -> NDArray[np.float64]:
     """Learn from weights of zero; returns the averages (T, K, columns), which the compiled one never forms."""
     features = np.concatenate([block.left, block.right], axis=1).astype(np.float64)
     loss = loss_of(rule.code, rule.epsilon)
     multiclass = loss.task == "multiclass"
     n_steps, n_outputs = team.weights.shape[:2]
-    said.stepped[:] = 0
+    results.stepped[:] = 0
     averages = []
     for t in range(n_steps):
         history = History(np.zeros((n_outputs, features.shape[1])))
         squares = np.zeros_like(history.last)
         for row, (z, y) in enumerate(zip(features, targets, strict=True)):
             scores = history.last @ z
-            said.words[row, t] = word(scores, multiclass), word(history.averaged @ z, multiclass)
+            results.predictions[row, t] = (
+                prediction_of(scores, multiclass),
+                prediction_of(history.averaged @ z, multiclass),
+            )
             slopes = loss.derivative(scores[None] if multiclass else scores, np.array([y])).ravel()
             label = int(y) if multiclass else int(y > 0 and loss.task == "binary")
             gradient = rule.class_weights[label] * np.outer(slopes, z)
             if gradient.any():
-                said.stepped[row] = 1
+                results.stepped[row] = 1
             if team.squares.size:
                 squares += gradient**2
                 change = -team.steps[t] * cautions[row] * gradient / np.sqrt(squares + LEAST_SQUARE)

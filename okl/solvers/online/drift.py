@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.expert_weights import ExpertRule, FixedShareState, MixtureCounters, ShareRule, share_rows
-from okl.compiled.experts import AVERAGED, ExpertScores, learn_team
+from okl.compiled.experts import AVERAGED, ExpertPredictions, learn_team
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import MOST_ROWS, ThreadPool
 from okl.data.executor import Rows
@@ -41,8 +41,8 @@ from okl.solvers.online.experts import (
     Candidates,
     ExpertGroup,
     Kind,
+    Predicted,
     RowBatch,
-    Words,
     learn_fourier,
     padded_columns,
 )
@@ -74,14 +74,14 @@ class Snapshot:
     progress: Progress
 
     def with_latest(self, weights: FloatArray, progress: Progress) -> Snapshot:
-        """Return a window ends: its last weights (n_outputs, n_columns) are kept too, the oldest no longer."""
+        """Return the snapshots with the last weights (n_outputs, n_columns) of a window, without the oldest."""
         weights = np.concatenate([self.weights, weights[None]])[-MOST_KEPT:]
         error = progress.since(self.progress).error if progress.task == "regression" else 0.0
         limits = np.append(self.limits, math.sqrt(error))[-MOST_KEPT:]
         return Snapshot(weights, limits, np.zeros(len(limits), dtype=np.int64), progress)
 
-    def heard(self, feature_map: FeatureMap, inputs: FloatArray, targets: Doubles, n_threads: int = 1) -> Snapshot:
-        """Return the window after more rows; a score that is not finite is wrong."""
+    def with_rows(self, feature_map: FeatureMap, inputs: FloatArray, targets: Doubles, n_threads: int = 1) -> Snapshot:
+        """Return the snapshots with the mistakes on more rows counted; a score that is not finite is wrong."""
         if not len(self.weights):
             return self
         columns = self.weights.reshape(-1, self.weights.shape[-1])
@@ -115,8 +115,8 @@ class MixedScores:
             return 2, self.feature_map.n_frequencies
         return 1, self.feature_map.n_columns
 
-    def learn(self, group: ExpertGroup, rows: RowBatch) -> Words:
-        """Return words (rows, E) and whether any weights changed (rows,); the group changes in place.
+    def learn(self, group: ExpertGroup, rows: RowBatch) -> Predicted:
+        """Return predictions (rows, E) and whether any weights changed (rows,); the group changes in place.
 
         Rows may be cut at multiples of 256.
         """
@@ -128,14 +128,14 @@ class MixedScores:
             self._learn_blocks((scores, stepped), group, rows)
         return scores.reshape(n_rows, -1), stepped[0]
 
-    def _learn_blocks(self, heard: Words, group: ExpertGroup, rows: RowBatch) -> None:
-        scores, stepped = heard
+    def _learn_blocks(self, predicted: Predicted, group: ExpertGroup, rows: RowBatch) -> None:
+        scores, stepped = predicted
         with one_blas_thread():
             for number, part in enumerate(rows.cut(MOST_ROWS)):
                 place = slice(number * MOST_ROWS, (number + 1) * MOST_ROWS)
                 block, cautions = block_of(self.feature_map.transform(part.inputs)), np.ones(len(part.targets))
-                said = ExpertScores(scores[0, place], stepped[0, place])
-                learn_team(said, group.team, block, part.targets, cautions, part.rule, part.n_before)
+                results = ExpertPredictions(scores[0, place], stepped[0, place])
+                learn_team(results, group.team, block, part.targets, cautions, part.rule, part.n_before)
 
     @cached_property
     def _candidates(self) -> Candidates | None:
@@ -166,7 +166,7 @@ class TrackingState:
         )
 
     def weights(self) -> FloatArray:
-        """Return the mean of the experts' weights (n_outputs, n_columns), each as much as it is heard."""
+        """Return the mean of the experts' weights (n_outputs, n_columns), each times the weight of its expert."""
         n_before, share = self.progress.rows, self.p.reshape(-1, 2)
         first = self.group.expert_weights(0, 0, 0, n_before)
         mean = np.zeros(first.shape)
@@ -256,7 +256,7 @@ class TrackingLearner(LossLearner):
             for part in RowBatch(inputs, targets, self._rule, n_before, n_threads, crew).cut(STRETCH_ROWS):
                 scores, stepped = self._speakers.learn(tracked.group, part)
                 share_rows(counted, shares, scores, stepped, part.targets, self._share_rule)
-                snapshot = snapshot.heard(feature_map, part.inputs, part.targets, n_threads)
+                snapshot = snapshot.with_rows(feature_map, part.inputs, part.targets, n_threads)
         if not np.isfinite(tracked.mistakes).any():
             raise DivergedError(
                 f"Rows {n_before:,} to {n_before + len(targets) - 1:,}: the weights of all experts are no "
@@ -273,13 +273,13 @@ class TrackingLearner(LossLearner):
 
     def chosen(self, state: TrackingState) -> dict[str, Any]:
         t, which = np.unravel_index(int(state.p.argmax()), (state.group.steps.size, 2))
-        heard = f"of the expert with most weight, {100.0 * state.p.max():.0f}% of {len(state.p)}"
+        source = f"of the expert with most weight, {100.0 * state.p.max():.0f}% of {len(state.p)}"
         averaged = "averaged" if which == AVERAGED else "last"
         return {
             "step_size": float(state.group.steps[0, t]),
-            "step_size_reason": heard,
+            "step_size_reason": source,
             "weights": averaged,
-            "weights_reason": f"{heard}; the mean of all experts' weights is saved",
+            "weights_reason": f"{source}; the mean of all experts' weights is saved",
         }
 
     @property

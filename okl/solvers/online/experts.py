@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.expert_weights import AdaHedgeState, ExpertRule, Mixture, MixtureCounters, mix_rows, new_memo
-from okl.compiled.experts import AVERAGED, ExpertScores, Team, Teams, age_of, learn_team, learn_teams
+from okl.compiled.experts import AVERAGED, ExpertPredictions, Team, Teams, age_of, learn_team, learn_teams
 from okl.compiled.jit import aligned_empty
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
 from okl.compiled.threads import ThreadPool, borrowed_block, give_up_turns, new_turns
@@ -425,9 +425,9 @@ LEAST_WORK = 2**20  # entries of features and weights that a thread is worth: be
 LEAST_BLOCK_ROWS, MOST_BLOCK_ROWS = 32, 128  # learning goes through a block several times: it stays in the cache
 BLOCKS_EACH = 4  # of a thread, at least: in a short round blocks are smaller
 
-STRETCH_ROWS = 32768  # bounds the memory of what is said; a multiple of every block
+STRETCH_ROWS = 32768  # bounds the memory of predictions; a multiple of every block
 
-Words = tuple[NDArray[np.float64], NDArray[np.uint8]]
+Predicted = tuple[NDArray[np.float64], NDArray[np.uint8]]
 
 
 class RowBatch(NamedTuple):
@@ -453,18 +453,18 @@ class RowBatch(NamedTuple):
 
 
 def learn_fourier(
-    heard: Words,
+    results: Predicted,
     group: ExpertGroup,
     candidates: Candidates,
     rows: RowBatch,
     mixture: Mixture | None = None,
     besides: Callable[[], None] = lambda: None,
 ) -> None:
-    """Learn rows in Fourier maps: words (M, rows, T, 2), whether they stepped (M, rows), and the group change in place.
+    """Learn rows in Fourier maps; predictions (M, rows, T, 2), whether they stepped (M, rows), and the group change.
 
     Threads compute features ahead and learn them in turns; same bits for any number of them, and any size of blocks.
 
-    mixture : as in okl.compiled.experts, None where words are mixed afterwards; besides : what the first thread does
+    mixture : as in okl.compiled.experts, None where predictions are mixed later; besides : what the first thread does
         before it takes blocks, while others do already
     """
     mixture = mixture or Mixture(
@@ -484,7 +484,7 @@ def learn_fourier(
         if thread == 0:
             besides()
         with borrowed_block(size, widths, inputs.dtype) as block:
-            learn_teams(*heard, teams, turns, block, inputs, rows.targets, rows.rule, rows.n_before, mixture)
+            learn_teams(*results, teams, turns, block, inputs, rows.targets, rows.rule, rows.n_before, mixture)
 
     def give_up() -> None:
         for turn in turns:
@@ -519,7 +519,7 @@ def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidat
 
     The arrays of experts, and counted, change in place.
 
-    Words of one map are mixed block by block, those of several after a chunk is learned: a third thread that wants two
+    Predictions of one map are mixed block by block, those of several after a chunk: a third thread that wants two
     cores cost more than it gained.
     """
     hedge = AdaHedgeState(experts.losses, experts.recent, experts.numbers)
@@ -531,11 +531,11 @@ def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidat
             mix_rows(mixture, scores, stepped, part.targets, part.rule)
 
 
-def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixture: Mixture) -> Words:
+def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixture: Mixture) -> Predicted:
     """Return the scores of all experts before learning, (rows, E), and whether one stepped, (rows,)."""
     n_rows = len(rows.targets)
-    heard = [_room(group, n_rows) for group in experts.groups]
-    several = list(zip(experts.groups, heard, strict=True))
+    results = [_empty_predictions(group, n_rows) for group in experts.groups]
+    several = list(zip(experts.groups, results, strict=True))
     linear = [(group, scores) for group, scores in several if group.kind != "fourier"]
     fourier = [(group, scores) for group, scores in several if group.kind == "fourier"]
 
@@ -547,18 +547,18 @@ def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixt
         learn_fourier(scores, group, candidates, rows, mixture, learn_linear)
     if not fourier:
         learn_linear()
-    of_groups = [scores.transpose(1, 0, 2, 3).reshape(n_rows, -1) for scores, _ in heard]
-    stepped = np.concatenate([steps for _, steps in heard]).max(axis=0)
+    of_groups = [scores.transpose(1, 0, 2, 3).reshape(n_rows, -1) for scores, _ in results]
+    stepped = np.concatenate([steps for _, steps in results]).max(axis=0)
     return np.ascontiguousarray(np.concatenate(of_groups, axis=1) if len(of_groups) > 1 else of_groups[0]), stepped
 
 
-def _room(group: ExpertGroup, n_rows: int) -> Words:
+def _empty_predictions(group: ExpertGroup, n_rows: int) -> Predicted:
     """Room for what M maps with T step sizes say: (M, rows, T, 2), and whether they step, (M, rows)."""
     n_maps, n_steps = group.steps.shape
     return np.empty((n_maps, n_rows, n_steps, 2)), np.empty((n_maps, n_rows), dtype=np.uint8)
 
 
-def _learn_linear(groups: list[tuple[ExpertGroup, Words]], candidates: Candidates, rows: RowBatch) -> None:
+def _learn_linear(groups: list[tuple[ExpertGroup, Predicted]], candidates: Candidates, rows: RowBatch) -> None:
     """Train the groups of the linear map, whose features are computed once."""
     assert candidates.linear is not None
     block = block_of(candidates.linear.transform(rows.inputs))
@@ -567,8 +567,8 @@ def _learn_linear(groups: list[tuple[ExpertGroup, Words]], candidates: Candidate
         # a step of at most 1 over the squared norm never overshoots a squared residual, however far out a row lies
         cautions /= np.maximum(1.0, np.einsum("ij,ij->i", block.left, block.left, dtype=np.float64))
     for group, (scores, stepped) in groups:
-        said = ExpertScores(scores[0], stepped[0])
-        learn_team(said, group.team, block, rows.targets, cautions, rows.rule, rows.n_before)
+        results = ExpertPredictions(scores[0], stepped[0])
+        learn_team(results, group.team, block, rows.targets, cautions, rows.rule, rows.n_before)
 
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {"binary": (1.0, 4.0), "multiclass": (1.0, 4.0), "regression": (0.25, 1.0)}
@@ -584,8 +584,8 @@ ADAGRAD_STEP_SIZES: dict[Task, tuple[float, ...]] = {
 class ExpertLearner:
     """Settings of learning with experts: every map and step size is a learner, its last and averaged weights experts.
 
-    The prediction of a row is that of the mixture: a vote weighed by AdaHedge, or the mean of what the experts say in
-    regression. After each round of the schedule the maps that lost least of late go on.
+    The prediction of a row is that of the mixture: a vote weighted by AdaHedge, or in regression the mean of the
+    experts' predictions. After each round of the schedule the maps with the least recent losses go on.
 
     Parameters
     ----------
