@@ -114,18 +114,18 @@ def weighted(coefficients: FloatArray, row: FloatArray) -> float:
 
 
 @compiled_step
-def score_row(kept: SupportArrays, row: FloatArray, x: FloatArray, kernel: KernelRule, scale: float) -> None:
-    """Overwrite kept.scores by f(x), and row (capacity,) by the kernel values of the supports."""
-    width = used_width(kept.integers[COUNT])
-    kernel_row(row[:width], kept.supports, x, kernel)
-    for k in range(kept.scores.shape[0]):
-        kept.scores[k] = scale * weighted(kept.coefficients[k, :width], row[:width])
+def score_row(state: SupportArrays, row: FloatArray, x: FloatArray, kernel: KernelRule, scale: float) -> None:
+    """Overwrite state.scores by f(x), and row (capacity,) by the kernel values of the supports."""
+    width = used_width(state.integers[COUNT])
+    kernel_row(row[:width], state.supports, x, kernel)
+    for k in range(state.scores.shape[0]):
+        state.scores[k] = scale * weighted(state.coefficients[k, :width], row[:width])
 
 
 @compiled_step
-def count_row(kept: SupportArrays | GrowingArrays, y: float, code: int) -> RowResult:
-    """Count a row with kept.scores; counts, sums and class_counts change in place."""
-    scores, counts, class_counts = kept.scores, kept.counts, kept.class_counts
+def count_row(state: SupportArrays | GrowingArrays, y: float, code: int) -> RowResult:
+    """Count a row with state.scores; counts, sums and class_counts change in place."""
+    scores, counts, class_counts = state.scores, state.counts, state.class_counts
     counts[ROWS] += 1
     if code == MULTICLASS_HINGE:
         true = int(y)
@@ -136,7 +136,7 @@ def count_row(kept: SupportArrays | GrowingArrays, y: float, code: int) -> RowRe
     f = np.float64(scores[0])
     if code == HINGE:
         return RowResult(0, -1, count_binary(counts, class_counts, f, y), y, f, y * f)
-    return RowResult(0, -1, count_squares(kept.sums, class_counts, f, y), y, f, y - f)
+    return RowResult(0, -1, count_squares(state.sums, class_counts, f, y), y, f, y - f)
 
 
 @compiled_row
@@ -186,7 +186,7 @@ _STEPS: dict[type, Any] = {}
 
 
 def learns_by(settings: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a function of (kept, rule, settings, x, seen) the step of all strategies whose numbers are of a type."""
+    """Make a function of (state, rule, settings, x, seen) the step of all strategies whose numbers are of a type."""
 
     def register(step: Callable[..., None]) -> Callable[..., None]:
         learnt = _STEPS[settings] = compiled_step(step)
@@ -195,26 +195,26 @@ def learns_by(settings: type) -> Callable[[Callable[..., None]], Callable[..., N
     return register
 
 
-def learn_row(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
-    """Learn a row x that was scored and counted; kept changes in place. In compiled code: the strategy's step."""
-    _STEPS[type(settings)](kept, rule, settings, x, seen)
+def learn_row(state, rule, settings, x, seen):  # type: ignore[no-untyped-def]
+    """Learn a row x that was scored and counted; state changes in place. In compiled code: the strategy's step."""
+    _STEPS[type(settings)](state, rule, settings, x, seen)
 
 
 @overload(learn_row, jit_options=STEP_OPTIONS)
-def _choose_step(kept, rule, settings, x, seen):  # type: ignore[no-untyped-def]
+def _choose_step(state, rule, settings, x, seen):  # type: ignore[no-untyped-def]
     # returned itself, the step would be inlined less: learners took half as long again
     step = _STEPS[settings.instance_class]
-    return lambda kept, rule, settings, x, seen: step(kept, rule, settings, x, seen)
+    return lambda state, rule, settings, x, seen: step(state, rule, settings, x, seen)
 
 
 @compiled_row
-def learn_rows(kept: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, settings: Any) -> None:
-    """Score, count and learn rows in order; kept changes in place."""
+def learn_rows(state: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule, settings: Any) -> None:
+    """Score, count and learn rows in order; state changes in place."""
     for index in range(inputs.shape[0]):
         x = inputs[index]
-        score_row(kept, kept.row, x, rule.kernel, kept.floats[SCALE])
-        seen = count_row(kept, targets[index], rule.code)
-        learn_row(kept, rule, settings, x, seen)  # type: ignore[no-untyped-call]
+        score_row(state, state.row, x, rule.kernel, state.floats[SCALE])
+        seen = count_row(state, targets[index], rule.code)
+        learn_row(state, rule, settings, x, seen)  # type: ignore[no-untyped-call]
 
 
 # Insertion, removal and decay of support vectors.
@@ -224,16 +224,16 @@ LEAST_SCALE = 1e-6  # below it, or above its inverse, coefficients take the scal
 
 @compiled_step
 def put_support(
-    kept: SupportArrays, x: FloatArray, slot: int, seen: RowResult, value: float, share: float = 0.0
+    state: SupportArrays, x: FloatArray, slot: int, seen: RowResult, value: float, share: float = 0.0
 ) -> None:
-    """Make a row the support at a slot, the one at COUNT being new; kept changes in place.
+    """Make a row the support at a slot, the one at COUNT being new; state changes in place.
 
     Its coefficients are a share of those that were there, plus value, before the scale, for its output and -value for
     the best wrong class.
     """
-    coefficients, marks, integers = kept.coefficients, kept.marks, kept.integers
+    coefficients, marks, integers = state.coefficients, state.marks, state.integers
     for j in range(x.shape[0]):
-        kept.supports[j, slot] = x[j]
+        state.supports[j, slot] = x[j]
     for k in range(coefficients.shape[0]):
         coefficients[k, slot] *= share
     coefficients[seen.output, slot] += value
@@ -247,9 +247,9 @@ def put_support(
 
 
 @compiled_step
-def drop_support(kept: SupportArrays, slot: int) -> None:
-    """Take a support out: the last one moves to its slot, and the last column becomes 0; kept changes in place."""
-    supports, coefficients, marks, last = kept.supports, kept.coefficients, kept.marks, kept.integers[COUNT] - 1
+def drop_support(state: SupportArrays, slot: int) -> None:
+    """Take a support out: the last one moves to its slot, and the last column becomes 0; state changes in place."""
+    supports, coefficients, marks, last = state.supports, state.coefficients, state.marks, state.integers[COUNT] - 1
     for j in range(supports.shape[0]):
         supports[j, slot] = supports[j, last]
         supports[j, last] = 0
@@ -259,13 +259,13 @@ def drop_support(kept: SupportArrays, slot: int) -> None:
     for k in range(marks.shape[0]):
         marks[k, slot] = marks[k, last]
         marks[k, last] = 0
-    kept.integers[COUNT] = last
+    state.integers[COUNT] = last
 
 
 @compiled_step
-def rescale(kept: SupportArrays, factor: float) -> None:
+def rescale(state: SupportArrays, factor: float) -> None:
     """Multiply f by a factor > 0: the scale and, once in a while, the coefficients change in place."""
-    coefficients, floats = kept.coefficients, kept.floats
+    coefficients, floats = state.coefficients, state.floats
     floats[SCALE] *= factor
     if floats[SCALE] < LEAST_SCALE or floats[SCALE] > 1.0 / LEAST_SCALE:
         scale = coefficients.dtype.type(floats[SCALE])
@@ -276,10 +276,10 @@ def rescale(kept: SupportArrays, factor: float) -> None:
 
 
 @compiled_step
-def copy_support(kept: SupportArrays, slot: int) -> None:
-    """Overwrite kept.column (n_inputs,) by a support: kernel rows take contiguous inputs."""
-    for j in range(kept.column.shape[0]):
-        kept.column[j] = kept.supports[j, slot]
+def copy_support(state: SupportArrays, slot: int) -> None:
+    """Overwrite state.column (n_inputs,) by a support: kernel rows take contiguous inputs."""
+    for j in range(state.column.shape[0]):
+        state.column[j] = state.supports[j, slot]
 
 
 @compiled_row
@@ -461,25 +461,25 @@ def shrinking_factor(a: float, mu: float, cost: float, mistakes: float, larger_r
 
 @compiled_step
 def shrink_for_oldest(
-    kept: SupportArrays, kernel: KernelRule, slot: int, is_multiclass: bool, step_there: float, larger_root: bool
+    state: SupportArrays, kernel: KernelRule, slot: int, is_multiclass: bool, step_there: float, larger_root: bool
 ) -> float:
-    """Shrink f so that the support at slot may go, and add to the cost; kept changes in place.
+    """Shrink f so that the support at slot may go, and add to the cost; state changes in place.
 
     step_there : what the step that is not in the coefficients yet adds to the support's own output at the support.
     Returns phi, by which that step must shrink as well.
     """
-    floats, output = kept.floats, kept.marks[LABEL, slot] if is_multiclass else 0
-    width = used_width(kept.integers[COUNT])
-    copy_support(kept, slot)
-    kernel_row(kept.spare[:width], kept.supports, kept.column, kernel)
-    f = floats[SCALE] * weighted(kept.coefficients[output, :width], kept.spare[:width]) + step_there
-    a = floats[SCALE] * kept.coefficients[output, slot]
+    floats, output = state.floats, state.marks[LABEL, slot] if is_multiclass else 0
+    width = used_width(state.integers[COUNT])
+    copy_support(state, slot)
+    kernel_row(state.spare[:width], state.supports, state.column, kernel)
+    f = floats[SCALE] * weighted(state.coefficients[output, :width], state.spare[:width]) + step_there
+    a = floats[SCALE] * state.coefficients[output, slot]
     mu, size = (f, a) if a > 0.0 else (-f, -a)
     if size == 0.0:
         return 1.0
     phi = shrinking_factor(size, mu, floats[COST], floats[MISTAKES], larger_root)
     floats[COST] += (size * phi) ** 2 + 2.0 * size * phi * (1.0 - phi * mu)
-    rescale(kept, phi)
+    rescale(state, phi)
     return phi
 
 
@@ -500,13 +500,13 @@ class Forgetting(NamedTuple):
 
 @learns_by(Forgetting)
 def learn_forgetron(
-    kept: SupportArrays, rule: BudgetRule, settings: Forgetting, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: Forgetting, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row by the self-tuned Forgetron; kept changes in place.
+    """Learn a row by the self-tuned Forgetron; state changes in place.
 
     Source: Dekel, Shalev-Shwartz & Singer, SIAM J. Comput. 37, 2008, section 5.
     """
-    marks, floats = kept.marks, kept.floats
+    marks, floats = state.marks, state.floats
     kernel, code, epsilon, budget = rule
     step = mistake_step(code, epsilon, settings.step_size, seen)
     if code == HINGE and seen.f == 0.0:  # y f <= 0 is a mistake here, whatever the sign of 0
@@ -514,24 +514,24 @@ def learn_forgetron(
     if step == 0.0:
         return
     floats[MISTAKES] += 1.0
-    slot = kept.integers[COUNT]
+    slot = state.integers[COUNT]
     if slot == budget:
         slot, many = oldest_support(marks, budget), code == MULTICLASS_HINGE
         if settings.shrinks > 0.0:
-            there = _step_there(seen, step, marks[LABEL, slot] if many else 0, kept.row[slot])
-            step *= shrink_for_oldest(kept, kernel, slot, many, there, settings.shrinks > 1.0)
-    put_support(kept, x, slot, seen, step / floats[SCALE])
-    kept.counts[UPDATES] += 1
+            there = _step_there(seen, step, marks[LABEL, slot] if many else 0, state.row[slot])
+            step *= shrink_for_oldest(state, kernel, slot, many, there, settings.shrinks > 1.0)
+    put_support(state, x, slot, seen, step / floats[SCALE])
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
-def forget_oldest(kept: SupportArrays, rule: BudgetRule, settings: Forgetting) -> None:
-    """Shrink and forget the oldest supports until the budget is met; kept changes in place."""
-    while kept.integers[COUNT] > rule.budget:
-        slot = oldest_support(kept.marks, kept.integers[COUNT])
+def forget_oldest(state: SupportArrays, rule: BudgetRule, settings: Forgetting) -> None:
+    """Shrink and forget the oldest supports until the budget is met; state changes in place."""
+    while state.integers[COUNT] > rule.budget:
+        slot = oldest_support(state.marks, state.integers[COUNT])
         if settings.shrinks > 0.0:
-            shrink_for_oldest(kept, rule.kernel, slot, rule.code == MULTICLASS_HINGE, 0.0, settings.shrinks > 1.0)
-        drop_support(kept, slot)
+            shrink_for_oldest(state, rule.kernel, slot, rule.code == MULTICLASS_HINGE, 0.0, settings.shrinks > 1.0)
+        drop_support(state, slot)
 
 
 # Budget Perceptron: removes the support vector that the others classify best without it.
@@ -568,16 +568,16 @@ def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, c
 
 
 @compiled_step
-def subtract_support(kept: SupportArrays, kernel: KernelRule, slot: int) -> None:
-    """Take the share of the support at slot out of F; kept.memory changes, column and spare are buffers."""
-    width = used_width(kept.integers[COUNT])
-    copy_support(kept, slot)
-    kernel_row(kept.spare[:width], kept.supports, kept.column, kernel)
-    for k in range(kept.coefficients.shape[0]):
-        a = np.float64(kept.coefficients[k, slot])
+def subtract_support(state: SupportArrays, kernel: KernelRule, slot: int) -> None:
+    """Take the share of the support at slot out of F; state.memory changes, column and spare are buffers."""
+    width = used_width(state.integers[COUNT])
+    copy_support(state, slot)
+    kernel_row(state.spare[:width], state.supports, state.column, kernel)
+    for k in range(state.coefficients.shape[0]):
+        a = np.float64(state.coefficients[k, slot])
         if a != 0.0:
             for i in range(width):
-                kept.memory[k, i] -= a * np.float64(kept.spare[i])
+                state.memory[k, i] -= a * np.float64(state.spare[i])
 
 
 @compiled_row
@@ -598,26 +598,26 @@ class Redundancy(NamedTuple):
 
 @learns_by(Redundancy)
 def learn_budget_perceptron(
-    kept: SupportArrays, rule: BudgetRule, settings: Redundancy, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: Redundancy, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row; kept changes in place.
+    """Learn a row; state changes in place.
 
     F is kept by one kernel row for what comes and one for what goes, where the paper's O(B^2) computes it anew.
 
     Source: Crammer, Kandola & Singer, NIPS 2003, Figure 1, with the budget of Figure 2.
     """
-    memory, row, scores = kept.memory, kept.row, kept.scores
+    memory, row, scores = state.memory, state.row, state.scores
     if seen.margin > settings.margin:
         return
     step = settings.step_size * seen.y if rule.code == HINGE else settings.step_size
-    slot = kept.integers[COUNT]
+    slot = state.integers[COUNT]
     if slot == rule.budget:
-        slot = most_redundant(memory, kept.coefficients, kept.marks, rule.budget)
-        subtract_support(kept, rule.kernel, slot)
+        slot = most_redundant(memory, state.coefficients, state.marks, rule.budget)
+        subtract_support(state, rule.kernel, slot)
         for k in range(scores.shape[0]):
-            scores[k] -= kept.coefficients[k, slot] * row[slot]
-    add_step(memory, row, used_width(kept.integers[COUNT]), seen, step)
-    put_support(kept, x, slot, seen, step)
+            scores[k] -= state.coefficients[k, slot] * row[slot]
+    add_step(memory, row, used_width(state.integers[COUNT]), seen, step)
+    put_support(state, x, slot, seen, step)
     own = kernel_self(x, rule.kernel)
     for k in range(scores.shape[0]):
         memory[k, slot] = np.float64(scores[k])
@@ -625,30 +625,30 @@ def learn_budget_perceptron(
     if seen.wrong >= 0:
         memory[seen.wrong, slot] -= step * own
     memory[scores.shape[0], slot] = own
-    kept.counts[UPDATES] += 1
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
-def remember_scores(kept: SupportArrays, rule: BudgetRule, settings: Redundancy) -> None:
-    """Compute F of all supports; kept.memory changes, the buffers as well."""
-    for i in range(kept.integers[COUNT]):
-        copy_support(kept, i)
-        score_row(kept, kept.spare, kept.column, rule.kernel, 1.0)
-        for k in range(kept.scores.shape[0]):
-            kept.memory[k, i] = np.float64(kept.scores[k])
-        kept.memory[kept.scores.shape[0], i] = kernel_self(kept.column, rule.kernel)
+def remember_scores(state: SupportArrays, rule: BudgetRule, settings: Redundancy) -> None:
+    """Compute F of all supports; state.memory changes, the buffers as well."""
+    for i in range(state.integers[COUNT]):
+        copy_support(state, i)
+        score_row(state, state.spare, state.column, rule.kernel, 1.0)
+        for k in range(state.scores.shape[0]):
+            state.memory[k, i] = np.float64(state.scores[k])
+        state.memory[state.scores.shape[0], i] = kernel_self(state.column, rule.kernel)
 
 
 @compiled_row
-def drop_redundant(kept: SupportArrays, rule: BudgetRule, settings: Redundancy) -> None:
-    """Take the most redundant supports out until the budget is met; kept changes in place."""
-    while kept.integers[COUNT] > rule.budget:
-        last = kept.integers[COUNT] - 1
-        slot = most_redundant(kept.memory, kept.coefficients, kept.marks, last + 1)
-        subtract_support(kept, rule.kernel, slot)
-        for k in range(kept.memory.shape[0]):
-            kept.memory[k, slot] = kept.memory[k, last]
-        drop_support(kept, slot)
+def drop_redundant(state: SupportArrays, rule: BudgetRule, settings: Redundancy) -> None:
+    """Take the most redundant supports out until the budget is met; state changes in place."""
+    while state.integers[COUNT] > rule.budget:
+        last = state.integers[COUNT] - 1
+        slot = most_redundant(state.memory, state.coefficients, state.marks, last + 1)
+        subtract_support(state, rule.kernel, slot)
+        for k in range(state.memory.shape[0]):
+            state.memory[k, slot] = state.memory[k, last]
+        drop_support(state, slot)
 
 
 # Randomized Budget Perceptron, BOGD, BOGD++ and NORMA: a support is removed at random, by its weight or by its age.
@@ -724,20 +724,20 @@ def clip(coefficients: FloatArray, largest: float) -> None:
 
 
 @compiled_step
-def bound_coefficients(kept: SupportArrays, settings: Replacement, full: bool) -> None:
-    """Clip all coefficients, or shrink them together, to the largest allowed one; kept changes in place."""
+def bound_coefficients(state: SupportArrays, settings: Replacement, full: bool) -> None:
+    """Clip all coefficients, or shrink them together, to the largest allowed one; state changes in place."""
     if not settings.largest < 1e300:
         return
-    limit = settings.largest / kept.floats[SCALE]
+    limit = settings.largest / state.floats[SCALE]
     if settings.scales <= 0.0:
-        clip(kept.coefficients, limit)
+        clip(state.coefficients, limit)
     elif full:
         size = 0.0
-        for k in range(kept.coefficients.shape[0]):
-            for i in range(kept.coefficients.shape[1]):
-                size = max(size, abs(np.float64(kept.coefficients[k, i])))
+        for k in range(state.coefficients.shape[0]):
+            for i in range(state.coefficients.shape[1]):
+                size = max(size, abs(np.float64(state.coefficients[k, i])))
         if size > limit:
-            rescale(kept, limit / size)
+            rescale(state, limit / size)
 
 
 @compiled_row
@@ -784,65 +784,65 @@ def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers
 
 
 @compiled_step
-def leaving_support(kept: SupportArrays, settings: Replacement) -> int:
+def leaving_support(state: SupportArrays, settings: Replacement) -> int:
     """Choose the support to remove; what the choice changes of the others' coefficients is changed."""
-    count = kept.integers[COUNT]
+    count = state.integers[COUNT]
     if settings.removal == BY_WEIGHT:
-        return choose_removal(kept.memory, kept.coefficients, kept.integers)
+        return choose_removal(state.memory, state.coefficients, state.integers)
     if settings.removal == OLDEST:
-        return oldest_support(kept.marks, count)
-    return int(draw_uniform(kept.integers) * count)
+        return oldest_support(state.marks, count)
+    return int(draw_uniform(state.integers) * count)
 
 
 @learns_by(Replacement)
 def learn_replacing(
-    kept: SupportArrays, rule: BudgetRule, settings: Replacement, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: Replacement, x: FloatArray, seen: RowResult
 ) -> None:
-    """Let f decay and take a step, in the place of another support when the budget is full; kept changes in place.
+    """Let f decay and take a step, in the place of another support when the budget is full; state changes in place.
 
     Source: Cavallanti, Cesa-Bianchi & Gentile, Machine Learning 69, 2007, Figure 3 (RBP); Zhao, Wang, Wu, Jin & Hoi,
     ICML 2012 (BOGD by uniform and BOGD++ by non-uniform sampling); Kivinen, Smola & Williamson, IEEE Trans. Signal
     Processing 52(8), 2004, Figure 1, with truncation (NORMA).
     """
-    floats = kept.floats
+    floats = state.floats
     step = row_step(settings.kind, rule.code, rule.epsilon, settings.step_size, settings.share, floats, seen)
-    rescale(kept, settings.decay)
+    rescale(state, settings.decay)
     if step == 0.0:
         return
-    slot = kept.integers[COUNT]
+    slot = state.integers[COUNT]
     full = slot == rule.budget
     if full:
-        slot = leaving_support(kept, settings)
+        slot = leaving_support(state, settings)
         if settings.grows > 0.0 and rule.budget > 1:
-            rescale(kept, rule.budget / (rule.budget - 1.0))
-    put_support(kept, x, slot, seen, step / floats[SCALE])
+            rescale(state, rule.budget / (rule.budget - 1.0))
+    put_support(state, x, slot, seen, step / floats[SCALE])
     if settings.removal == BY_WEIGHT:
-        kept.memory[NORM, slot] = math.sqrt(kernel_self(x, rule.kernel))
-    bound_coefficients(kept, settings, full)
-    kept.counts[UPDATES] += 1
+        state.memory[NORM, slot] = math.sqrt(kernel_self(x, rule.kernel))
+    bound_coefficients(state, settings, full)
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
-def remember_norms(kept: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
-    """Compute memory[NORM] of all supports; kept changes in place."""
-    for i in range(kept.integers[COUNT]):
-        copy_support(kept, i)
-        kept.memory[NORM, i] = math.sqrt(kernel_self(kept.column, rule.kernel))
+def remember_norms(state: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
+    """Compute memory[NORM] of all supports; state changes in place."""
+    for i in range(state.integers[COUNT]):
+        copy_support(state, i)
+        state.memory[NORM, i] = math.sqrt(kernel_self(state.column, rule.kernel))
 
 
 @compiled_row
-def drop_replaced(kept: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
-    """Take supports out as `learn_replacing` does until the budget is met; kept changes in place."""
-    memory = kept.memory
-    while kept.integers[COUNT] > rule.budget:
-        count = kept.integers[COUNT]
-        slot = leaving_support(kept, settings)
+def drop_replaced(state: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
+    """Take supports out as `learn_replacing` does until the budget is met; state changes in place."""
+    memory = state.memory
+    while state.integers[COUNT] > rule.budget:
+        count = state.integers[COUNT]
+        slot = leaving_support(state, settings)
         if settings.removal == BY_WEIGHT:
             memory[NORM, slot] = memory[NORM, count - 1]
-        drop_support(kept, slot)
+        drop_support(state, slot)
         if settings.grows > 0.0 and count > 1:
-            rescale(kept, count / (count - 1.0))
-    bound_coefficients(kept, settings, full=True)
+            rescale(state, count / (count - 1.0))
+    bound_coefficients(state, settings, full=True)
 
 
 # Kernel learners without a budget: kernel values are computed ahead, in tiles.

@@ -254,48 +254,48 @@ def costs_of_removal(costs: Doubles, selves: Doubles, coefficients: FloatArray, 
 
 @learns_by(SimplePassive)
 def learn_bpa_simple(
-    kept: SupportArrays, rule: BudgetRule, settings: SimplePassive, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: SimplePassive, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row, kept changes in place; memory : (2, capacity), k(s, s) of the supports and a buffer for costs.
+    """Learn a row, state changes in place; memory : (2, capacity), k(s, s) of the supports and a buffer for costs.
 
     Source: Wang & Vucetic, AISTATS 2010, sections 3.1 and 3.2 (BPA-S).
     """
-    memory, row = kept.memory, kept.row
+    memory, row = state.memory, state.row
     if seen.margin >= 1.0:
         return
     own = kernel_self(x, rule.kernel)
     step = passive_step(seen, own, settings.aggressiveness)
     if step == 0.0:
         return
-    count = kept.integers[COUNT]
+    count = state.integers[COUNT]
     slot, share = count, 0.0
     if count == rule.budget:
         width = used_width(count)
-        costs_of_removal(memory[1, :width], memory[0, :width], kept.coefficients[:, :width], row[:width], own)
-        slot = cheapest(memory[1], kept.marks, count)
+        costs_of_removal(memory[1, :width], memory[0, :width], state.coefficients[:, :width], row[:width], own)
+        slot = cheapest(memory[1], state.marks, count)
         share = float(row[slot]) / own
-    put_support(kept, x, slot, seen, step, share)
+    put_support(state, x, slot, seen, step, share)
     memory[0, slot] = own
-    kept.counts[UPDATES] += 1
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
-def remember_selves(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
-    """Write k(s, s) of all supports to the first row of memory; kept changes in place."""
-    for slot in range(kept.integers[COUNT]):
-        copy_support(kept, slot)
-        kept.memory[0, slot] = kernel_self(kept.column, rule.kernel)
+def remember_selves(state: SupportArrays, rule: BudgetRule, settings: Any) -> None:
+    """Write k(s, s) of all supports to the first row of memory; state changes in place."""
+    for slot in range(state.integers[COUNT]):
+        copy_support(state, slot)
+        state.memory[0, slot] = kernel_self(state.column, rule.kernel)
 
 
 @compiled_row
-def drop_lightest(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
-    """Drop the supports of least |a|^2 k(s, s) until the budget is met, oldest first; kept changes in place."""
-    memory = kept.memory
-    while kept.integers[COUNT] > rule.budget:
-        count = kept.integers[COUNT]
-        slot = least_norm(memory[1], memory[0], kept.coefficients, kept.marks, count, False)
+def drop_lightest(state: SupportArrays, rule: BudgetRule, settings: Any) -> None:
+    """Drop the supports of least |a|^2 k(s, s) until the budget is met, oldest first; state changes in place."""
+    memory = state.memory
+    while state.integers[COUNT] > rule.budget:
+        count = state.integers[COUNT]
+        slot = least_norm(memory[1], memory[0], state.coefficients, state.marks, count, False)
         memory[0, slot] = memory[0, count - 1]
-        drop_support(kept, slot)
+        drop_support(state, slot)
 
 
 @compiled_row
@@ -327,33 +327,33 @@ ALIKE = 1e-12  # relative determinant of two helpers below which they are one
 
 @learns_by(NearestPassive)
 def learn_bpa_nearest(
-    kept: SupportArrays, rule: BudgetRule, settings: NearestPassive, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: NearestPassive, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row; kept changes in place.
+    """Learn a row; state changes in place.
 
     memory : (5, capacity): k(s, s), slot of the nearest neighbour, squared distance to it, k(s, it), a buffer
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-NN).
     """
-    coefficients, memory, row = kept.coefficients, kept.memory, kept.row
+    coefficients, memory, row = state.coefficients, state.memory, state.row
     own = kernel_self(x, rule.kernel)
     step = passive_step(seen, own, settings.aggressiveness)
     if step == 0.0:
         return
-    count = kept.integers[COUNT]
+    count = state.integers[COUNT]
     slot, of_row = count, 0.0
     if count == rule.budget:
-        slot = cheapest_with_helpers(memory, coefficients, kept.marks, row, own, count)
+        slot = cheapest_with_helpers(memory, coefficients, state.marks, row, own, count)
         of_row, of_nearest, _ = shares_of_helpers(memory, row, slot, own)
         nearest = int(memory[NEAREST, slot])
         if nearest >= 0:
             for c in range(coefficients.shape[0]):
                 coefficients[c, nearest] += of_nearest * coefficients[c, slot]
-    put_support(kept, x, slot, seen, step, of_row)
+    put_support(state, x, slot, seen, step, of_row)
     memory[NEIGHBOUR_SELVES, slot] = own
-    meet_row(memory, row, slot, kept.integers[COUNT])
-    find_lost_neighbours(kept, rule.kernel)
-    kept.counts[UPDATES] += 1
+    meet_row(memory, row, slot, state.integers[COUNT])
+    find_lost_neighbours(state, rule.kernel)
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -402,15 +402,15 @@ def meet_row(memory: Doubles, row: FloatArray, slot: int, count: int) -> None:
 
 
 @compiled_step
-def find_lost_neighbours(kept: SupportArrays, kernel: KernelRule) -> None:
+def find_lost_neighbours(state: SupportArrays, kernel: KernelRule) -> None:
     """Find the nearest neighbour of every support that has none; memory, spare and column change in place."""
-    memory, marks, count = kept.memory, kept.marks, kept.integers[COUNT]
-    values = kept.spare[: used_width(count)]
+    memory, marks, count = state.memory, state.marks, state.integers[COUNT]
+    values = state.spare[: used_width(count)]
     for slot in range(count):
         if memory[NEAREST, slot] != NOBODY or count == 1:
             continue
-        copy_support(kept, slot)
-        kernel_row(values, kept.supports, kept.column, kernel)
+        copy_support(state, slot)
+        kernel_row(values, state.supports, state.column, kernel)
         nearest, least = -1, math.inf
         for i in range(count):
             distance = memory[NEIGHBOUR_SELVES, i] + memory[NEIGHBOUR_SELVES, slot] - 2.0 * float(values[i])
@@ -422,33 +422,33 @@ def find_lost_neighbours(kept: SupportArrays, kernel: KernelRule) -> None:
 
 
 @compiled_row
-def remember_neighbours(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
-    """Compute memory from the supports; kept changes in place."""
-    remember_selves(kept, rule, settings)
-    kept.memory[NEAREST, :] = NOBODY
-    find_lost_neighbours(kept, rule.kernel)
+def remember_neighbours(state: SupportArrays, rule: BudgetRule, settings: Any) -> None:
+    """Compute memory from the supports; state changes in place."""
+    remember_selves(state, rule, settings)
+    state.memory[NEAREST, :] = NOBODY
+    find_lost_neighbours(state, rule.kernel)
 
 
 @compiled_row
-def remove_to_neighbours(kept: SupportArrays, rule: BudgetRule, settings: NearestPassive) -> None:
-    """Project the cheapest support onto its nearest neighbour until the budget is met; kept changes in place."""
-    coefficients, memory = kept.coefficients, kept.memory
-    while kept.integers[COUNT] > rule.budget:
-        count = kept.integers[COUNT]
+def remove_to_neighbours(state: SupportArrays, rule: BudgetRule, settings: NearestPassive) -> None:
+    """Project the cheapest support onto its nearest neighbour until the budget is met; state changes in place."""
+    coefficients, memory = state.coefficients, state.memory
+    while state.integers[COUNT] > rule.budget:
+        count = state.integers[COUNT]
         width = used_width(count)
         square_norms(memory[NEIGHBOUR_COSTS, :width], coefficients[:, :width])
         for i in range(count):
             other = memory[NEIGHBOUR_SELVES, int(memory[NEAREST, i])]
             share = memory[VALUES, i] / other if other > 0.0 else 0.0
             memory[NEIGHBOUR_COSTS, i] *= max(0.0, memory[NEIGHBOUR_SELVES, i] - share * memory[VALUES, i])
-        slot = cheapest(memory[NEIGHBOUR_COSTS], kept.marks, count)
+        slot = cheapest(memory[NEIGHBOUR_COSTS], state.marks, count)
         nearest = int(memory[NEAREST, slot])
         other = memory[NEIGHBOUR_SELVES, nearest]
         for c in range(coefficients.shape[0]):
             coefficients[c, nearest] += memory[VALUES, slot] / other * coefficients[c, slot] if other > 0.0 else 0.0
         forget_neighbour(memory, slot, count)
-        drop_support(kept, slot)
-        find_lost_neighbours(kept, rule.kernel)
+        drop_support(state, slot)
+        find_lost_neighbours(state, rule.kernel)
 
 
 @compiled_row
@@ -498,36 +498,36 @@ def add_projection(coefficients: FloatArray, place: Doubles, seen: RowResult, fa
 
 @learns_by(Projection)
 def learn_projectron(
-    kept: SupportArrays, rule: BudgetRule, settings: Projection, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: Projection, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row; kept changes in place.
+    """Learn a row; state changes in place.
 
     memory : (1 + capacity, capacity), a buffer for a projection and the root of the inverse of the kernel matrix
 
     Source: Orabona, Keshet & Caputo, JMLR 10, 2009, sections 3 (Projectron) and 4 (Projectron++).
     """
-    coefficients, memory = kept.coefficients, kept.memory
+    coefficients, memory = state.coefficients, state.memory
     kernel, code, epsilon, budget = rule
-    count, root = kept.integers[COUNT], memory[1:]
+    count, root = state.integers[COUNT], memory[1:]
     step = mistake_step(code, epsilon, settings.step_size, seen)
     if step == 0.0:
         widens = settings.widens > 0.0 and code != THRESHOLDED_HALF_SQUARED
         if not (widens and seen.margin < 1.0 and count > 0):
             return
     place = memory[0, : used_width(count)]
-    length, own = project_row(place, root, kept.row, count, False), kernel_self(x, kernel)
+    length, own = project_row(place, root, state.row, count, False), kernel_self(x, kernel)
     left = max(0.0, own - length)
     if step == 0.0:
         step = margin_step(seen, length, left, norm_within_reach(budget))
         if step == 0.0:
             return
         add_projection(coefficients, place, seen, step)
-    elif count == budget or left <= dependence_of(kept.supports) * own:
+    elif count == budget or left <= dependence_of(state.supports) * own:
         add_projection(coefficients, place, seen, step)
     else:
         grow_root(root, place, left, count)
-        put_support(kept, x, count, seen, step)
-    kept.counts[UPDATES] += 1
+        put_support(state, x, count, seen, step)
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -553,20 +553,20 @@ def margin_step(seen: RowResult, length: float, left: float, comparator: float) 
 
 
 @compiled_row
-def project_excess(kept: SupportArrays, rule: BudgetRule, settings: Any) -> None:
-    """Keep the first supports up to the budget, and the projections of the others; kept changes in place.
+def project_excess(state: SupportArrays, rule: BudgetRule, settings: Any) -> None:
+    """Keep the first supports up to the budget, and the projections of the others; state changes in place.
 
     memory is made anew; memory as in `learn_projectron`.
     """
-    supports, coefficients, marks = kept.supports, kept.coefficients, kept.marks
-    memory, integers, row = kept.memory, kept.integers, kept.row
+    supports, coefficients, marks = state.supports, state.coefficients, state.marks
+    memory, integers, row = state.memory, state.integers, state.row
     kernel, _, _, budget = rule
     buffer, root, dependence = memory[0], memory[1:], dependence_of(supports)
     root[:, :] = 0.0
     kept_so_far = 0
     for slot in range(integers[COUNT]):
-        copy_support(kept, slot)
-        column, width = kept.column, used_width(kept_so_far)
+        copy_support(state, slot)
+        column, width = state.column, used_width(kept_so_far)
         kernel_row(row[:width], supports, column, kernel)
         length, own = project_row(buffer[:width], root, row, kept_so_far, False), kernel_self(column, kernel)
         left = max(0.0, own - length)
@@ -607,34 +607,34 @@ def spread(coefficients: FloatArray, place: Doubles, slot: int, count: int) -> N
 
 @learns_by(ProjectingPassive)
 def learn_bpa_projection(
-    kept: SupportArrays, rule: BudgetRule, settings: ProjectingPassive, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: ProjectingPassive, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row; kept changes in place.
+    """Learn a row; state changes in place.
 
     memory : (3 + capacity, capacity), a buffer for a projection, the root of the inverse of the kernel matrix, two more
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P).
     """
-    coefficients, memory, count = kept.coefficients, kept.memory, kept.integers[COUNT]
+    coefficients, memory, count = state.coefficients, state.memory, state.integers[COUNT]
     root, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
     own = kernel_self(x, rule.kernel)
     step = passive_step(seen, own, settings.aggressiveness)
     if step == 0.0:
         return
     place = memory[0, : used_width(count)]
-    left = own - project_row(place, root, kept.row, count, True)
-    if left <= dependence_of(kept.supports) * own:
+    left = own - project_row(place, root, state.row, count, True)
+    if left <= dependence_of(state.supports) * own:
         add_projection(coefficients, place, seen, step)
     elif count < rule.budget:
         grow_root(root, place, left, count)
-        put_support(kept, x, count, seen, step)
+        put_support(state, x, count, seen, step)
     else:
         costs_in_span(costs[: place.shape[0]], shares[: place.shape[0]], coefficients, root, place, left, count)
-        slot = cheapest(costs, kept.marks, count)
+        slot = cheapest(costs, state.marks, count)
         replace_in_root(root, shares, place, left, slot, count)
         hand_over(coefficients, shares, slot, count)
-        put_support(kept, x, slot, seen, step, shares[slot])
-    kept.counts[UPDATES] += 1
+        put_support(state, x, slot, seen, step, shares[slot])
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -662,22 +662,22 @@ def hand_over(coefficients: FloatArray, shares: Doubles, slot: int, count: int) 
 
 
 @compiled_row
-def remove_from_span(kept: SupportArrays, rule: BudgetRule, settings: ProjectingPassive) -> None:
-    """Compute the root; project the cheapest support onto the others until the budget is met; kept changes."""
-    coefficients, memory = kept.coefficients, kept.memory
-    project_excess(kept, BudgetRule(rule.kernel, rule.code, rule.epsilon, kept.integers[COUNT]), settings)
+def remove_from_span(state: SupportArrays, rule: BudgetRule, settings: ProjectingPassive) -> None:
+    """Compute the root; project the cheapest support onto the others until the budget is met; state changes."""
+    coefficients, memory = state.coefficients, state.memory
+    project_excess(state, BudgetRule(rule.kernel, rule.code, rule.epsilon, state.integers[COUNT]), settings)
     root, costs, shares = memory[1:], memory[memory.shape[0] - 2], memory[memory.shape[0] - 1]
-    while kept.integers[COUNT] > rule.budget:
-        count = kept.integers[COUNT]
+    while state.integers[COUNT] > rule.budget:
+        count = state.integers[COUNT]
         width = used_width(count)
         square_norms(costs[:width], coefficients[:, :width])
         inverse_diagonal(shares[:width], root, count)
         for i in range(count):
             costs[i] /= shares[i]
-        slot = cheapest(costs, kept.marks, count)
+        slot = cheapest(costs, state.marks, count)
         shrink_root(root, shares, slot, count)
         hand_over(coefficients, shares, slot, count)
-        drop_support(kept, slot)
+        drop_support(state, slot)
 
 
 # Budgeted stochastic gradient descent (BSGD): Pegasos in a kernel expansion, with removal or merging of supports.
@@ -706,49 +706,49 @@ class Merging(NamedTuple):
 
 
 @compiled_step
-def add_subgradient(kept: SupportArrays, regularisation: float, x: FloatArray, seen: RowResult) -> bool:
-    """Take the step of a row; kept changes in place. Whether the row became a support."""
-    kept.floats[SCALE] = 1.0 / (regularisation * kept.counts[ROWS])
+def add_subgradient(state: SupportArrays, regularisation: float, x: FloatArray, seen: RowResult) -> bool:
+    """Take the step of a row; state changes in place. Whether the row became a support."""
+    state.floats[SCALE] = 1.0 / (regularisation * state.counts[ROWS])
     if seen.margin >= 1.0:
         return False
-    count, step = kept.integers[COUNT], 1.0 if seen.wrong >= 0 else seen.y
-    put_support(kept, x, count, seen, step)
-    kept.counts[UPDATES] += 1
+    count, step = state.integers[COUNT], 1.0 if seen.wrong >= 0 else seen.y
+    put_support(state, x, count, seen, step)
+    state.counts[UPDATES] += 1
     return True
 
 
 @learns_by(Removal)
 def learn_bsgd_removal(
-    kept: SupportArrays, rule: BudgetRule, settings: Removal, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: Removal, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row, kept changes in place; memory : (2, capacity), k(s, s) of the supports and a buffer for norms.
+    """Learn a row, state changes in place; memory : (2, capacity), k(s, s) of the supports and a buffer for norms.
 
     The support of least |a|^2 k(s, s) goes, the oldest of equals: with k(s, s) = 1 they all are. capacity > budget
     """
-    count = kept.integers[COUNT]
-    if add_subgradient(kept, settings.regularisation, x, seen):
-        kept.memory[SELVES, count] = kernel_self(x, rule.kernel)
-        drop_lightest(kept, rule, settings)
+    count = state.integers[COUNT]
+    if add_subgradient(state, settings.regularisation, x, seen):
+        state.memory[SELVES, count] = kernel_self(x, rule.kernel)
+        drop_lightest(state, rule, settings)
 
 
 @learns_by(Merging)
 def learn_bsgd_merging(
-    kept: SupportArrays, rule: BudgetRule, settings: Merging, x: FloatArray, seen: RowResult
+    state: SupportArrays, rule: BudgetRule, settings: Merging, x: FloatArray, seen: RowResult
 ) -> None:
-    """Learn a row, kept changes in place; memory : (6, capacity), buffers; capacity > budget.
+    """Learn a row, state changes in place; memory : (6, capacity), buffers; capacity > budget.
 
     The support of least |a|, the newest of equals, is merged with the one where that changes f least, the first of
     equals. A kernel value of the Gaussian kernel only.
     """
-    if add_subgradient(kept, settings.regularisation, x, seen):
-        merge_excess(kept, rule, settings)
+    if add_subgradient(state, settings.regularisation, x, seen):
+        merge_excess(state, rule, settings)
 
 
 @compiled_step
-def merge_support(kept: SupportArrays, kernel: KernelRule, slot: int) -> None:
+def merge_support(state: SupportArrays, kernel: KernelRule, slot: int) -> None:
     """Merge the support at a slot, whose |a| is the least, with the one where it costs least; norms stand in memory."""
-    supports, coefficients, memory = kept.supports, kept.coefficients, kept.memory
-    row, count = kept.row, kept.integers[COUNT]
+    supports, coefficients, memory = state.supports, state.coefficients, state.memory
+    row, count = state.row, state.integers[COUNT]
     width = used_width(count)
     distances_of_support(row[:width], supports, slot)
     logs, both = memory[LOGS, :width], memory[BOTH, :width]
@@ -765,7 +765,7 @@ def merge_support(kept: SupportArrays, kernel: KernelRule, slot: int) -> None:
     partner = best_partner(memory[LOST], square, slot, count)
     place = best_place(logs[partner], square, both[partner], norms[partner])
     join_supports(supports, coefficients, slot, partner, place, logs[partner])
-    drop_support(kept, slot)
+    drop_support(state, slot)
 
 
 @compiled_row
@@ -801,13 +801,13 @@ def join_supports(
 
 
 @compiled_row
-def merge_excess(kept: SupportArrays, rule: BudgetRule, settings: Merging) -> None:
-    """Merge the least support with its best partner until the budget is met; kept changes in place."""
-    memory, integers = kept.memory, kept.integers
+def merge_excess(state: SupportArrays, rule: BudgetRule, settings: Merging) -> None:
+    """Merge the least support with its best partner until the budget is met; state changes in place."""
+    memory, integers = state.memory, state.integers
     memory[SELVES, :] = 1.0
     while integers[COUNT] > rule.budget:
-        slot = least_norm(memory[NORMS], memory[SELVES], kept.coefficients, kept.marks, integers[COUNT], True)
-        merge_support(kept, rule.kernel, slot)
+        slot = least_norm(memory[NORMS], memory[SELVES], state.coefficients, state.marks, integers[COUNT], True)
+        merge_support(state, rule.kernel, slot)
 
 
 # Removal and merging of twin vectors.
@@ -838,25 +838,25 @@ class Twins(NamedTuple):
 
 
 @compiled_step
-def drop_excess_twin(kept: SupportArrays, kernel: KernelRule, settings: Twins) -> None:
+def drop_excess_twin(state: SupportArrays, kernel: KernelRule, settings: Twins) -> None:
     """Leave a twin less, the last one in the place of the one that goes; F is left as it was, all else changes."""
-    memory, count = kept.memory, kept.integers[COUNT]
+    memory, count = state.memory, state.integers[COUNT]
     slot, first = farthest_idle(memory, settings, count), -1
     if slot < 0:
         first, slot = nearest_pair(memory, settings.unlike, count)
-        merge_twins(kept.supports, kept.marks, memory, kept.integers, first, slot)
+        merge_twins(state.supports, state.marks, memory, state.integers, first, slot)
     drop_twin(memory, slot, count)
-    drop_support(kept, slot)
+    drop_support(state, slot)
     if first >= 0:
-        copy_support(kept, first)
-        write_kernel_values(kept, kept.column, kernel, first, count - 1)
+        copy_support(state, first)
+        write_kernel_values(state, state.column, kernel, first, count - 1)
 
 
 @compiled_step
-def write_kernel_values(kept: SupportArrays, x: FloatArray, kernel: KernelRule, slot: int, count: int) -> None:
+def write_kernel_values(state: SupportArrays, x: FloatArray, kernel: KernelRule, slot: int, count: int) -> None:
     """Write the kernel values of the support at a slot, x, with the first `count`; row and memory change."""
-    memory, row = kept.memory, kept.row
-    kernel_row(row[: used_width(count)], kept.supports, x, kernel)
+    memory, row = state.memory, state.row
+    kernel_row(row[: used_width(count)], state.supports, x, kernel)
     for i in range(count):
         value = np.float64(row[i])
         memory[KERNEL + slot, i] = value
@@ -963,23 +963,23 @@ def drop_twin(memory: Doubles, slot: int, count: int) -> None:
 
 
 @learns_by(Twins)
-def learn_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins, x: FloatArray, seen: RowResult) -> None:
-    """Learn a row of two classes; kept changes in place. capacity > budget."""
-    memory, kernel, count = kept.memory, rule.kernel, kept.integers[COUNT]
+def learn_twins(state: SupportArrays, rule: BudgetRule, settings: Twins, x: FloatArray, seen: RowResult) -> None:
+    """Learn a row of two classes; state changes in place. capacity > budget."""
+    memory, kernel, count = state.memory, rule.kernel, state.integers[COUNT]
     if seen.margin >= 1.0 - settings.tolerance or kernel_self(x, kernel) <= 0.0:
         return
-    put_support(kept, x, count, seen, 0.0)
+    put_support(state, x, count, seen, 0.0)
     memory[POSITIVE, count] = 1.0 if seen.y > 0.0 else 0.0
     memory[NEGATIVE, count] = 1.0 - memory[POSITIVE, count]
     memory[SOLUTION, count] = 0.0
-    write_kernel_values(kept, x, kernel, count, count + 1)
+    write_kernel_values(state, x, kernel, count, count + 1)
     write_scores(memory, count + 1)
     if count == rule.budget:
-        drop_excess_twin(kept, kernel, settings)
+        drop_excess_twin(state, kernel, settings)
         write_scores(memory, count)
-    solve_twins(memory, settings, kept.integers[COUNT])
-    write_coefficients(kept.coefficients, memory, kept.integers[COUNT])
-    kept.counts[UPDATES] += 1
+    solve_twins(memory, settings, state.integers[COUNT])
+    write_coefficients(state.coefficients, memory, state.integers[COUNT])
+    state.counts[UPDATES] += 1
 
 
 @compiled_row
@@ -1033,24 +1033,24 @@ def best_coefficient(others: float, own: float, low: float, high: float) -> floa
 
 
 @compiled_row
-def remember_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
-    """Compute memory but for its counts from supports, and coefficients within what counts allow; kept changes."""
-    memory, penalty = kept.memory, settings.aggressiveness
-    for slot in range(kept.integers[COUNT]):
-        copy_support(kept, slot)
-        write_kernel_values(kept, kept.column, rule.kernel, slot, slot + 1)
+def remember_twins(state: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
+    """Compute memory but for its counts from supports, and coefficients within what counts allow; state changes."""
+    memory, penalty = state.memory, settings.aggressiveness
+    for slot in range(state.integers[COUNT]):
+        copy_support(state, slot)
+        write_kernel_values(state, state.column, rule.kernel, slot, slot + 1)
         high, low = penalty * memory[POSITIVE, slot], -penalty * memory[NEGATIVE, slot]
-        memory[SOLUTION, slot] = min(high, max(low, np.float64(kept.coefficients[0, slot])))
+        memory[SOLUTION, slot] = min(high, max(low, np.float64(state.coefficients[0, slot])))
 
 
 @compiled_row
-def reduce_twins(kept: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
-    """Solve, then reduce to the budget and solve again until the budget is met; kept changes in place."""
-    memory, integers = kept.memory, kept.integers
+def reduce_twins(state: SupportArrays, rule: BudgetRule, settings: Twins) -> None:
+    """Solve, then reduce to the budget and solve again until the budget is met; state changes in place."""
+    memory, integers = state.memory, state.integers
     write_scores(memory, integers[COUNT])
     solve_twins(memory, settings, integers[COUNT])
     while integers[COUNT] > rule.budget:
-        drop_excess_twin(kept, rule.kernel, settings)
+        drop_excess_twin(state, rule.kernel, settings)
         write_scores(memory, integers[COUNT])
         solve_twins(memory, settings, integers[COUNT])
-    write_coefficients(kept.coefficients, memory, integers[COUNT])
+    write_coefficients(state.coefficients, memory, integers[COUNT])

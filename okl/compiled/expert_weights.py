@@ -226,9 +226,9 @@ def _mix_votes(
 ) -> None:
     counts, _, class_counts = mixture.counted
     losses, recent, numbers = mixture.hedge
-    p, loss, _, votes, kept = mixture.memo
+    p, loss, _, votes, last = mixture.memo
     code, _, class_weights = rule
-    log_experts, eta, unequal = math.log(p.shape[0]), kept[ETA], kept[UNEQUAL] != 0.0
+    log_experts, eta, unequal = math.log(p.shape[0]), last[ETA], last[UNEQUAL] != 0.0
     for row in range(targets.shape[0]):
         y = targets[row]
         if unequal:
@@ -248,7 +248,7 @@ def _mix_votes(
             numbers[GAP] += mixability_gap(p, loss, eta)
         counts[ROWS] += 1
         counts[UPDATES] += stepped[row]
-    kept[ETA], kept[UNEQUAL] = eta, 1.0 if unequal else 0.0
+    last[ETA], last[UNEQUAL] = eta, 1.0 if unequal else 0.0
 
 
 @compiled_row

@@ -91,7 +91,7 @@ BUDGET, MAINTENANCE, SGD = "compiled/budget.py", "compiled/budget_maintenance.py
 ALGORITHMS, OCO = "papers/lu2016/tables.py", "compiled/oco.py"
 _MISTAKE = "return step_size * seen.y if (seen.f >= 0.0) != (seen.y > 0.0) else 0.0"
 _NEGATIVE = "return step_size * seen.y if seen.f >= 0.0 and seen.y < 0.0 else 0.0"
-_UNIFORM = "    return int(draw_uniform(kept.integers) * count)"
+_UNIFORM = "    return int(draw_uniform(state.integers) * count)"
 _GRADIENT = "    return -step_size * slope(code, epsilon, seen.f, seen.y)"
 _WRONG_CLASS = "        coefficients[seen.wrong, slot] -= value"
 _FOGD_STEP = 'setting["step_size"] * n_frequencies'
@@ -104,7 +104,7 @@ _FOGD_ADDS = "class_weights[label] * g)\n            add_scaled(w_left, left, fa
 _OLDER, _NEWER = (f"if marks[NUMBER, i] {sign} marks[NUMBER, oldest]:" for sign in "<>")
 _PROJECTION = "    right = coefficients[seen.output]\n"
 _NO_PROJECTION = f"{_PROJECTION}    factor = 0.0\n"
-_CHEAPEST = "        slot = cheapest(memory[1], kept.marks, count)\n        share = float(row[slot]) / own\n"
+_CHEAPEST = "        slot = cheapest(memory[1], state.marks, count)\n        share = float(row[slot]) / own\n"
 _SHARES = "weights[wrong, :width], left, -factor)\n            add_scaled(weights[wrong, width:], right, -factor)"
 
 

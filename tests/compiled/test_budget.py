@@ -66,8 +66,8 @@ def arrays_of(n_outputs: int, capacity: int = 16, n_inputs: int = 4, precision: 
 
 
 def counted(scores: list[float], y: float, code: int) -> tuple[RowResult, SupportArrays]:
-    kept = arrays_of(len(scores))._replace(scores=np.array(scores))
-    return count_row(kept, y, code), kept
+    state = arrays_of(len(scores))._replace(scores=np.array(scores))
+    return count_row(state, y, code), state
 
 
 def test_uniform_numbers_match_naive_and_fill_the_interval() -> None:
@@ -96,14 +96,14 @@ def test_what_is_seen_of_a_row_is_its_output_label_and_margin() -> None:
 
 def test_a_mistake_is_what_is_counted_as_one() -> None:
     for y, f in [(1.0, 0.0), (-1.0, 0.0), (1.0, -0.5), (-1.0, -0.5), (1.0, 0.2), (-1.0, 0.2)]:
-        seen, kept = counted([f], y, HINGE)
+        seen, state = counted([f], y, HINGE)
         step = mistake_step(HINGE, 0.1, 0.7, seen)
-        assert step == (0.7 * y if kept.counts[1] else 0.0)
+        assert step == (0.7 * y if state.counts[1] else 0.0)
     for scores in ([0.0, 0.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 2.0, 1.0]):
         for true in range(3):
-            seen, kept = counted(scores, float(true), MULTICLASS_HINGE)
-            assert kept.counts[1] == (int(np.argmax(scores)) != true)
-            assert mistake_step(MULTICLASS_HINGE, 0.1, 0.7, seen) == (0.7 if kept.counts[1] else 0.0)
+            seen, state = counted(scores, float(true), MULTICLASS_HINGE)
+            assert state.counts[1] == (int(np.argmax(scores)) != true)
+            assert mistake_step(MULTICLASS_HINGE, 0.1, 0.7, seen) == (0.7 if state.counts[1] else 0.0)
 
 
 def test_steps_begin_beyond_their_margins() -> None:
@@ -133,8 +133,8 @@ def test_supports_come_and_go_in_their_places(precision: Precision) -> None:
     assert (integers[COUNT], oldest_support(marks, 6)) == (6, 0)
     drop_support(arrays, 1)  # the last one moves here
     put_support(arrays, rows[1], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 9.0)
-    kept = [rows[1], rows[5], *rows[2:5]]
-    np.testing.assert_array_equal(supports[:, :5].T, kept)
+    state = [rows[1], rows[5], *rows[2:5]]
+    np.testing.assert_array_equal(supports[:, :5].T, state)
     assert not supports[:, 5:].any()
     assert not coefficients[:, 5:].any()
     np.testing.assert_array_equal(coefficients[:, 0], [0.0, -9.0, 9.0])
