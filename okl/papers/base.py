@@ -40,6 +40,7 @@ EXACT = frozenset({"kappa_max", "lipschitz"})  # properties of the data: a devia
 MEASURED, NO_DATA, NO_LEARNER, DIVERGED, NOT_MEASURED = "measured", "no data", "no learner", "diverged", "not measured"
 REPRODUCED, BETTER, WORSE = "reproduced", "better", "worse"
 REFERENCE = "FOGD"  # the algorithm whose seconds are the unit of relative seconds
+WIDEST = 3.0  # times the printed standard deviation: by chance 3e-5 for 10 and 20 orders of the same spread
 CONSTANT_SHARE = 0.1  # of the printed mean's distance from the constant predictor: the most that points may allow
 
 
@@ -84,7 +85,10 @@ class Margin:
             size = (
                 f"{100 * self.points:g} points, or a tenth of the printed mean's distance from the constant predictor"
             )
-        return f"a difference of at most {size}, and 2 standard errors of both and the rounding, in either direction"
+        return (
+            f"a difference of at most {size}, and 2 standard errors of both and the rounding, in either direction, and "
+            f"at most {WIDEST:g} times the printed standard deviation"
+        )
 
 
 @dataclass(frozen=True)
@@ -97,10 +101,11 @@ class TableCell:
     difference : okl minus paper, in the metric's unit; standard_error : of the difference
     margin : largest difference that counts as none; two standard errors are added to it
     verdict : "reproduced" within both, else "better" or "worse"; None without a printed number; a property of the
-        data is never better
-    no_information : the constant predictor of the same rows has the same verdict "reproduced"
+        data is never better; a spread beyond 3 times the printed one is worse
+    no_information : the constant predictor of the same rows, or the printed rival, has the same verdict "reproduced"
     blind : no setting was chosen on this data set
     constant, linear : the metric of the majority class or mean, and of a linear model; None if not measured
+    rival : printed mean of the simplest algorithm of the same kind, None if there is none
     setting : all parameters, and how they were chosen; point : position in a study, such as {"budget": 100}
     more : further values by name; status : "measured", or why not; note : remark
     claim : a statement in place of a printed number: the metric is 0 within the margin or, without one, below 0
@@ -127,6 +132,7 @@ class TableCell:
     blind: bool = False
     constant: float | None = None
     linear: float | None = None
+    rival: float | None = None
     setting: Mapping[str, Any] = field(default_factory=dict)
     point: Mapping[str, float] = field(default_factory=dict)
     more: Mapping[str, float | None] = field(default_factory=dict)
@@ -154,7 +160,8 @@ class TableCell:
         |okl - paper| <= margin + 2 (s^2 / R + t^2 / r + u^2 / 12)^(1/2)
 
         with s, R the printed standard deviation and repeats, t, r the measured ones, u the unit of the last digit: the
-        usual two-sided equivalence of means, with a margin that no spread can widen.
+        usual two-sided equivalence of means, with a margin that no spread can widen. A standard deviation t beyond
+        3 (s + u / 2) is worse, whatever the mean: it would hide a difference in its own standard error.
         """
         if self.difference is None or self.paper_mean is None or self.standard_error is None:
             return self
@@ -165,7 +172,10 @@ class TableCell:
         allowed = size + 2.0 * self.standard_error
         worse = -self.difference if self.metric in HIGHER_IS_BETTER else self.difference
         verdict = REPRODUCED if abs(worse) <= allowed else WORSE if worse > 0 or self.metric in EXACT else BETTER
-        passes = self.constant is not None and abs(self.constant - self.paper_mean) <= allowed
+        if self.sd is not None and self.paper_sd is not None:
+            verdict = WORSE if self.sd > WIDEST * (self.paper_sd + 0.5 * self.paper_unit) else verdict
+        trivial = [value for value in (self.constant, self.rival) if value is not None]
+        passes = any(abs(value - self.paper_mean) <= allowed for value in trivial)
         return replace(self, margin=size, verdict=verdict, no_information=passes)
 
 
@@ -202,6 +212,7 @@ class Quantity:
 
     margin : None to report without a verdict; paper_unit : of the last printed digit; more : further printed numbers
     claim : a statement of the paper, with 0 for paper_mean: see TableCell
+    rival : printed mean of the simplest algorithm of the same kind: see TableCell
     """
 
     metric: str
@@ -212,6 +223,7 @@ class Quantity:
     margin: Margin | None = None
     more: Mapping[str, float | None] = field(default_factory=dict)
     claim: str = ""
+    rival: float | None = None
 
 
 @cache
@@ -559,6 +571,7 @@ class Case:
         return TableCell(
             self.dataset, self.algorithm, q.metric, q.paper_mean, q.paper_sd, q.paper_seconds, q.paper_unit,
             self.paper_repeats, blind=self.blind, point=dict(self.point), more=dict(q.more), claim=q.claim,
+            rival=q.rival,
         )  # fmt: skip
 
 

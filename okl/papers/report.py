@@ -152,7 +152,8 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
         cells = "cells" if name == "all" else "blind cells, on data sets that no setting was chosen on"
         sentences.append(
             f"Reproduced {counts[REPRODUCED]} of {informative} {cells}; better {counts[BETTER]}, worse "
-            f"{counts[WORSE]}. {counts['no information']} more have no information: the constant predictor passes, too."
+            f"{counts[WORSE]}. {counts['no information']} more have no information: they have no exponent, or the "
+            "constant predictor or the simplest rival's printed number passes, too."
         )
     if result["rule"]:
         sentences.append(f"Reproduced means: {result['rule']}. Settings and margins are frozen: {result['frozen']}.")

@@ -50,7 +50,7 @@ CATALOGUE = (
     *(f"ito2017-table{number}" for number in range(2, 12)),
     *("ito2017-figure11", "ito2017-figure12"),
     *(f"zhang2024-{part}" for part in ("table1", "figure1", "figure2")),
-    *("yi2021-olp", "yi2021-oqp"),
+    *("yi2021-table1", "yi2021-olp", "yi2021-oqp"),
 )
 
 

@@ -18,7 +18,7 @@ class ReproduceSettings(BaseModel):
     table: str = Field(
         description="table or figure of a paper: lu2016-table3, lu2016-table5, -table7, -table9, -figure3 or -figure4, "
         "ito2017-table2 to -table11, ito2017-figure11 or -figure12, zhang2024-table1, -figure1 or -figure2, "
-        "yi2021-olp or -oqp"
+        "yi2021-table1, -olp or -oqp"
     )
     data: str = Field(
         "", description="folder of NAME.parquet (inputs, y, split) with orders of rows in perms/; not used by yi2021"

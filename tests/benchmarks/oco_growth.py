@@ -33,43 +33,30 @@ from scipy.optimize import minimize
 
 from okl import oco
 from okl.foundation.errors import AssumptionWarning
-from okl.papers.yi2021 import QUADRATIC, ROUNDS, draw_problem
+from okl.papers import yi2021
+from okl.papers.yi2021 import QUADRATIC, ROUNDS, draw_problem, draw_signs, growing_methods
 from okl.solvers.oco.baselines import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.runs import constraint_values, losses_at, path_length, run_many, static_regret, violation_of
-from okl.solvers.oco.schedules import Anytime, Constants, KnownHorizon, bounds_of, constants_of, expert_bounds
-from tests.solvers.oco.streams import cornered, flipping
+from okl.solvers.oco.schedules import Anytime, KnownHorizon, bounds_of, constants_of, expert_bounds
+from tests.solvers.oco.streams import flipping
 
 REPEATS = 20
 HORIZONS = (500, 2000, 8000, 32000)
 LONG = (8000, 32000, 128000, 512000, 2048000)
 SEGMENTS = (2, 6, 20, 60, 200, 900)
 PATH_ROUNDS = 20000
-NET = {"Yu & Neely", "Jenatton", "Mahdavi", "Yu, Neely & Wei"}  # their theorems have the form (3)
-PUBLISHED = {  # growth of regret and of violation, of Table 1 with c = 1/2
-    "Algorithm 1": (0.5, 0.25), "Algorithm 2": (0.5, 0.5), "Yu & Neely": (0.5, 0.25),
-    "Yuan & Lamperski": (0.5, 0.75), "Jenatton": (0.5, 0.75), "Mahdavi": (0.5, 0.75),
-    "RECOO": (0.5, 0.0), "Sinha & Vaze": (0.5, 0.5),
-}  # fmt: skip
+NET = {*yi2021.NET, "Yu, Neely & Wei"}  # their theorems have the form (3)
+PUBLISHED = yi2021.GROWTH | {"RECOO": (0.5, 0.0), "Sinha & Vaze": (0.5, 0.5)}  # growth of regret and of violation
 Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
 
-def methods(constants: Constants, losses: QuadraticLosses) -> dict[str, Method]:
+def methods(problem: Problem, losses: QuadraticLosses) -> dict[str, Method]:
     """All methods, with steps of one length."""
-    length = constants.diameter / math.sqrt(2.0 * (losses.linear**2).sum(axis=1).mean())
-    schedule = KnownHorizon(2.0 * length, 1.0 / (math.sqrt(2.0) * constants.subgradient_bound))
-    found: list[Method] = [
-        Algorithm1(schedule),
-        Algorithm2(schedule),
-        YuNeely(0.5 / length),
-        YuanLamperski(length, 3.0),
-        Jenatton(length, 6.0),
-        Mahdavi(length, 1.0),
-        Recoo(2.0 * length),
-        SinhaVaze(constants.subgradient_bound),
-    ]
-    return {method.name: method for method in found}
+    found, steep = growing_methods(problem, losses), constants_of(problem, losses).subgradient_bound
+    length = found["Mahdavi"].step_scale  # type: ignore[attr-defined]
+    return found | {"RECOO": Recoo(2.0 * length), "Sinha & Vaze": SinhaVaze(steep)}
 
 
 def growth(sizes: Sequence[float], values: Doubles) -> tuple[float, Doubles]:
@@ -108,9 +95,9 @@ def measure(bias: float, horizons: Sequence[int], names: Sequence[str], repeats:
     found: dict[str, list[Doubles]] = {name: [] for name in names}
     largest = 0.0
     for horizon in horizons:
-        games = [cornered(horizon, seed, bias) for seed in range(repeats)]
+        games = [draw_signs(horizon, seed, bias) for seed in range(repeats)]
         constants = constants_of(*games[0])
-        for name, method in methods(constants, games[0][1]).items():
+        for name, method in methods(*games[0]).items():
             if name not in names:
                 continue
             with ThreadPoolExecutor(2) as pool:
@@ -148,8 +135,8 @@ Game = tuple[Problem, oco.QuadraticLosses, oco.LinearRounds | None]
 
 
 def changing(n_rounds: int, seed: int, bias: float, stochastic: bool) -> Game:
-    """Draw signs, as `cornered`, with rows about its rows that leave a common point, or hold on average."""
-    problem, losses = cornered(n_rounds, seed, bias)
+    """Draw signs, as `draw_signs`, with rows about its rows that leave a common point, or hold on average."""
+    problem, losses = draw_signs(n_rounds, seed, bias)
     rng, rows = np.random.default_rng([seed, n_rounds, 1]), problem.linear
     matrices = rows.matrix + rng.uniform(-0.3, 0.3, (n_rounds, 2, 2))
     bounds = rows.bounds + (rng.normal(0.0, 0.3, (n_rounds, 2)) if stochastic else rng.uniform(0.0, 0.3, (n_rounds, 2)))
@@ -158,8 +145,8 @@ def changing(n_rounds: int, seed: int, bias: float, stochastic: bool) -> Game:
 
 
 def fixed(n_rounds: int, seed: int, bias: float) -> Game:
-    """Draw signs, as `cornered`."""
-    return *cornered(n_rounds, seed, bias), None
+    """Draw signs, as `draw_signs`."""
+    return *draw_signs(n_rounds, seed, bias), None
 
 
 def interval(sizes: Sequence[int], values: Doubles) -> str:
@@ -176,7 +163,7 @@ def interval(sizes: Sequence[int], values: Doubles) -> str:
 def compare_kinds() -> None:
     """Print exponents and times of every method on the kinds of rounds that it takes."""
     horizons, repeats, first = (500, 2000, 8000), 12, np.ones(2)
-    constants = constants_of(*cornered(50, 0, -1.0))
+    constants = constants_of(*draw_signs(50, 0, -1.0))
     steep = max(constants.subgradient_bound, math.sqrt(2.3**2 + 1.3**2))
     length = constants.diameter / 2.0
     schedule = KnownHorizon(2.0 * length, 1.0 / (math.sqrt(2.0) * steep))
@@ -310,7 +297,7 @@ def lengthen() -> None:
     """Print regrets, violations and local exponents of methods that can be told apart at long horizons."""
     names = ["Algorithm 1", "Yu & Neely", "RECOO", "Sinha & Vaze"]
     found, _ = measure(-1.0, LONG, names, 3)
-    constants = constants_of(*cornered(50, 0, -1.0))
+    constants = constants_of(*draw_signs(50, 0, -1.0))
     scale = 2.0 * constants.subgradient_bound * constants.diameter  # 1 / beta
     ends = [scale * 2.0 * math.sqrt(T) * math.log(2.0 * math.sqrt(T)) for T in LONG]
     for name in names:

@@ -70,6 +70,14 @@ def test_only_standard_errors_and_rounding_widen_the_margin() -> None:
     assert cell(sd=0.02).measured([0.3], [1.0]).standard_error == pytest.approx(0.02 * (1 + 1 / 20) ** 0.5)
 
 
+@pytest.mark.parametrize(("spread", "verdict"), [(0.031, REPRODUCED), (0.032, WORSE)])
+def test_a_spread_beyond_three_times_the_printed_one_is_worse(spread: float, verdict: str) -> None:
+    values = [0.3 - spread / 2**0.5, 0.3 + spread / 2**0.5]
+    measured = cell(sd=0.01, paper_unit=0.001).measured(values, [1.0, 1.0])
+    assert measured.sd == pytest.approx(spread)
+    assert measured.judged(CLASSES).verdict == verdict
+
+
 def test_a_margin_is_at_least_the_rounding_and_at_most_a_tenth_of_what_a_constant_leaves() -> None:
     assert Margin(relative=0.05).of(0.03, 0.01, None) == 0.005
     assert Margin(points=0.005).of(0.98, 0.001, 0.97) == pytest.approx(0.001)
@@ -83,6 +91,12 @@ def test_a_cell_that_a_constant_passes_has_no_information(constant: float | None
     assert (measured.verdict, measured.no_information) == (WORSE, nothing)
     counts = counts_of([measured, cell()])
     assert counts == {REPRODUCED: 0, BETTER: 0, WORSE: 1 - nothing, "no information": int(nothing)}
+
+
+@pytest.mark.parametrize(("rival", "nothing"), [(0.286, True), (0.284, False), (None, False)])
+def test_a_cell_that_the_printed_rival_passes_has_no_information(rival: float | None, nothing: bool) -> None:
+    measured = cell(rival=rival).measured([0.3, 0.3], [1.0, 1.0]).judged(CLASSES)
+    assert (measured.verdict, measured.no_information) == (REPRODUCED, nothing)
 
 
 def test_without_a_printed_number_or_a_margin_there_is_no_verdict() -> None:

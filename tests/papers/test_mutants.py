@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from okl.compiled.jit import cache_folder
 from okl.papers.base import DataFolder, Margin, RowSelection, TableCell
 from okl.papers.lu2016 import tables
 from okl.papers.lu2016.tables import ALGORITHMS, LINEAR, LearnerProblem, Setting, Sizes, Training, make_fogd
+from okl.papers.run import table_named
 from okl.solvers.online.base import RowLearner
-from tests.benchmarks.mutants import MUTANTS, ROOT, SITES
+from tests.benchmarks.mutants import MUTANTS, ROOT, SITES, code_folder, dependents
 from tests.papers.sets import write_set
 
 
@@ -26,6 +28,17 @@ def test_every_bug_has_its_place_and_every_algorithm_a_bug() -> None:
     mutated = {name for mutant in MUTANTS for name in mutant.algorithms}
     assert mutated >= set(ALGORITHMS) - {LINEAR, "BOGD++"}  # neither has a printed cell
     assert mutated >= {"linear", "logistic", "mm_mpm", "SCS", "Algorithm 1", "Algorithm 2"}
+
+
+def test_every_bug_is_in_what_decides_its_site_and_keeps_no_code_that_it_reaches() -> None:
+    for mutant in MUTANTS:
+        module = mutant.file.removesuffix(".py").replace("/", ".")
+        parts = table_named(SITES[mutant.site].table).code
+        assert any(f"{module}.".startswith(f"{part}.") for part in parts), mutant.name
+    compiled = ROOT / "okl" / "compiled"
+    assert code_folder(compiled) == cache_folder().name
+    assert {"sgd", "budget", "budget_maintenance", "constrained"} <= dependents(compiled, "sgd")
+    assert dependents(compiled, "budget_maintenance") == {"budget_maintenance"}
 
 
 def test_the_verdict_tells_a_bug_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

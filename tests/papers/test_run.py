@@ -164,6 +164,12 @@ def test_the_printed_numbers_are_all_there() -> None:
     assert counts == [16, 62, 62, 20, 31, 31]
 
 
+def test_the_rival_of_a_cell_is_the_printed_perceptron_or_rbp_of_its_data_set() -> None:
+    printed = {(c.dataset, c.algorithm): c.quantities[0] for c in table_named("lu2016-table5").cases}
+    rivals = {name: printed["a9a", name].rival for name in ("Perceptron", "OGD", "RBP", "BPA-S", "FOGD")}
+    assert rivals == {"Perceptron": None, "OGD": 0.209, "RBP": None, "BPA-S": 0.271, "FOGD": 0.271}
+
+
 def test_frozen_settings_name_what_is_there_and_only_these_sets_are_not_blind() -> None:
     chosen = frozen()
     assert set(chosen["lu2016"]["settings"]) == set(ALGORITHMS) - {LINEAR}

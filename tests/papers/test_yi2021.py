@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
+from okl.papers import yi2021
 from okl.papers.report import conclusions
 from okl.papers.run import check, reproduce
 from okl.papers.settings import ReproduceSettings
 from okl.papers.yi2021 import POINTS, draw_coefficients, draw_problem, recorded_rounds
+from okl.solvers.oco.baselines import Jenatton
 
 REPEATS = 24
 
 
 def run(table: str, out: Path, **values: Any) -> dict[str, Any]:
-    return reproduce(ReproduceSettings(table=table, repeats=REPEATS, threads=2, out=str(out), **values))
+    chosen = {"repeats": REPEATS, "threads": 2} | values
+    return reproduce(ReproduceSettings(table=table, out=str(out), **chosen))
 
 
 def means_of(result: dict[str, Any], metric: str) -> dict[str, float]:
@@ -57,6 +60,32 @@ def test_quadratic_programming_separates_violations_and_shows_the_reading(tmp_pa
     claims = result["datasets"][0]["claims"]
     assert {claim["lower"] for claim in claims} == {"Algorithm 1", "Yuan & Lamperski"}
     assert "theta_t = 2 eta_t" in " ".join(result["remarks"])
+
+
+def test_growth_is_judged_by_its_interval_and_has_none_below_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(yi2021, "GROWTH_ROUNDS", (250, 1000, 4000))
+    names = "Jenatton,Yu & Neely"
+    result = run("yi2021-table1", tmp_path / "run", datasets="outwards", algorithms=names, repeats=8)
+    cells = {(cell["algorithm"], cell["metric"]): cell for cell in result["cells"]}
+    right = cells["Jenatton", "violation"]
+    assert (right["verdict"], right["no_information"], right["claim"]) == ("reproduced", False, "at most T^0.75")
+    assert 0.4 < right["more"]["low"] < right["mean"] < right["more"]["high"] < 0.75
+    assert cells["Jenatton", "regret"]["more"]["at_4000"] < 0.0
+    assert cells["Jenatton", "regret"]["no_information"]
+    assert cells["Yu & Neely", "regret"]["mean"] == pytest.approx(0.5, abs=0.1)
+    # multipliers damped a hundred times as much leave a violation in every round
+    methods = yi2021.growing_methods
+
+    def damped(problem: Any, losses: Any) -> dict[str, Any]:
+        return methods(problem, losses) | {"Jenatton": Jenatton(1.0, damping_scale=600.0)}
+
+    monkeypatch.setattr(yi2021, "growing_methods", damped)
+    result = run("yi2021-table1", tmp_path / "wrong", datasets="outwards", algorithms="Jenatton", repeats=8)
+    (wrong,) = (cell for cell in result["cells"] if cell["metric"] == "violation")
+    assert wrong["verdict"] == "worse"
+    assert wrong["mean"] == pytest.approx(1.0, abs=0.05)
 
 
 def test_experiments_depend_on_their_number_alone() -> None:

@@ -878,6 +878,16 @@ def _train(case: Case) -> RowSelection:
 # The tables.
 
 
+# The simplest algorithm of the same kind, to which a broken one may fall back: where its printed mean passes, too, the
+# cell has no information. The Perceptron keeps every support, RBP drops one at random.
+WITHOUT_BUDGET = ("Perceptron", "OGD", "Norma")
+
+
+def rival_of(algorithm: str) -> str:
+    """Return the simplest algorithm of the same kind: the Perceptron, or RBP with a budget."""
+    return "Perceptron" if algorithm in WITHOUT_BUDGET else "RBP"
+
+
 def _online_table(number: int, title: str, metric: str, experiment: str, sizes: Mapping[str, Sizes]) -> PaperTable:
     """Return a table with a case for each printed cell; sizes : by data set, "" for all others."""
     name_of_table = f"lu2016-table{number}"
@@ -887,7 +897,9 @@ def _online_table(number: int, title: str, metric: str, experiment: str, sizes: 
     for (name, algorithm, measured), number_printed in printed.items():
         if measured == metric:
             seconds = printed.get((name, algorithm, "time_seconds"), Quantity("time_seconds")).paper_mean
-            quantity = replace(number_printed, paper_seconds=seconds, margin=margin)
+            rival = rival_of(algorithm)
+            least = None if rival == algorithm else printed[name, rival, metric].paper_mean
+            quantity = replace(number_printed, paper_seconds=seconds, margin=margin, rival=least)
             parameters = {"dataset": datasets[name], "sizes": sizes.get(name, sizes[""])}
             rows, blind = datasets[name].paper_rows, is_blind(algorithm, name)
             cases.append(Case(name, algorithm, (quantity,), name, rows, parameters, paper_repeats=ORDERS, blind=blind))

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from okl import oco
 from okl.foundation.errors import AssumptionWarning, ConfigError
+from okl.papers.yi2021 import draw_signs
 from okl.solvers.oco.methods import Method
 from okl.solvers.oco.rounds import two_point_rows, two_point_slope
 from okl.solvers.oco.runs import unmet_assumptions
 from tests.naive import oco as naive_oco
-from tests.solvers.oco.streams import cornered
 
 Doubles = NDArray[np.float64]
 ROUNDS = 80
@@ -177,7 +177,7 @@ def test_regret_and_violation_of_methods_for_changing_constraints_are_within_the
 
 @pytest.mark.parametrize("seed", range(4))
 def test_polyak_steps_never_violate_with_the_tightening_that_is_proved(seed: int) -> None:
-    problem, losses = cornered(3000, seed, -1.0)
+    problem, losses = draw_signs(3000, seed, -1.0)
     loss_bound, constraint_bound = 2.0 * math.sqrt(2.0), math.sqrt(5.0)
     _, margin = oco.deepest_point(problem)
     assert margin == pytest.approx(0.5 + 4.0 / 3.0, abs=0.6)
@@ -264,7 +264,7 @@ def test_two_point_regret_grows_as_the_root() -> None:
     for n_rounds in (250, 2000):
         regrets.append([])
         for seed in range(6):
-            problem, losses = cornered(n_rounds, seed, 0.0)
+            problem, losses = draw_signs(n_rounds, seed, 0.0)
             method = oco.YuanLamperski(1.0, 3.0)
             played = oco.play(method, problem, losses, feedback=oco.TwoPoint(seed))
             value = played.losses.sum() - oco.runs.losses_at(losses, oco.static_optimum(problem, losses)[None]).sum()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
+from okl.papers.yi2021 import draw_signs
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import LinearConstraints, Problem
 from okl.solvers.oco.runs import (
@@ -34,7 +35,7 @@ from okl.solvers.oco.schedules import (
     expert_bounds,
 )
 from okl.solvers.oco.sets import Box
-from tests.solvers.oco.streams import cornered, flipping
+from tests.solvers.oco.streams import flipping
 
 REPEATS = 20
 
@@ -52,7 +53,7 @@ def test_theorem_1_and_corollary_1_hold(n_rounds: int, bias: float) -> None:
         (0.4, lambda gamma: StronglyConvex(0.4, gamma)),
     ]
     for curvature, make in makers:
-        problem, losses = cornered(n_rounds, 1, bias, curvature)
+        problem, losses = draw_signs(n_rounds, 1, bias, curvature)
         constants = constants_of(problem, losses)
         schedule = make(within(constants))
         points = Algorithm1(schedule).run(problem, losses, np.ones(2))
@@ -87,7 +88,7 @@ def check(found: Bounds, measured: float, problem: Problem, points: Any) -> None
 
 
 def test_beyond_the_range_of_gamma_nothing_is_claimed() -> None:
-    problem, losses = cornered(20, 0)
+    problem, losses = draw_signs(20, 0)
     constants = constants_of(problem, losses)
     assert bounds_of(KnownHorizon(1.0, within(constants)), constants, 20).claimed
     assert not bounds_of(KnownHorizon(1.0, 1.01 * within(constants)), constants, 20).claimed
@@ -109,7 +110,7 @@ def test_bounds_are_those_of_the_appendices() -> None:
 
 
 def test_constants_bound_what_the_assumptions_name_and_are_met() -> None:
-    problem, losses = cornered(30, 3, 0.2, 0.3)
+    problem, losses = draw_signs(30, 3, 0.2, 0.3)
     found = constants_of(problem, losses)
     rng = np.random.default_rng(0)
     corners = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
@@ -131,7 +132,7 @@ def exponents(make: Callable[[float], Method], bias: float) -> tuple[float, floa
     """Growth of mean regret and mean violation over horizons."""
     horizons, regrets, violations = [250, 1000, 4000], [], []
     for horizon in horizons:
-        games = [cornered(horizon, seed, bias) for seed in range(REPEATS)]
+        games = [draw_signs(horizon, seed, bias) for seed in range(REPEATS)]
         problems, losses = [game[0] for game in games], [game[1] for game in games]
         gamma = within(constants_of(problems[0], losses[0]))
         traces = run_many(make(gamma), problems, losses, np.ones(2))
