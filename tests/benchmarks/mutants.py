@@ -311,8 +311,9 @@ class Laboratory:
     data: str
 
     def verdicts(self, site: str, algorithms: Sequence[str], mutant: Mutant | None = None) -> dict[Key, str]:
-        """Return the verdicts of cells with information; empty where the run failed."""
-        parts = [asdict(SITES[site]), list(algorithms), mutant and asdict(mutant), *self._sources(site)]
+        """Return the verdicts of cells, of the right code those with information; empty where the run failed."""
+        run = [] if SITES[site].whole else list(algorithms)  # a whole site has one run without a bug
+        parts = [asdict(SITES[site]), run, mutant and asdict(mutant), *self._sources(site)]
         stored = self.work / f"{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}.json"
         if not stored.exists():
             stored.write_text(json.dumps(self._cells(site, algorithms, mutant)), encoding="utf-8")
@@ -327,7 +328,7 @@ class Laboratory:
             key = (cell.dataset, cell.algorithm, cell.metric)
             if cell.verdict and cell.algorithm in algorithms:  # judged anew: another verdict needs no other run
                 cell = replace(cell, rival=quantities[key].rival).judged(quantities[key].margin)
-                if not cell.no_information:
+                if mutant or not cell.no_information:
                     verdicts[*key, str(cell.point)] = str(cell.verdict)
         return verdicts
 
