@@ -18,7 +18,7 @@ from okl.lifecycle.record import ATTEMPTS, PAGE
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.registry import RegisteredModel
 from okl.report.blocks import Page
-from okl.report.render import html, markdown
+from okl.report.render import markdown
 from okl.report.retraining import certified_sentence, retraining_page
 
 if TYPE_CHECKING:
@@ -30,15 +30,11 @@ if TYPE_CHECKING:
 
 def report_markdown(result: Mapping[str, Any]) -> str:
     """Return the report as Markdown."""
-    return markdown(_page(result))
+    return markdown(report_page(result))
 
 
-def report_html(result: Mapping[str, Any]) -> str:
-    """Return the report as a self-contained HTML page."""
-    return html(_page(result))
-
-
-def _page(result: Mapping[str, Any]) -> Page:
+def report_page(result: Mapping[str, Any]) -> Page:
+    """Return the report."""
     settings = RetrainSettings.model_validate(result["settings"])
     return retraining_page(result, settings.model_dump(mode="json", exclude_defaults=True))
 

@@ -25,12 +25,13 @@ from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import check_lineage_start, choose_training, start_lineage
 from okl.lifecycle.publish import Attempts, next_model, options_of, plan_learning, taken_back, with_solver
 from okl.lifecycle.record import PAGE, ShardRecord
-from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_html, report_markdown
+from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_markdown, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.versions import changes_since
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
+from okl.report.render import html, markdown
 from okl.report.retraining import apart_sentence, passed_over, solvers_sentence
 from okl.runs.run import Run
 from okl.solvers.subgradient.solver import SubgradientSolver
@@ -51,8 +52,9 @@ def write_version(into: Path, model: Model, challenger: Challenger, result: Mapp
     if challenger.online:
         save_state(into / LEARNER_STATE, challenger.state, {"data_sha256": challenger.data.sha256})
     (into / RESULT).write_text(json.dumps(result, indent=1, allow_nan=False), encoding="utf-8")
-    (into / REPORT).write_text(report_markdown(result), encoding="utf-8")
-    (into / PAGE).write_text(report_html(result), encoding="utf-8")
+    page = report_page(result)
+    (into / REPORT).write_text(markdown(page), encoding="utf-8")
+    (into / PAGE).write_text(html(page), encoding="utf-8")
 
 
 # MLflow logging.
@@ -325,7 +327,7 @@ class RetrainingRun(Run[RetrainSettings]):
             record.report = f"{record.folder}/{PAGE}"
         self._result = self._describe()
         if record.outcome == "kept":
-            self._attempts.keep(self._model, self._plan.lineage, record.reason, report_html(self._result))
+            self._attempts.keep(self._model, self._plan.lineage, record.reason, html(report_page(self._result)))
         if self.settings.mlflow is not None and record.judgement is not None:
             version = None if record.version is None else self._model.version(record.version)
             record.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from okl.report.format import number
@@ -51,11 +53,13 @@ class Table(NamedTuple):
     words: bool = False
 
 
-class Figure(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Figure:
     """Figure that is drawn as SVG, with a caption that is also its alternative text.
 
     Parameters
     ----------
+    draw : returns the SVG; called once, when a page with the figure is first rendered
     wide : uses the full width, with horizontal scrolling on narrow screens
     """
 
@@ -63,6 +67,11 @@ class Figure(NamedTuple):
     draw: Callable[[], str]
     caption: str = ""
     wide: bool = False
+
+    @cached_property
+    def svg(self) -> str:
+        """Drawn figure."""
+        return self.draw()
 
 
 class Bar(NamedTuple):

@@ -77,8 +77,8 @@ def _markdown(block: Block) -> str:
             return f"**Warning.** {plain(text)}"
         case Tiles(tiles):
             return _markdown_table(("", ""), tiles)
-        case Figure(title, draw, caption):
-            return f"{_markdown_caption(title, caption)}\n\n![{plain(title)}]({data_uri(draw())})"
+        case Figure(title, caption=caption):
+            return f"{_markdown_caption(title, caption)}\n\n![{plain(title)}]({data_uri(block.svg)})"
         case BarChart(title, bars, caption):
             rows = [(bar.name, bar.text) for bar in bars]
             return f"{_markdown_caption(title, caption)}\n\n{_markdown_table(('', ''), rows)}"
