@@ -1,12 +1,14 @@
 """A seeded simulation of an operator's worst weeks, on the real retraining.
 
-    python -m tests.benchmarks.faultweek [WEEKS [SEED [NIGHTS]]]
+    python -m tests.benchmarks.faultweek [WEEKS [SEED [NIGHTS [FOLDER]]]]
 
 Each week (20 unless said otherwise) has a registry and an inbox of its own, and NIGHTS (7) nights. In a night shards
 arrive, and with them odd files (`tests.lifecycle.odd_arrivals`), shards that are too small or have flipped labels; the
 retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk space at a random size of a file, runs
 with the clock set back or forward by an hour, or meets a second one; then the operator may promote, roll back, prune,
 release a shard, clear the inbox, or damage the cache of digests, and seldom is killed at a random instant of it.
+FOLDER holds the package of an earlier okl (`git archive COMMIT okl | tar -x -C FOLDER`). Then okl is upgraded or rolled
+back between some nights: retraining, checks and operations of a night are those of the one or the other okl.
 
 After each night: the champion loads, its files have the digests of the log, it scores as it did when it was
 published; no shard is twice in its lineage, and each with its rows; each retraining that was not killed ended with one
@@ -24,6 +26,7 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -112,6 +115,56 @@ def set_clock(seconds: float) -> None:
         setattr(module, "datetime", Shifted)  # noqa: B010
 
 
+class Earlier:
+    """Nights of an earlier okl, in a process that imports it once. folder : holds its package"""
+
+    def __init__(self, folder: str) -> None:
+        path = os.pathsep.join((str(Path(folder).absolute()), str(Path(__file__).parents[2])))
+        command = [sys.executable, "-P", "-m", "tests.benchmarks.faultweek", "serve"]
+        self.process = subprocess.Popen(
+            command, env=os.environ | {"PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        home = Path(self.process.stdout.readline().strip())
+        if Path(folder).absolute() not in home.parents:
+            raise RuntimeError(f"{folder} is not the folder of an earlier okl: {home} was imported")
+
+    def night(self, week: Week) -> None:
+        """Do a night of a week, and note in it what happened."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        asked = {name: getattr(week, name) for name in ("first", "usual_seconds", "scores")}
+        asked |= {"place": str(week.place), "draw": week.random.random()}
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
+        told = json.loads(self.process.stdout.readline() or "{}")
+        if not told:
+            raise RuntimeError("the process of the earlier okl has ended; its traceback is above")
+        week.usual_seconds, week.scores = told["usual_seconds"], told["scores"]
+        week.happened += Counter({"with the earlier okl": 1, **told["happened"]})
+        week.wrong += [f"with the earlier okl: {line}" for line in told["wrong"]]
+
+    def end(self) -> None:
+        self.process.communicate()
+
+
+def serve() -> int:
+    """Do the nights that `Earlier` asks for with the okl of this process."""
+    warm_up()
+    print(okl.data.manifest.__file__, flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        one = Week(Path(asked["place"]), asked["first"] // 1000)
+        one.random = random.Random(asked["draw"])
+        one.usual_seconds, one.scores = asked["usual_seconds"], asked["scores"]
+        try:
+            one.night()
+        except RuntimeError as error:
+            one.wrong.append(str(error))
+        told = {name: getattr(one, name) for name in ("usual_seconds", "scores", "happened", "wrong")}
+        print(json.dumps(told), flush=True)
+    return 0
+
+
 class Week:
     """One registry, its inbox, and what must hold. seed : of all that happens"""
 
@@ -158,6 +211,13 @@ class Week:
             land(self.inbox, f"few-{number}.parquet", content(number, FEW))
 
     def night(self) -> None:
+        """Retrain, and do something by hand; check after each."""
+        self.retrain()
+        self.check()
+        self.by_hand()
+        self.check()
+
+    def retrain(self) -> None:
         """Retrain, disturbed or not."""
         how = self.random.choices(("alone", "killed", "starved", "clock", "two"), (5, 4, 2, 1, 1))[0]
         self.happened[how] += 1
@@ -296,18 +356,23 @@ class Week:
         return {"wrong": wrong}
 
 
-def week(seed: int, nights: int) -> tuple[list[str], Counter[str], int]:
+def week(seed: int, nights: int, earlier: Earlier | None = None) -> tuple[list[str], Counter[str], int]:
     """Return the violations of a week, what happened in it, and the bytes of its registry in the end."""
     with tempfile.TemporaryDirectory(prefix="okl-week-") as folder:
         one = Week(Path(folder), seed)
         one.inbox.mkdir()
         try:
+            back = earlier is not None and one.random.random() < 0.5
             for _ in range(nights):
                 one.arrive()
-                one.night()
-                one.check()
-                one.by_hand()
-                one.check()
+                if earlier is not None and back:
+                    earlier.night(one)
+                    one.check()
+                else:
+                    one.night()
+                if earlier is not None and one.random.random() < 0.4:
+                    one.happened["upgraded" if back else "back to the earlier okl"] += 1
+                    back = not back
             one.finish()
         except RuntimeError as error:
             one.wrong.append(str(error))
@@ -324,18 +389,21 @@ def warm_up() -> None:
             one.retrained()
 
 
-def main(weeks: str = "20", seed: str = "1", nights: str = "7") -> int:
+def main(weeks: str = "20", seed: str = "1", nights: str = "7", folder: str = "") -> int:
     """Print what happened, and each violation with its seed; return how many there are."""
     os.environ["OKL_HOME"] = tempfile.mkdtemp(prefix="okl-week-home-")
     warm_up()
+    earlier = Earlier(folder) if folder else None
     happened, violations, begun, sizes = Counter[str](), 0, time.monotonic(), list[int]()
     for number in range(int(seed), int(seed) + int(weeks)):
-        wrong, more, size = week(number, int(nights))
+        wrong, more, size = week(number, int(nights), earlier)
         happened += more
         sizes.append(size)
         violations += len(wrong)
         for line in wrong:
             print(f"seed {number}: {line}", flush=True)
+    if earlier is not None:
+        earlier.end()
     shutil.rmtree(os.environ["OKL_HOME"])
     total, last, seconds = int(weeks) * int(nights), int(seed) + int(weeks) - 1, time.monotonic() - begun
     print(
@@ -347,4 +415,4 @@ def main(weeks: str = "20", seed: str = "1", nights: str = "7") -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(min(1, main(*sys.argv[1:])))
+    sys.exit(serve() if sys.argv[1:] == ["serve"] else min(1, main(*sys.argv[1:])))

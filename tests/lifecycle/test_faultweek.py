@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
+import okl.data.manifest
+from tests.benchmarks import faultweek
 from tests.benchmarks.faultweek import Week
 from tests.flows.environment import child_environment
 from tests.lifecycle.shards import content, land
@@ -35,3 +39,24 @@ def test_the_simulation_sees_what_it_looks_for(tmp_path: Path, monkeypatch: pyte
     (records.parent.parent / "versions" / "00000009-aaaaaaaaaaaa").mkdir()
     monkeypatch.setattr(type(week.model()), "prune", lambda self, keep: None)
     assert [line.rpartition(" is ")[2] for line in week.left_over()["wrong"]] == ["left over", "half-written"]
+
+
+def test_a_night_that_is_asked_of_another_process_is_like_one_of_this(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    week = Week(tmp_path, 1)
+    land(week.inbox, "1.parquet", content(1, 300))
+    week.retrained()
+    week.check()
+    monkeypatch.setattr(faultweek, "warm_up", lambda: None)
+    draw = next(draw for draw in range(100) if Random(draw).random() < 0.3)  # undisturbed
+    asked = {"place": str(tmp_path), "first": week.first, "usual_seconds": 1.0, "scores": week.scores, "draw": draw}
+    altered = {version: [score + 1 for score in scores] for version, scores in week.scores.items()}
+    monkeypatch.setattr("sys.stdin", [json.dumps(asked), json.dumps(asked | {"scores": altered})])
+    faultweek.serve()
+    home, *told = capsys.readouterr().out.splitlines()
+    first, second = map(json.loads, told)
+    assert Path(home) == Path(okl.data.manifest.__file__)
+    assert (first["happened"]["alone"], first["scores"], first["wrong"]) == (1, week.scores, [])
+    assert "scores otherwise than when it was published" in second["wrong"][0]
