@@ -8,7 +8,8 @@ retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk
 with the clock set back or forward by an hour, or meets a second one; then the operator may promote, roll back, prune,
 release a shard, clear the inbox, or damage the cache of digests, and seldom is killed at a random instant of it.
 FOLDER holds the package of an earlier okl (`git archive COMMIT okl | tar -x -C FOLDER`). Then okl is upgraded or rolled
-back between some nights: retraining, checks and operations of a night are those of the one or the other okl.
+back between some nights: retraining, checks and operations of a night are those of the one or the other okl. A retraining
+of the earlier okl may end with an error that has been mended since; what it leaves behind must hold as after any other.
 
 After each night: the champion loads, its files have the digests of the log, it scores as it did when it was
 published; no shard is twice in its lineage, and each with its rows; each retraining that was not killed ended with one
@@ -153,7 +154,7 @@ def serve() -> int:
     print(okl.data.manifest.__file__, flush=True)
     for line in sys.stdin:
         asked = json.loads(line)
-        one = Week(Path(asked["place"]), asked["first"] // 1000)
+        one = Week(Path(asked["place"]), asked["first"] // 1000, earlier=True)
         one.random = random.Random(asked["draw"])
         one.usual_seconds, one.scores = asked["usual_seconds"], asked["scores"]
         try:
@@ -166,9 +167,13 @@ def serve() -> int:
 
 
 class Week:
-    """One registry, its inbox, and what must hold. seed : of all that happens"""
+    """One registry, its inbox, and what must hold.
 
-    def __init__(self, place: Path, seed: int) -> None:
+    seed : of all that happens; earlier : this process has an earlier okl, whose retraining may fail in any way
+    """
+
+    def __init__(self, place: Path, seed: int, earlier: bool = False) -> None:
+        self.earlier = earlier
         self.place, self.inbox, self.random = place, place / "in", random.Random(seed)
         self.settings = RetrainSettings.model_validate({
             "name": "m", "source": str(self.inbox), "registry": str(place / "registry"), "settle_seconds": 0,
@@ -248,10 +253,14 @@ class Week:
         except OklError as error:
             return {"outcome": type(error).__name__, "reason": str(error)}
         except OSError as error:
-            if error.strerror is None or not most_bytes:
+            if error.strerror is None or not (most_bytes or self.earlier):
                 raise
             # as the command says it
             return {"outcome": "OSError", "reason": f"file access of {error.filename!r} failed: {error.strerror}."}
+        except Exception as error:
+            if not self.earlier:
+                raise
+            return {"outcome": f"{type(error).__name__} of the earlier okl", "reason": "Its defect, mended since."}
         return {"outcome": result["outcome"], "reason": result["reason"] or result["outcome"] + "."}
 
     def by_hand(self) -> None:
