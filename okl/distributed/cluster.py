@@ -189,14 +189,16 @@ def silenced() -> Iterator[None]:
 
     Set the level rather than the handlers: Prefect attaches a handler of its own to every logger.
     """
-    logger = logging.getLogger("distributed")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]  # those with a level
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         with silence_logging_cmgr(logging.CRITICAL):
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def reason_of(error: BaseException) -> str:
@@ -238,16 +240,19 @@ def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
         ) from error
 
 
-def open_client(address: str, security: Any, tls: str | None = None) -> Any:
+def open_client(address: str, security: Any, tls: str | None = None, patience_seconds: float = 0.0) -> Any:
     """Return a client of the scheduler at an address; raise ExecutionError if none answers in 5 seconds.
 
     Parameters
     ----------
     security : certificates of the connection; tls : their folder, for messages
+    patience_seconds : that the caller waits for a scheduler that is restarted, and this client a little longer
     """
     try:
         _check_answer(address, security)
-        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False, name="okl", security=security)
+        client = Client(
+            address, timeout=patience_seconds + 4 * CONNECT_SECONDS, set_as_default=False, name="okl", security=security
+        )
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutionError(
             f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). "

@@ -10,7 +10,7 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from types import TracebackType
@@ -32,7 +32,6 @@ from okl.distributed.cluster import (
     check_versions,
     connect_to_cluster,
     open_client,
-    reason_of,
     silenced,
     version_mismatch,
     versions,
@@ -98,7 +97,8 @@ def warm_up() -> str:
 async def by_task(client: Any, address: str, message: BatchMessage) -> BatchReply:
     """Run a batch as a task, on this worker, or on another one if the scheduler has lost it.
 
-    Raises WorkerLostError, SchedulerLostError; ImportError if the worker has no such code.
+    Raises WorkerLostError, also if the scheduler has cancelled the task; SchedulerLostError; ImportError if the worker
+    has no such code.
     """
     future = client.submit(_as_task, *message, workers=[address], allow_other_workers=True, pure=False)
     try:
@@ -113,7 +113,8 @@ async def by_task(client: Any, address: str, message: BatchMessage) -> BatchRepl
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        raise SchedulerLostError("it cancelled all tasks") from error
+        logger.info("The Dask scheduler cancelled a task, as when it is restarted; its work is repeated.")
+        raise WorkerLostError(0) from error
     finally:
         future.release()
 
@@ -200,8 +201,13 @@ class Membership:
 
     Parameters
     ----------
-    client : of distributed; address : of its scheduler; patience_seconds : to wait while there are no workers
+    client : of distributed; address : of its scheduler
+    patience_seconds : to wait while there are no workers, or the scheduler does not answer
     most_workers : to use; None: all
+
+    Attributes
+    ----------
+    plugins : of workers, by name; a scheduler that is restarted gets them again
     """
 
     def __init__(self, client: Any, address: str, patience_seconds: float, most_workers: int | None = None) -> None:
@@ -209,7 +215,9 @@ class Membership:
         self.slots: tuple[str, ...] = ()
         self.busy: Counter[str] = Counter()
         self.late: dict[asyncio.Task[Any], str] = {}
+        self.plugins: dict[str, WorkerPlugin] = {}
         self._client = client
+        self._connection = client.scheduler_comm
         self._address = address
         self._patience_seconds = patience_seconds
         self._alive: set[str] = set()
@@ -224,19 +232,44 @@ class Membership:
     async def refresh(self, max_age_seconds: float = REFRESH_SECONDS) -> None:
         """Request the list of workers from the scheduler, unless the last one is recent.
 
-        Raises SchedulerLostError if the scheduler does not answer.
+        Raises SchedulerLostError if the scheduler does not answer for too long.
         """
         async with self._refreshing:
             if time.monotonic() - self._refreshed_at < max_age_seconds:
                 return
-            try:
-                listed = await asyncio.wait_for(self._client.scheduler.ncores(), 2 * CONNECT_SECONDS)
-            except (OSError, TimeoutError, RuntimeError) as error:
-                raise SchedulerLostError(error) from error
+            listed = await self._listed()
             self._refreshed_at = time.monotonic()
-            self._alive = self._admitted(set(listed)) if self._opened else set(listed)
+            self._alive = self._admitted(listed) if self._opened else listed
             self._warned = self._warned and len(self._alive) < self._wanted
         self._update_slots()
+
+    async def _listed(self) -> set[str]:
+        """Return the workers that the scheduler lists; wait for it, and send the plugins if it was restarted."""
+        begin, warned = time.monotonic(), False
+        while True:
+            try:
+                if self._client.status == "closed":  # by itself, since it could not connect again
+                    raise OSError("the connection is lost")
+                listed = await asyncio.wait_for(self._client.scheduler.ncores(), 2 * CONNECT_SECONDS)
+                if (connection := self._client.scheduler_comm) is None:
+                    raise OSError("the connection is lost")
+                if connection is not self._connection:
+                    for name, plugin in self.plugins.items():
+                        await self._client.register_plugin(plugin, name=name)
+                    self._connection = connection
+                return set(listed)
+            except (OSError, TimeoutError, RuntimeError) as error:
+                waited = time.monotonic() - begin
+                if waited > self._patience_seconds or self._client.status == "closed":
+                    raise SchedulerLostError(error) from error
+                if waited > REFRESH_SECONDS and not warned:
+                    warned = True
+                    logger.warning(
+                        "The Dask scheduler at %s does not answer; waiting %g s for it.",
+                        self._address,
+                        self._patience_seconds,
+                    )
+            await asyncio.sleep(REFRESH_SECONDS / 5)
 
     def _admitted(self, listed: set[str]) -> set[str]:
         """Return present members and new workers of the same versions; start the check of other new workers."""
@@ -524,7 +557,7 @@ class Transport:
     Parameters
     ----------
     client : of distributed; address : of its scheduler
-    patience_seconds : to wait while there are no workers
+    patience_seconds : to wait while there are no workers, or the scheduler does not answer
     straggler_seconds : a batch is never sent to a second worker sooner
     carrier : "auto": tasks at first, then handlers for work that is short; "task", "handler": always these
     most_workers : to use; None: all
@@ -565,12 +598,22 @@ class Transport:
             self._run(self.membership.refresh())
             self._warm_up()
 
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Raise ExecutionError if the scheduler does not answer a request of its client."""
+        try:
+            if self._client.status != "running":
+                raise OSError("the connection is lost")
+            yield
+        except (OSError, TimeoutError) as error:
+            raise self._scheduler_error() from error
+
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         future = asyncio.run_coroutine_threadsafe(work, self._client.loop.asyncio_loop)
         try:
             future.result()
         except SchedulerLostError as error:
-            raise self._scheduler_error(error) from error
+            raise self._scheduler_error() from error
         finally:
             future.cancel()
 
@@ -610,7 +653,7 @@ class Transport:
         try:
             more = await asyncio.gather(*tasks)
         except SchedulerLostError as error:
-            raise self._scheduler_error(error) from error
+            raise self._scheduler_error() from error
         except ImportError as error:
             raise ExecutionError(f"A worker cannot import okl's work ({error}); install the same okl there.") from error
         finally:
@@ -710,10 +753,9 @@ class Transport:
         (self._holders.add if reply.known else self._holders.discard)(holder)
         return reply
 
-    def _scheduler_error(self, error: SchedulerLostError) -> ExecutionError:
+    def _scheduler_error(self) -> ExecutionError:
         return ExecutionError(
-            f"The Dask scheduler at {self._address} no longer answers ({reason_of(error)}). "
-            "Check that it runs, and start again."
+            f"The Dask scheduler at {self._address} no longer answers. Check that it runs, and start again."
         )
 
     def times_of(self, digest: str) -> BatchTimes:
@@ -770,7 +812,7 @@ class DaskExecution:
     cluster : path of a file that names a class of clusters, see `okl.distributed.opening`
     tls : folder with ca.pem, cert.pem and key.pem, for connections with mutual TLS
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
-    patience_seconds : to wait while there are no workers
+    patience_seconds : to wait while there are no workers, or the scheduler does not answer
     straggler_seconds : a batch that takes this long, and several times as long as others, is sent to a second worker
     carrier : "auto": Dask tasks at first, then handlers for work that is short; "task", "handler": always these
     most_workers : int >= 1, to use; None: all
@@ -810,15 +852,15 @@ class DaskExecution:
             stack.enter_context(silenced())
             connection = connect_to_cluster(stack, n_workers, address, cluster, tls)
             self.address = connection.address
-            client = open_client(self.address, connection.security, tls)
-            stack.callback(client.close)
+            client = open_client(self.address, connection.security, tls, patience_seconds)
+            stack.callback(client.close, 2 * CONNECT_SECONDS)
             self._client, self._sent_extensions = client, set[str]()
             self._transport = Transport(
                 client, self.address, patience_seconds, straggler_seconds, carrier, most_workers
             )
             stack.callback(self._transport.close)
             self._transport.open(connection.n_workers)
-            check_versions(client.run(versions, plugins.packages(), workers=list(self._transport.slots)))
+            check_versions(self._on_workers(versions, plugins.packages()))
             self._stack = stack.pop_all()
 
     @property
@@ -834,14 +876,25 @@ class DaskExecution:
     @property
     def memory_limit_bytes(self) -> int | None:
         """Return the limit of the worker with the least memory; None without limits."""
-        workers = list(self._transport.slots)
-        limits = self._client.run(lambda dask_worker: dask_worker.memory_manager.memory_limit, workers=workers)
+        limits = self._on_workers(lambda dask_worker: dask_worker.memory_manager.memory_limit)
         return min(filter(None, limits.values()), default=None)
+
+    def _on_workers(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """Run a function on each worker; once more if one of them, or the scheduler, is lost meanwhile."""
+        with suppress(ExecutionError):
+            return self._run_on_workers(function, *arguments)
+        self._transport.open(1)
+        return self._run_on_workers(function, *arguments)
+
+    def _run_on_workers(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        with self._transport.answered():
+            found: dict[str, Any] = self._client.run(function, *arguments, workers=list(self._transport.slots))
+        return found
 
     def hold(self, limit_bytes: int) -> None:
         """Bound the decoded rows that each present or future worker holds between rounds, until this is closed."""
-        self._client.register_plugin(WorkerRowLimit(limit_bytes), name=ROW_LIMIT)
-        self._stack.callback(self._client.unregister_worker_plugin, ROW_LIMIT)
+        self._register(ROW_LIMIT, WorkerRowLimit(limit_bytes))
+        self._stack.callback(self._unregister, ROW_LIMIT)
 
     @property
     def traffic(self) -> Traffic:
@@ -931,8 +984,17 @@ class DaskExecution:
         """Send the extension files that have run here since the last call; wait until all workers have run them."""
         local = files()
         if set(local) - self._sent_extensions:
-            self._client.register_plugin(ExtensionFiles(local), name=f"{EXTENSIONS}-{'-'.join(sorted(local))[-64:]}")
+            self._register(f"{EXTENSIONS}-{'-'.join(sorted(local))[-64:]}", ExtensionFiles(local))
             self._sent_extensions |= set(local)
+
+    def _register(self, name: str, plugin: WorkerPlugin) -> None:
+        with self._transport.answered():
+            self._client.register_plugin(plugin, name=name)
+        self._transport.membership.plugins[name] = plugin
+
+    def _unregister(self, name: str) -> None:
+        with suppress(ExecutionError), self._transport.answered():  # a scheduler that is gone has no plugins
+            self._client.unregister_worker_plugin(name)
 
     def close(self) -> None:
         """Stop the workers that were started here, disconnect from others, join all threads."""

@@ -8,8 +8,8 @@ retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk
 with the clock set back or forward by an hour, or meets a second one; then the operator may promote, roll back, prune,
 release a shard, clear the inbox, or damage the cache of digests, and seldom is killed at a random instant of it.
 FOLDER holds the package of an earlier okl (`git archive COMMIT okl | tar -x -C FOLDER`). Then okl is upgraded or rolled
-back between some nights: retraining, checks and operations of a night are those of the one or the other okl. A retraining
-of the earlier okl may end with an error that has been mended since; what it leaves behind must hold as after any other.
+back between some nights: retraining, checks and operations of a night are those of the one or the other okl. A
+retraining of the earlier okl may end with an error that has been mended since; the checks stay.
 
 After each night: the champion loads, its files have the digests of the log, it scores as it did when it was
 published; no shard is twice in its lineage, and each with its rows; each retraining that was not killed ended with one

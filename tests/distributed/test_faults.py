@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
+from okl.distributed.cluster import ROW_LIMIT
 from okl.distributed.dask import DaskExecution
 from okl.distributed.tls import write_self_signed
 from okl.foundation.errors import ConfigError, ExecutionError
@@ -75,6 +77,37 @@ def test_killed_worker_changes_no_result_of_map(execution: DaskExecution, tmp_pa
     assert list(execution.map(work, range(60))) == [i * i for i in range(60)]
     assert (tmp_path / "killed").exists()
     assert soon(lambda: len(set(execution.map(works.own_process, range(20)))) == 2, START_SECONDS)
+
+
+def test_cancelled_tasks_are_repeated(
+    execution: DaskExecution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cancel(dask_scheduler: Any) -> int:
+        """Cancel the tasks of all clients, as a scheduler that is restarted does."""
+        keys = [key for key, task in dask_scheduler.tasks.items() if task.state == "processing"]
+        dask_scheduler.report({"op": "cancelled-keys", "keys": keys})
+        return len(keys)
+
+    monkeypatch.setattr(execution._transport, "carrier", "task")
+    marker = tmp_path / "go on"
+    with ThreadPoolExecutor(1) as pool:
+        results = pool.submit(list, execution.map(works.Waiting(marker), range(4)))
+        assert soon(lambda: execution._client.run_on_scheduler(cancel) > 0)
+        marker.touch()
+        assert results.result(START_SECONDS) == [0, 1, 2, 3]
+
+
+def test_scheduler_that_was_restarted_gets_the_plugins_again(execution: DaskExecution) -> None:
+    def has_plugin() -> bool:
+        execution._transport.refresh()
+        listed = execution._client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.worker_plugins))
+        return ROW_LIMIT in listed
+
+    execution.hold(10**8)
+    execution._client.unregister_worker_plugin(ROW_LIMIT)
+    assert not has_plugin()
+    execution._transport.membership._connection = None  # as if the present one were new
+    assert soon(has_plugin)
 
 
 def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(

@@ -150,7 +150,10 @@ SERVE = """
 """
 
 
-def test_scheduler_elsewhere_gives_the_same_bits_and_is_missed_when_it_goes(data: Dataset, tmp_path: Path) -> None:
+def test_scheduler_elsewhere_gives_the_same_bits_and_is_missed_when_it_goes(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_PATIENCE_SECONDS", "1")
     value = (3, np.linspace(-1, 1, 6))
     expected = add_up([SampledSum(data, 4)(shard, value) for shard in data.shards])
     write_self_signed(tmp_path)
@@ -160,6 +163,7 @@ def test_scheduler_elsewhere_gives_the_same_bits_and_is_missed_when_it_goes(data
             assert execution.n_workers == 2
             result = execution.sum(SampledSum(data, 4), data.shards, value, add_up)
             assert result.tobytes() == expected.tobytes()
+            execution.hold(10**8)  # closing takes it back from nobody
             server.kill()
             server.wait(10)
             with pytest.raises(ExecutionError, match="no longer answers"):

@@ -93,6 +93,18 @@ def square_slowly(item: int) -> int:
     return item * item
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """Wait until a file exists; return the item."""
+
+    marker: Path
+
+    def __call__(self, item: int) -> int:
+        while not self.marker.exists():
+            time.sleep(0.01)
+        return item
+
+
 def refuse(shard: Shard, value: object) -> Vector:
     if shard.index >= 3:
         raise DataError(f"{shard.path}: expected numbers, got {value}. Ingest it again.")
