@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.options import OTHER, TRAIN, Options, metavar, split_pairs, train_settings
+from flows.cli.options import OTHER, TRAIN, Options, metavar, resumed_settings, split_pairs, train_settings
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers.settings import TrainSettings, solver_settings
@@ -21,6 +21,13 @@ def test_command_line_wins_over_pairs_and_pairs_over_the_file(tmp_path: Path) ->
     assert settings.ingest is not None
     assert (settings.ingest.target, settings.ingest.scale) == ("label", "standard")
     assert Path(settings.data).is_absolute()
+
+
+def test_resumed_run_moves_from_its_scheduler_to_workers_and_stays_there_without_an_option() -> None:
+    run = train_settings("data", {"scheduler": "tcp://127.0.0.1:1"}, {}, None, [])
+    for options, place in (({"threads": 2}, (0, run.scheduler)), ({"workers": 2}, (2, None))):
+        resumed = resumed_settings(run, None, options, {}, None, [])
+        assert (resumed.workers, resumed.scheduler) == place
 
 
 def test_pairs_are_read_as_toml_or_as_text() -> None:
