@@ -16,7 +16,6 @@ import fnmatch
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -283,26 +282,6 @@ _RUN = (
 )
 
 
-def code_folder(compiled: Path) -> str:
-    """Return the name of the folder of a tree's machine code, as `okl.compiled.jit.cache_folder` forms it."""
-    digest = hashlib.sha256()
-    for source in sorted(compiled.glob("*.py")):
-        digest.update(source.read_bytes())
-    return f"okl-{digest.hexdigest()[:16]}"
-
-
-def dependents(compiled: Path, module: str) -> set[str]:
-    """Return the compiled modules that import a module, at any depth, and the module itself."""
-    imports = {path.stem: set(_IMPORT.findall(path.read_text(encoding="utf-8"))) for path in compiled.glob("*.py")}
-    found = {module}
-    while more := {name for name, names in imports.items() if names & found} - found:
-        found |= more
-    return found
-
-
-_IMPORT = re.compile(r"from okl\.compiled\.(\w+) import")
-
-
 @dataclass(frozen=True)
 class Laboratory:
     """A work folder: a copy of okl, which has one bug at a time, and the cells of finished runs."""
@@ -344,10 +323,7 @@ class Laboratory:
         shutil.copytree(ROOT / "okl", tree / "okl", ignore=shutil.ignore_patterns("__pycache__"))
         if mutant is not None:
             path = tree / "okl" / mutant.file
-            right = code_folder(tree / "okl" / "compiled")
             path.write_text(mutant.applied(path.read_text(encoding="utf-8")), encoding="utf-8")
-            if mutant.file.startswith("compiled/"):
-                self._keep_machine_code(right, tree / "okl" / "compiled", path.stem)
         with tempfile.TemporaryDirectory(dir=self.work) as out:
             settings = SITES[site].settings(algorithms, self.data, f"{out}/run")
             machine_code = {"NUMBA_CACHE_DIR": str(self.work / "numba")}
@@ -357,15 +333,6 @@ class Laboratory:
         if done.returncode and mutant is None:
             raise RuntimeError(f"{SITES[site].table} failed without a bug: {done.stderr[-1000:]}")
         return json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else []
-
-    def _keep_machine_code(self, right: str, compiled: Path, changed: str) -> None:
-        """Copy the machine code of all files that the change cannot reach: numba caches each file by itself."""
-        stale, numba = dependents(compiled, changed), self.work / "numba"
-        for path in (numba / right).rglob("*.nb?"):
-            if path.name.partition(".")[0] not in stale:
-                copy = numba / code_folder(compiled) / path.relative_to(numba / right)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, copy)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
