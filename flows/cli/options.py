@@ -331,8 +331,9 @@ def resumed_settings(
 ) -> TrainSettings:
     """Return the settings of an interrupted run, overridden by the given ones; the run refuses invalid changes."""
     given = _train_values(dataset or run.data, options, ingest_options, config, pairs)
-    if given.keys() & (elsewhere := {"workers": 0, "scheduler": None, "cluster": None}).keys():
-        given = elsewhere | given
+    workers: dict[str, Any] = {"workers": 0, "scheduler": None, "cluster": None}
+    if workers.keys() & given.keys():  # others than those of the interrupted run
+        given = workers | given
     if isinstance(ingest := given.pop("ingest", None), IngestSettings):
         given["ingest"] = (run.ingest or IngestSettings()).model_dump() | ingest.model_dump(exclude_unset=True)
     return settings_from(TrainSettings, run.model_dump() | given, "okl train")

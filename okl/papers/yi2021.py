@@ -163,9 +163,8 @@ LINEAR_CLAIMS = (
     Claim(_VIOLATION, "Algorithm 1", "Yu & Neely"),
     Claim(_VIOLATION, "Algorithm 2", "Yu & Neely"),
     Claim(_VIOLATION, "Algorithm 1", "Yuan & Lamperski"),
-    Claim(
-        _VIOLATION, "Yu & Neely", "Yuan & Lamperski"
-    ),  # Algorithm 1 is "slightly smaller" than the one, "smaller" than
+    # Algorithm 1 is "slightly smaller" than Yu & Neely, and "smaller" than Yuan & Lamperski
+    Claim(_VIOLATION, "Yu & Neely", "Yuan & Lamperski"),
     *(Claim(_VIOLATION, "Yuan & Lamperski", other) for other in ("Jenatton", "Mahdavi")),
 )
 QUADRATIC_CLAIMS = (
@@ -398,16 +397,16 @@ def growing_methods(problem: Problem, losses: QuadraticLosses) -> dict[str, Meth
 
 def run_growth(name: str, stream: str, horizon: int, count: int, folder: DataFolder, check: Check) -> Outcome:
     """Return regret and violation of a method after the rounds of each repetition, and the mean seconds."""
-    found: Outcome = {"regret": [], "violation": []}
+    outcome: Outcome = {"regret": [], "violation": []}
     started = time.perf_counter()
     for seed in range(count):
         check()
         problem, losses = draw_signs(horizon, seed, STREAMS[stream])
         points = growing_methods(problem, losses)[name].run(problem, losses, np.ones(2))
         violation = violation_of(constraint_values(problem.constraints, points))
-        found["regret"].append(static_regret(problem, losses, points))
-        found["violation"].append(violation.net if name in NET else violation.cumulative)
-    return found | {"seconds": (time.perf_counter() - started) / count}
+        outcome["regret"].append(static_regret(problem, losses, points))
+        outcome["violation"].append(violation.net if name in NET else violation.cumulative)
+    return outcome | {"seconds": (time.perf_counter() - started) / count}
 
 
 @dataclass(frozen=True)

@@ -346,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     work.mkdir(parents=True, exist_ok=True)
     laboratory = Laboratory(work, options.data)
     mutants = [mutant for mutant in MUTANTS if fnmatch.fnmatch(mutant.name, options.only)]
-    told_apart = reproduced = compared = 0
+    detected = reproduced = compared = 0
     right: dict[Key, str] = {}
     for mutant in mutants:
         cells = same = 0
@@ -357,11 +357,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             keys = [key for key in keys if key[2] in (mutant.metrics or key)]
             found = laboratory.verdicts(site, mutant.algorithms, mutant)
             cells, same = cells + len(keys), same + sum(found.get(key) == "reproduced" for key in keys)
-        told_apart, reproduced, compared = told_apart + (same < cells), reproduced + same, compared + cells
-        mark = "told apart" if same < cells else "NOT told apart"
+        detected, reproduced, compared = detected + (same < cells), reproduced + same, compared + cells
+        mark = "detected" if same < cells else "NOT detected"
         print(f"{mark}: {cells - same} of {cells} cells  {mutant.name}", flush=True)
     good = sum(verdict == "reproduced" for verdict in right.values())
-    print(f"reproduced {good} of {len(right)}; mutants told apart {told_apart} of {len(mutants)}")
+    print(f"reproduced {good} of {len(right)}; mutants detected {detected} of {len(mutants)}")
     print(f"{reproduced} of {compared} mutant cells count as reproduced; at most {MOST_REPRODUCED:.0%} may")
     return int(reproduced > MOST_REPRODUCED * compared)
 

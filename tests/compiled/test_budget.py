@@ -133,8 +133,8 @@ def test_supports_come_and_go_in_their_places(precision: Precision) -> None:
     assert (integers[COUNT], oldest_support(marks, 6)) == (6, 0)
     drop_support(arrays, 1)  # the last one moves here
     put_support(arrays, rows[1], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 9.0)
-    state = [rows[1], rows[5], *rows[2:5]]
-    np.testing.assert_array_equal(supports[:, :5].T, state)
+    remaining = [rows[1], rows[5], *rows[2:5]]
+    np.testing.assert_array_equal(supports[:, :5].T, remaining)
     assert not supports[:, 5:].any()
     assert not coefficients[:, 5:].any()
     np.testing.assert_array_equal(coefficients[:, 0], [0.0, -9.0, 9.0])

@@ -1,4 +1,4 @@
-"""Planted bugs: their places exist, every learner, model and method has one, and the verdict tells one apart."""
+"""Planted bugs: their places exist, every learner, model and method has one, and the verdict detects one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from okl.compiled.jit import cache_folder
 from okl.papers.base import DataFolder, Margin, RowSelection, TableCell
 from okl.papers.lu2016 import tables
 from okl.papers.lu2016.tables import ALGORITHMS, LINEAR, LearnerProblem, Setting, Sizes, Training, make_fogd
 from okl.papers.run import table_named
 from okl.solvers.online.base import RowLearner
-from tests.benchmarks.mutants import MUTANTS, ROOT, SITES, code_folder, dependents
+from tests.benchmarks.mutants import MUTANTS, ROOT, SITES
 from tests.papers.sets import write_set
 
 
@@ -30,18 +29,14 @@ def test_every_bug_has_its_place_and_every_algorithm_a_bug() -> None:
     assert mutated >= {"linear", "logistic", "mm_mpm", "SCS", "Algorithm 1", "Algorithm 2"}
 
 
-def test_every_bug_is_in_what_decides_its_site_and_keeps_no_code_that_it_reaches() -> None:
+def test_every_bug_is_in_the_code_of_its_site() -> None:
     for mutant in MUTANTS:
         module = mutant.file.removesuffix(".py").replace("/", ".")
         parts = table_named(SITES[mutant.site].table).code
         assert any(f"{module}.".startswith(f"{part}.") for part in parts), mutant.name
-    compiled = ROOT / "okl" / "compiled"
-    assert code_folder(compiled) == cache_folder().name
-    assert {"sgd", "budget", "budget_maintenance", "constrained"} <= dependents(compiled, "sgd")
-    assert dependents(compiled, "budget_maintenance") == {"budget_maintenance"}
 
 
-def test_the_verdict_tells_a_bug_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verdict_detects_a_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_set(tmp_path, "made", rows=400)
     folder, setting = DataFolder(str(tmp_path)), {"step_size": 0.02, "bandwidth": 4.0}
     training = Training(RowSelection("made", "binary"), "FOGD", setting, Sizes.of(20), 0, 400)
