@@ -48,8 +48,8 @@ def listening(pids: set[int]) -> list[str]:
     return addresses
 
 
-def soon(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether a condition becomes true in a while."""
+def soon(condition: Callable[[], bool], seconds: float = 90.0) -> bool:
+    """Return whether a condition becomes true in a while, which on a machine with other work is long."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
