@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from okl.compiled.jit import STEP_OPTIONS, compiled_row, compiled_row_sum, compiled_step
+from okl.compiled.jit import STEP_OPTIONS, compiled_part, compiled_row, compiled_row_sum, compiled_step
 from okl.compiled.kernels import LANES, KernelRule, kernel_row, kernel_self
 from okl.compiled.sgd import (
     HINGE,
@@ -189,7 +189,7 @@ def learns_by(settings: type) -> Callable[[Callable[..., None]], Callable[..., N
     """Make a function of (state, rule, settings, x, seen) the step of all strategies whose numbers are of a type."""
 
     def register(step: Callable[..., None]) -> Callable[..., None]:
-        learnt = _STEPS[settings] = compiled_step(step)
+        learnt = _STEPS[settings] = compiled_part(step)
         return learnt
 
     return register
@@ -202,7 +202,8 @@ def learn_row(state, rule, settings, x, seen):  # type: ignore[no-untyped-def]
 
 @overload(learn_row, jit_options=STEP_OPTIONS)
 def _choose_step(state, rule, settings, x, seen):  # type: ignore[no-untyped-def]
-    # returned itself, the step would be inlined less: learners took half as long again
+    # the step is copied into this function, and this one is inlined: returned itself, it would be inlined less, and
+    # learners took half as long again
     step = _STEPS[settings.instance_class]
     return lambda state, rule, settings, x, seen: step(state, rule, settings, x, seen)
 

@@ -6,18 +6,20 @@ the outermost function, and would go on using an inlined one that has since chan
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import multiprocessing
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from time import perf_counter
-from typing import Any, TypeVar
+from time import perf_counter, sleep
+from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
@@ -111,6 +113,40 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
 
 event.register("numba:compile", CompilationNotice())
 
+PATIENCE_SECONDS = 120.0  # for another process that compiles; one that has been stopped holds nobody back for longer
+POLL_SECONDS = 0.02
+
+
+@cache
+def _turns() -> int:
+    return os.open(cache_folder() / "turns", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+@contextmanager
+def _turn(function: Callable[..., Any], types: Any) -> Iterator[None]:
+    """Let one process at a time compile a function for given types; those that waited load what it has stored.
+
+    Each function has a byte of one file, which the system unlocks when the process ends. A caller is always locked
+    before what it calls, so that two processes never wait for each other.
+    """
+    name = re.sub("0x[0-9a-f]+", "", f"{function.__module__}.{function.__qualname__}{types}")
+    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:6])
+    deadline = perf_counter() + PATIENCE_SECONDS
+    locked = False
+    with suppress(OSError):  # a file system without locks
+        turns = _turns()
+        while not locked and perf_counter() < deadline:
+            try:
+                fcntl.lockf(turns, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                locked = True
+            except (BlockingIOError, PermissionError):  # either says that another process has it
+                sleep(POLL_SECONDS)
+    try:
+        yield
+    finally:
+        if locked:
+            fcntl.lockf(turns, fcntl.LOCK_UN, 1, place)
+
 
 def _compile(function: Function, fastmath: set[str], **options: bool | str) -> Function:
     before = config.CACHE_DIR
@@ -119,10 +155,17 @@ def _compile(function: Function, fastmath: set[str], **options: bool | str) -> F
     # a wrapper for C, which nothing calls, would take a twentieth of the compilation
     options |= {"nogil": True, "cache": True, "no_cfunc_wrapper": True}
     try:
-        dispatcher: Function = numba.njit(error_model="numpy", fastmath=fastmath, **options)(function)
+        dispatcher: Any = numba.njit(error_model="numpy", fastmath=fastmath, **options)(function)
     finally:
         config.CACHE_DIR = before
-    return dispatcher
+    compile_now = dispatcher.compile
+
+    def compile_in_turn(types: Any) -> Any:
+        with _turn(function, types):
+            return compile_now(types)
+
+    dispatcher.compile = compile_in_turn
+    return cast(Function, dispatcher)
 
 
 def compiled(function: Function) -> Function:

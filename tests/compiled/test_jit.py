@@ -69,6 +69,36 @@ def test_first_use_prints_one_line_and_later_ones_nothing(tmp_path: Path) -> Non
         assert all(f"kept in {tmp_path}" in line for line in lines)
 
 
+def test_processes_that_need_the_same_function_compile_it_once(tmp_path: Path) -> None:
+    command = (
+        "import sys\n"
+        "import numpy as np\n"
+        "from numba.core import event\n"
+        "from okl.compiled.kernels import KernelRule, to_kernel_values\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "with event.install_recorder('numba:compile') as recorder:\n"
+        "    to_kernel_values(np.ones(2, dtype=np.float32), KernelRule(5, 1.0, 0.0, 0))\n"
+        "print(len(recorder.buffer))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", command], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for one in both:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in both:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    events = sorted(int(one.communicate()[0]) for one in both)
+    assert events[0] == 0 < events[1]
+
+
 def test_blocks_fit_the_cache_and_divide_256() -> None:
     assert rows_per_block(800, 4) == 256
     assert rows_per_block(10**5, 4) == 32
