@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -178,9 +179,14 @@ def main(folder: str) -> None:
                 time.sleep(SETTLE_SECONDS)
                 pages.take("run-artifacts")
                 artifacts = ask(server, "artifacts/filter", {"sort": "CREATED_DESC"})
-                for key, pictures in (("okl-retrain-report", 1), ("okl-retrain-metrics", 0), ("okl-train-report", 1)):
-                    artifact = next(one["id"] for one in artifacts if one["key"] == key)
-                    pages.show(key, f"/artifacts/artifact/{artifact}", key, height=HIGH, pictures=pictures)
+                for flow, what, pictures in (
+                    ("retrain", "report", 1),
+                    ("retrain", "metrics", 0),
+                    ("train", "report", 1),
+                ):
+                    artifact = next(one for one in artifacts if re.fullmatch(f"okl-{flow}-.+-{what}", one["key"] or ""))
+                    address = f"/artifacts/artifact/{artifact['id']}"
+                    pages.show(f"{flow}-{what}", address, artifact["key"], height=HIGH, pictures=pictures)
         finally:
             okl(home, "down")
     # in a process of their own: each run there begins in a fresh home
