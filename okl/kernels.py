@@ -73,6 +73,17 @@ def kernel_matrix(kernel: Kernel, left: Any, right: Any) -> FloatArray:
     return values
 
 
+_DIAGONAL_ROWS = 64  # of a tile, of which the diagonal alone is used
+
+
+def kernel_diagonal(kernel: Kernel, rows: FloatArray) -> FloatArray:
+    """Return k(x, x) of dense rows (m, n_inputs): (m,), float64."""
+    if isinstance(kernel, Scaled):
+        return np.ones(len(rows))
+    tiles = (rows[first : first + _DIAGONAL_ROWS] for first in range(0, len(rows), _DIAGONAL_ROWS))
+    return np.concatenate([np.empty(0), *(np.diagonal(kernel.matrix(tile, tile)) for tile in tiles)])
+
+
 @runtime_checkable
 class ShiftInvariantKernel(Kernel, Protocol):
     """A kernel of x - x' with k(x, x) = 1, whose spectral density can be drawn from (Bochner's theorem).

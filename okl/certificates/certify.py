@@ -33,7 +33,8 @@ from okl.solvers.accelerated.base import Certificate
 from okl.solvers.base import CertifiedSolver, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.drift import TrackingFactory, TrackingLearner
-from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.linear import LinearLearner, longest_subgradient
+from okl.solvers.online.nystrom import NOGDLearner
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.subgradient.losses import make_piecewise
 from okl.solvers.subgradient.pegasos import PegasosFactory
@@ -196,6 +197,40 @@ def _log_failure(epsilon: float, setting: KernelSetting) -> float:
     return 8.0 * math.log(2.0) + 2.0 * math.log(spread / epsilon) - decay
 
 
+def nystrom_floor(
+    least: float,
+    residuals: NDArray[np.float64],
+    radius: float,
+    lipschitz: float,
+    class_weights: NDArray[np.float64] | None = None,
+) -> float:
+    """Return a loss that no function f of the kernel with ||f|| <= radius falls below, given that of Nystrom features.
+
+    The orthogonal projection of f onto the functions w'z is no longer than f, and at x_t it differs from f by at most
+    radius sqrt(r_t), r_t = k(x_t, x_t) - ||z(x_t)||^2. Summed over the rows,
+
+    Lipschitz losses :   loss(f) >= least - lipschitz radius sum_t c_t sqrt(r_t)
+    half squared loss :  sqrt(2 loss(f)) >= sqrt(2 least) - radius sqrt(sum_t r_t), by Minkowski's inequality
+
+    This holds for certain, with r_t computed exactly; sum_t r_t is the trace of K - K_hat. It takes the place of
+    Lemmas 1 and 2, whose optimum has a regulariser in place of the ball, and whose cost of the projection is
+    ||K - K_hat|| / (2 lambda), n_classes times that for several classes.
+
+    Parameters
+    ----------
+    least : sum of losses that no w with ||w|| <= radius falls below
+    residuals : r (rows,) >= 0; radius : > 0
+    lipschitz : of the loss by the scores, in the Euclidean norm; infinite for the half squared loss
+    class_weights : c (rows,), None for 1
+
+    Source: Lu et al., JMLR 17(47), 2016, Theorems 2 and 4 and Lemmas 1 and 2; Yang et al., NIPS 2012, Lemma 1.
+    """
+    if math.isinf(lipschitz):
+        return 0.5 * max(0.0, math.sqrt(2.0 * least) - radius * math.sqrt(float(residuals.sum()))) ** 2
+    weights = 1.0 if class_weights is None else class_weights
+    return max(0.0, least - lipschitz * radius * float(np.sum(weights * np.sqrt(residuals))))
+
+
 @dataclass(frozen=True, eq=False)
 class RegretAtHorizon:
     """Learner and comparator on the first rows."""
@@ -266,10 +301,18 @@ class RegretAtHorizon:
             "excess": float(constraints.excess(self.hindsight.weights).max()),
         }
 
-    def kernel_bound(self, schema: Schema) -> dict[str, Any] | None:
-        """Theorem 1 against f = sum_t alpha_t k(x_t, .) with the comparator's own alpha; None for other maps."""
+    def kernel_bound(self, schema: Schema, rows: MemoryRows) -> dict[str, Any] | None:
+        """Return the bound against functions of the kernel itself; None where none applies.
+
+        Fourier maps : Theorem 1 or 3 against f = sum_t alpha_t k(x_t, .) with the comparator's own alpha; no regression
+        Nystrom maps : see `nystrom_floor`, for certain
+        """
         feature_map = self.learner.feature_map
+        if rows.residuals is not None:
+            return self._nystrom_bound(rows)
         if not isinstance(feature_map, FourierFeatures) or isinstance(self.learner, ConstrainedLearner):
+            return None
+        if self.learner.task == "regression":  # the theorems take a Lipschitz loss
             return None
         setting = KernelSetting(
             n_inputs=feature_map.n_inputs,
@@ -292,6 +335,23 @@ class RegretAtHorizon:
             "diameter": setting.diameter,
             "second_moment": setting.second_moment if math.isfinite(setting.second_moment) else None,
             "vacuous": bound.vacuous,
+        }
+
+    def _nystrom_bound(self, rows: MemoryRows) -> dict[str, Any]:
+        """Return the bound by `nystrom_floor` as JSON."""
+        assert rows.residuals is not None
+        count, loss = self.played.rows, self.learner.loss
+        residuals, weights = rows.residuals[:count], rows.weights_between(0, count)
+        least = max(0.0, self.hindsight.certificate.dual)
+        floor = nystrom_floor(least, residuals, self.radius, longest_subgradient(loss), weights)
+        bound = self.played.loss - floor
+        return {
+            "theorem": f"Lu et al., JMLR 17(47), 2016, Theorem {4 if self.learner.n_outputs > 1 else 2}",
+            "bound": bound,
+            "residual_trace": float(residuals.sum()),
+            "projection_loss": least - floor,
+            "probability": 1.0,
+            "vacuous": floor <= 0.0,
         }
 
 
@@ -550,6 +610,12 @@ def regret_proof(
 ) -> Certification:
     """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
 
+    NOGD has the same bound as a learner in a fixed map from its first row: the steps of its first phase are those of
+    gradient descent in the space of the kernel, where weights w of the map are the function w'z of norm ||w||, and the
+    projection onto these functions brings the learner no further from any of them. In a regression the learner's loss
+    is 1/2 (f - y)^2 beyond epsilon and 0 up to there, and the weights' loss is 1/2 (f - y)^2 of every row: with no step
+    up to epsilon, convexity gives the same bound.
+
     Parameters
     ----------
     state : of an exact run of one pass that has finished; recorded : on its way, the last one at its end
@@ -561,6 +627,14 @@ def regret_proof(
     ball, or with more rows than memory holds, only the reason why there is none
     """
     learner = state.learner
+    if isinstance(learner, NOGDLearner) and learner.radius is not None:
+        if state.learned.feature_map is None:
+            return Certification(
+                "regret",
+                reason=f"{learner.chosen(state.learned)['rank_reason'].capitalize()}, so there is no Nystrom map to "
+                "compare in. Set a smaller budget.",
+            )
+        learner = learner.linear(state.learned.feature_map)
     if not isinstance(learner, LinearLearner) or learner.radius is None:
         return Certification(
             "regret",
@@ -585,7 +659,7 @@ def regret_proof(
             "comparator": last.comparator(),
             "horizons": [horizon.figures() | {"comparator": horizon.comparator()} for horizon in horizons],
             "growth_exponent": grown,
-            "kernel_bound": last.kernel_bound(data.schema),
+            "kernel_bound": last.kernel_bound(data.schema, rows),
         },
     )
 

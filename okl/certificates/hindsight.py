@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.features.base import transform_rows
+from okl.features.nystrom import NystromFeatures
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Certificate, RowOperator, Solution
 from okl.solvers.accelerated.dual import DualProblem
@@ -23,7 +26,15 @@ from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
-from okl.solvers.accelerated.problem import BoxRegion, EuclideanNorm, Risk, Separable
+from okl.solvers.accelerated.problem import (
+    BoxRegion,
+    EuclideanNorm,
+    HalfSquare,
+    LinearTerm,
+    Region,
+    Risk,
+    Separable,
+)
 from okl.solvers.base import SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits
@@ -49,9 +60,10 @@ _KINK = 0.25  # width of margins about the hinge's kink, in which a guess at the
 class Hindsight:
     """The best weights of a ball that were found, and how good they are at worst.
 
-    weights : (n_columns,), ||w|| <= radius
+    weights : (n_columns,), of several classes one after the other, ||w|| <= radius
     certificate : loss of the weights, and a bound that no weights of the ball fall below
-    point : (m,), the dual point; l1_norm : sum of |alpha_i|, where w = sum_i alpha_i z_i
+    point : (m,), the dual point, empty for a regression
+    l1_norm : sum of |alpha_i|, where w = sum_i alpha_i z_i; of several classes the sum of max_r |alpha_ir|
     iterations : of the method; reason : why it stopped
     """
 
@@ -92,7 +104,8 @@ def solve_in_ball(
 
     Parameters
     ----------
-    rows : signed rows y_i z_i, m of them; sample_weight : (m,) >= 0, None for 1
+    rows : signed rows y_i z_i, m of them, or ClassRows for the hinge loss of several classes
+    sample_weight : (m,) >= 0, None for 1
     near : the solution of fewer of these rows, the first ones: where to start from
     enough : whether a certificate is good enough after so many iterations; None for a relative gap of 1%
 
@@ -100,19 +113,25 @@ def solve_in_ball(
     ------
     ConfigError : the radius is not a positive finite number
     """
+    problem = _dual(loss, rows, sample_weight)
     first = _upper(rows, sample_weight) * _dual_guess(loss, _margins(rows, near))
     if near is not None:
         first[: len(near.point)] = near.point
-    return _solve(in_ball(_dual(loss, rows, sample_weight), radius, first), first, enough, rows.n_points)
+    if isinstance(rows, ClassRows):
+        problem.region.prox(first, first.copy(), 1.0)
+    return _solve(in_ball(problem, radius, first), first, enough, rows.n_points)
 
 
 def _dual(loss: MarginLossName, rows: RowOperator, sample_weight: FloatArray | None) -> DualProblem:
+    if isinstance(rows, ClassRows):
+        return rows.problem(sample_weight)
     model = CSVM(1.0, fit_intercept=False) if loss == "hinge" else LogisticRegression(1.0, fit_intercept=False)
     return model.problem(rows, sample_weight)
 
 
 def _upper(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:
-    return np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    upper = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    return np.repeat(upper, rows.n_points // len(upper))  # a row of several classes has an entry for each
 
 
 def _solve(
@@ -152,6 +171,167 @@ def _dual_guess(loss: MarginLossName, margins: FloatArray) -> FloatArray:
         return guess
     shares: FloatArray = 0.5 * (1.0 - np.tanh(0.5 * margins))
     return shares
+
+
+# The best weights of several classes together.
+#
+# Minimise sum_i c_i max(0, max_(r != y_i) 1 - <w_(y_i) - w_r, z_i>) over ||W|| <= radius, with the Frobenius norm. Its
+# dual has a_ir >= 0 for every wrong class r, whose sums over r are at most c_i:
+#
+#     minimise radius ||sum_ir a_ir (e_(y_i) - e_r) z_i'|| - sum_ir a_ir
+#
+# Source: Crammer & Singer, JMLR 2, 2001, section 3, with a ball in place of the regulariser.
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows:
+    """Differences of classes (e_(y_i) - e_r) z_i' for the row i and the class r, as one operator; 0 for r = y_i.
+
+    A point is (m n_classes,), the classes of a row one after the other; an image (n_classes n_columns,).
+    """
+
+    rows: MemoryRows
+    n_classes: int
+
+    @property
+    def signs(self) -> FloatArray:
+        """Return 1 for every entry of a point."""
+        return np.ones(self.n_points)
+
+    @property
+    def n_points(self) -> int:
+        return len(self.rows.labels) * self.n_classes
+
+    @property
+    def n_image(self) -> int:
+        return self.n_classes * self.rows.n_columns
+
+    @cached_property
+    def true(self) -> tuple[IntArray, IntArray]:
+        """Return the places of the true classes in an array (m, n_classes)."""
+        return np.arange(len(self.rows.labels)), self.rows.labels.astype(np.int64)
+
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
+        """Overwrite out by the image of a point."""
+        shares = point.reshape(-1, self.n_classes)
+        coefficients = -shares
+        coefficients[self.true] += shares.sum(axis=1)
+        image = out.reshape(self.n_classes, -1)
+        image[:] = 0.0
+        for part, features in self.rows.blocks():
+            image += coefficients[part].T @ features
+
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
+        """Overwrite out by <v_(y_i) - v_r, z_i>: 0 for the true class."""
+        scores = out.reshape(-1, self.n_classes)
+        for part, features in self.rows.blocks():
+            scores[part] = features @ image.reshape(self.n_classes, -1).T
+        np.subtract(scores[self.true][:, np.newaxis], scores, out=scores)
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """Return ||v||^2."""
+        return float(image @ image)
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """Return ||v - v'||^2."""
+        apart = image - other_image
+        return float(apart @ apart)
+
+    def squared_lengths(self) -> NDArray[np.float64]:
+        """Return 2 ||z_i||^2 for every entry of a point; the true class's are 0, which bounds need not know."""
+        lengths = [np.einsum("ij,ij->i", features, features) for _, features in self.rows.blocks()]
+        return np.repeat(2.0 * np.concatenate(lengths), self.n_classes)
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Return W = scale v, (n_classes n_columns,)."""
+        return scale * image
+
+    def problem(self, sample_weight: FloatArray | None) -> DualProblem:
+        """Return the dual with 1/2 ||W||^2 and C = 1."""
+        upper = np.ones(len(self.rows.labels)) if sample_weight is None else sample_weight
+        return DualProblem(
+            rows=self,
+            outer=HalfSquare(),
+            separable=LinearTerm(-1.0),
+            region=_Shares(upper, self.true),
+            risk=_BestWrong(upper, self.true),
+            first=np.zeros(self.n_points),
+            intercept=False,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Shares(Region):
+    """a_ir >= 0 with sum_r a_ir <= upper_i, and 0 for the true class."""
+
+    upper: FloatArray
+    true: tuple[IntArray, IntArray]
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        """Overwrite out by the nearest point. Source: Held, Wolfe & Crowder, Mathematical Programming 6, 1974."""
+        shares = out.reshape(len(self.upper), -1)
+        np.maximum(point.reshape(shares.shape), 0.0, out=shares)
+        shares[self.true] = 0.0
+        over = np.flatnonzero(shares.sum(axis=1) > self.upper)
+        falling = -np.sort(-shares[over], axis=1)
+        counts = np.arange(1, shares.shape[1] + 1)
+        thresholds = (np.cumsum(falling, axis=1) - self.upper[over, np.newaxis]) / counts
+        last = np.maximum(np.count_nonzero(falling > thresholds, axis=1), 1) - 1
+        shares[over] = np.maximum(shares[over] - thresholds[np.arange(len(over)), last, np.newaxis], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _BestWrong(Risk):
+    """sum_i weight_i max(0, max_r 1 - margin_ir) over wrong classes r."""
+
+    weights: FloatArray
+    true: tuple[IntArray, IntArray]
+
+    def value(self, margins: FloatArray, bias: float) -> float:
+        losses = 1.0 - margins.reshape(len(self.weights), -1)
+        losses[self.true] = 0.0
+        return float(self.weights @ losses.max(axis=1))
+
+    def best_bias(self, margins: FloatArray) -> float:
+        return 0.0
+
+
+# The best weights of a regression.
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def solve_least_squares(rows: MemoryRows, radius: float) -> Hindsight:
+    """Minimise 1/2 sum_i (<w, z_i> - y_i)^2 over ||w|| <= radius.
+
+    The minimiser solves (Z'Z + shift) w = Z'y with the least shift that keeps it in the ball. Whatever w is, convexity
+    gives the lower bound loss(w) - <gradient, w> - radius ||gradient||.
+    """
+    gram, pulled = np.zeros((rows.n_columns, rows.n_columns)), np.zeros(rows.n_columns)
+    for part, features in rows.blocks():
+        gram += features.T @ features
+        pulled += features.T @ rows.labels[part]
+    values, vectors = np.linalg.eigh(gram)
+    values, turned = np.maximum(values, 0.0), vectors.T @ pulled
+
+    def excess(shift: float) -> float:
+        return float(np.linalg.norm(turned / (values + shift))) - radius
+
+    low = max(_EPSILON * len(values) * float(values.max()), float(np.finfo(np.float32).tiny))
+    shift = brentq(excess, low, low + float(np.linalg.norm(turned)) / radius, rtol=1e-12) if excess(low) > 0.0 else low
+    weights = vectors @ (turned / (values + shift))
+    weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), radius))
+    loss, gradient = 0.0, np.zeros(rows.n_columns)
+    for part, features in rows.blocks():
+        errors = features @ weights - rows.labels[part]
+        loss += 0.5 * float(errors @ errors)
+        gradient += features.T @ errors
+    inner, longest = float(gradient @ weights), radius * float(np.linalg.norm(gradient))
+    rounding = 8.0 * _EPSILON * (loss + abs(inner) + longest + float(rows.labels @ rows.labels))
+    certificate = Certificate(loss, min(loss, loss - inner - longest) - rounding, 0.0, 0.0, rounding)
+    return Hindsight(weights, certificate, np.empty(0), 0.0, 1, f"relative duality gap {certificate.relative_gap:.2g}")
+
+
+_EPSILON = float(np.finfo(np.float64).eps)
 
 
 # The best weights of a ball within limits, in hindsight.
@@ -335,6 +515,7 @@ def _problem(
 
 HORIZONS = (16, 8, 4, 2, 1)  # parts of the rows at whose end regret is reported
 SHARPNESS, MOST_SHARPENING = 0.2, 500  # gap over regret; iterations after which a gap of 1% is enough
+_BLOCK = 4096
 MOST_BYTES = 4 * 2**30  # of what is held of the rows: their features, or else their inputs
 
 
@@ -342,8 +523,10 @@ MOST_BYTES = 4 * 2**30  # of what is held of the rows: their features, or else t
 class MemoryRows:
     """The rows of a run in the order they were learned, in memory.
 
-    rows : features (rows, n_columns) if mapped, otherwise inputs (rows, n_inputs); labels : (rows,), -1 or +1
+    rows : features (rows, n_columns) if mapped, otherwise inputs (rows, n_inputs)
+    labels : (rows,), -1 or +1, the class index, or the real target
     learner : whose map it is, and whose class weights
+    residuals : (rows,), as of `NystromFeatures.residuals`; None for other maps
     """
 
     rows: FloatArray
@@ -351,10 +534,31 @@ class MemoryRows:
     learner: LinearLearner
     mapped: bool
     n_threads: int
+    residuals: NDArray[np.float64] | None = None
+
+    @property
+    def n_columns(self) -> int:
+        """Return the number of columns of the features."""
+        return self.learner.feature_map.n_columns
+
+    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Return blocks of the features in float64 with their place."""
+        for first in range(0, len(self.labels), _BLOCK):
+            part = slice(first, first + _BLOCK)
+            features = self.rows[part]
+            if not self.mapped:
+                features = transform_rows(self.learner.feature_map, features, self.n_threads)
+            yield part, features.astype(np.float64)
+
+    def first(self, count: int) -> MemoryRows:
+        """Return the first rows."""
+        return replace(self, rows=self.rows[:count], labels=self.labels[:count])
 
     def between(self, first: int, last: int) -> RowOperator:
         """Return the rows from first to last, without it, as the operator of a margin model."""
         rows, labels = self.rows[first:last], self.labels[first:last]
+        if self.learner.n_outputs > 1:
+            return ClassRows(replace(self, rows=rows, labels=labels), self.learner.n_outputs)
         if self.mapped:
             return DenseRows(rows, labels, self.n_threads)
         return MappedInputs(rows, labels, self.learner.feature_map, self.n_threads)
@@ -363,8 +567,9 @@ class MemoryRows:
         """Return the class weights of rows, None for 1."""
         if self.learner.class_weights is None:
             return None
-        low, high = self.learner.class_weights
-        return np.where(self.labels[first:last] > 0.0, high, low)
+        labels = self.labels[first:last]
+        index = labels if self.learner.n_outputs > 1 else labels > 0.0
+        return np.array(self.learner.class_weights)[index.astype(np.int64)]
 
 
 @dataclass
@@ -411,13 +616,18 @@ def hold_rows(
         return None
     inputs = np.empty((count, feature_map.n_columns if mapped else feature_map.n_inputs), dtype=learner.precision)
     labels, done = np.empty(count), 0
+    residuals = np.empty(count) if isinstance(feature_map, NystromFeatures) else None
     for rows in execution.stream(data, state.windows, 0, len(state.windows), learner.precision):
         part = slice(done, done + len(rows.targets))
-        inputs[part] = transform_rows(feature_map, rows.inputs, execution.n_threads) if mapped else rows.inputs
+        if mapped or residuals is not None:
+            features = transform_rows(feature_map, rows.inputs, execution.n_threads)
+        inputs[part] = features if mapped else rows.inputs
+        if residuals is not None and isinstance(feature_map, NystromFeatures):
+            residuals[part] = feature_map.residuals(rows.inputs, features)
         labels[part] = rows.targets
         done = part.stop
         progress.read(len(rows.targets))
-    return MemoryRows(inputs, labels, learner, mapped, execution.n_threads)
+    return MemoryRows(inputs, labels, learner, mapped, execution.n_threads, residuals)
 
 
 def hindsights(
@@ -427,21 +637,31 @@ def hindsights(
     progress: HindsightProgress | None = None,
 ) -> list[tuple[SolverProgress, Hindsight]]:
     """Return the best weights at each horizon, within the learner's limits, each warm-started from the last one."""
-    assert learner.radius is not None
     progress, near = progress or HindsightProgress(), None
-    loss: Literal["hinge", "logistic"] = "hinge" if learner.loss.name == "hinge" else "logistic"
+    loss: Literal["hinge", "logistic"] = "logistic" if learner.loss.name == "logistic" else "hinge"
     solved: list[tuple[SolverProgress, Hindsight]] = []
     for horizon in _horizons(recorded, memory_rows.labels):
-        span = 0, horizon.done_rows
-        rows, weights = memory_rows.between(*span), memory_rows.weights_between(*span)
-        enough = _RegretGapReached(horizon, progress)
-        if isinstance(learner, ConstrainedLearner):
-            near = solve_within(rows, loss, learner.kept, weights, near, enough)
-        else:
-            near = solve_in_ball(rows, loss, learner.radius, weights, near, enough)
+        near = _solve_horizon(memory_rows, horizon, loss, near, _RegretGapReached(horizon, progress))
         progress.read(horizon.done_rows)
         solved.append((horizon, near))
     return solved
+
+
+def _solve_horizon(
+    memory_rows: MemoryRows,
+    horizon: SolverProgress,
+    loss: MarginLossName,
+    near: Hindsight | None,
+    enough: Callable[[Certificate, int], bool],
+) -> Hindsight:
+    learner, span = memory_rows.learner, (0, horizon.done_rows)
+    assert learner.radius is not None
+    if learner.task == "regression":
+        return solve_least_squares(memory_rows.first(horizon.done_rows), learner.radius)
+    rows, weights = memory_rows.between(*span), memory_rows.weights_between(*span)
+    if isinstance(learner, ConstrainedLearner):
+        return solve_within(rows, loss, learner.kept, weights, near, enough)
+    return solve_in_ball(rows, loss, learner.radius, weights, near, enough)
 
 
 @dataclass

@@ -162,9 +162,33 @@ def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
 
 @compiled
 def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
-    """Multiply the weights of one output by a factor, in place."""
-    for j in range(weights.shape[1]):
-        weights[0, j] *= factor
+    """Multiply the weights of all outputs by a factor, in place."""
+    for k in range(weights.shape[0]):
+        for j in range(weights.shape[1]):
+            weights[k, j] *= factor
+
+
+@compiled
+def _to_ball(weights: FloatArray, squared: float, radius: float) -> float:
+    """Project weights of this squared length onto the ball, in place; returns their squared length."""
+    if squared > radius * radius:
+        _shrink(weights, weights.dtype.type(radius / math.sqrt(squared)))
+        return radius * radius
+    return squared
+
+
+@compiled
+def _add_to_proof(sums: Doubles, loss: float, squared_gradient: float, step: float) -> None:
+    """Add a row's loss, the squared length of its subgradient, and the step times that."""
+    sums[SURROGATE] += loss
+    sums[SQUARED_GRADIENTS] += squared_gradient
+    sums[STEPPED_GRADIENTS] += step * squared_gradient
+
+
+@compiled
+def _step_at(step_size: float, decaying: bool, row: int) -> float:
+    """Return the step at a row, from 1."""
+    return step_size / math.sqrt(np.float64(row)) if decaying else step_size
 
 
 @compiled
@@ -217,7 +241,11 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
         left, right = lefts[row], rights[row]
         y = targets[row]
         f = np.float64(dot(left, w_left) + dot(right, w_right))
-        weight = class_weights[count_binary(counts, class_counts, f, y)]
+        if is_regression(code):
+            label = count_squares(sums, class_counts, f, y)
+        else:
+            label = count_binary(counts, class_counts, f, y)
+        weight = class_weights[label]
         counts[ROWS] += 1
         sums[SURROGATE] += weight * loss_value(code, epsilon, f, y)
         g = weight * slope(code, epsilon, f, y)
@@ -264,6 +292,41 @@ def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
+@compiled_sum
+def _learn_classes_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
+    weights, total, counts, sums, class_counts = learnt
+    _, _, step_size, class_weights, sample_every, radius, decaying, _ = rule
+    lefts, rights = block
+    width = lefts.shape[1]
+    scores = np.empty(weights.shape[0], weights.dtype)
+    squared = 0.0
+    for k in range(weights.shape[0]):
+        squared += np.float64(dot(weights[k], weights[k]))
+    for row in range(targets.shape[0]):
+        left, right = lefts[row], rights[row]
+        true = int(targets[row])
+        for k in range(weights.shape[0]):
+            scores[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
+        count_class(counts, class_counts, scores, true)
+        counts[ROWS] += 1
+        wrong = best_wrong(scores, true)
+        margin = np.float64(scores[true]) - np.float64(scores[wrong])
+        if margin < 1.0:
+            weight, step = class_weights[true], _step_at(step_size, decaying, counts[ROWS])
+            length = np.float64(dot(left, left) + dot(right, right))
+            # the subgradient is -z for the true class and z for the best wrong one
+            _add_to_proof(sums, weight * (1.0 - margin), 2.0 * weight * weight * length, step)
+            factor = weights.dtype.type(step * weight)
+            add_scaled(weights[true, :width], left, factor)
+            add_scaled(weights[true, width:], right, factor)
+            add_scaled(weights[wrong, :width], left, -factor)
+            add_scaled(weights[wrong, width:], right, -factor)
+            squared = _to_ball(weights, squared + 2.0 * factor * (margin + factor * length), radius)
+            counts[UPDATES] += 1
+        if sample_every > 0 and counts[ROWS] % sample_every == 0:
+            add_sample(total, counts, weights, counts[ROWS] // sample_every)
+
+
 @compiled
 def learn_block(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     """Learn the rows of a block one after the other; everything in learnt changes in place.
@@ -272,14 +335,17 @@ def learn_block(learnt: LearnerArrays, block: Block, targets: Doubles, rule: Upd
     g * z. The weights after every sample_every-th row since learning began are added to total, wherever the blocks lie:
     the t-th sample t times, as Lacoste-Julien, Schmidt & Bach, arXiv 1212.2002, 2012, equation (5), average.
 
-    With a radius (two classes only) every step ends at the nearest point of the ball, Zinkevich, ICML 2003, section 2,
-    and what a proof of its regret takes is summed on the way: losses, squared gradients and step times these.
+    With a radius every step ends at the nearest point of the ball, Zinkevich, ICML 2003, section 2, of the weights of
+    all classes together, and what a proof of its regret takes is summed on the way: losses, squared gradients and step
+    times these.
 
     targets : (rows,) float64: -1 or +1, the class index, or the real target
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
     """
-    if rule.code == MULTICLASS_HINGE:
+    if rule.code == MULTICLASS_HINGE and rule.radius > 0.0:
+        _learn_classes_in_ball(learnt, block, targets, rule)
+    elif rule.code == MULTICLASS_HINGE:
         _learn_classes(learnt, block, targets, rule)
     elif rule.radius > 0.0:
         _learn_in_ball(learnt, block, targets, rule)
@@ -479,7 +545,7 @@ class FillingSupports(NamedTuple):
     """All that filling a budget changes in place.
 
     coefficients : (n_outputs, budget), of the supports in the order they came; 0 where there is none yet
-    size : (1,) int64, supports so far
+    size : (1,) int64, supports so far; squared_norm : (1,) float64, ||f||^2, in a ball only
     added : (budget,) int64, from where each support came: the row of the block, for those of this block
     counts, sums, class_counts : as in okl.compiled.sgd
     """
@@ -490,6 +556,7 @@ class FillingSupports(NamedTuple):
     counts: Integers
     sums: Doubles
     class_counts: Integers
+    squared_norm: Doubles
 
 
 @compiled
@@ -499,7 +566,9 @@ def fill_budget(
     """Learn a block's rows by kernel gradient descent until one more support would not fit; filling changes in place.
 
     A row is scored by f = sum_i c_i k(x_i, x). Where the loss has a derivative g, the row becomes a support with
-    coefficient -step_size * class_weight * g: with several classes, its negative for the best wrong class.
+    coefficient -step_size * class_weight * g: with several classes, its negative for the best wrong class. With a
+    radius every step ends at the nearest f with ||f|| <= radius in the space of the kernel, and the sums of a proof are
+    added up as in `learn_block`, where the subgradient of a row is g k(x, .).
 
     Parameters
     ----------
@@ -521,7 +590,7 @@ def fill_budget(
 def _fill_one_output(
     filling: FillingSupports, known: FloatArray, among: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> int:
-    coefficients, size, added, counts, sums, class_counts = filling
+    coefficients, size, added, counts, sums, class_counts, squared = filling
     budget, before = coefficients.shape[1], known.shape[1]
     for row in range(targets.shape[0]):
         y = targets[row]
@@ -533,10 +602,16 @@ def _fill_one_output(
             label = count_squares(sums, class_counts, f, y)
         else:
             label = count_binary(counts, class_counts, f, y)
-        if g != 0.0:
-            coefficients[0, size[0]] = -rule.step_size * rule.class_weights[label] * g
-            _add(size, added, counts, row)
         counts[ROWS] += 1
+        weight, step = rule.class_weights[label], _step_at(rule.step_size, rule.decaying, counts[ROWS])
+        if g != 0.0:
+            coefficients[0, size[0]] = -step * weight * g
+            _add(size, added, counts, row)
+        if rule.radius > 0.0:
+            length, factor = np.float64(among[row, row]), -step * weight * g
+            loss = weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
+            _add_to_proof(sums, loss, weight * weight * g * g * length, step)
+            squared[0] = _to_ball(coefficients, squared[0] + factor * (2.0 * f + factor * length), rule.radius)
     return len(targets)
 
 
@@ -544,7 +619,7 @@ def _fill_one_output(
 def _fill_classes(
     filling: FillingSupports, known: FloatArray, among: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> int:
-    coefficients, size, added, counts, _, class_counts = filling
+    coefficients, size, added, counts, sums, class_counts, squared = filling
     budget, before = coefficients.shape[1], known.shape[1]
     scores = np.empty(coefficients.shape[0], coefficients.dtype)
     for row in range(targets.shape[0]):
@@ -552,15 +627,21 @@ def _fill_classes(
         for k in range(scores.shape[0]):
             scores[k] = _score(coefficients[k], known[row], among[row], added[before : size[0]])
         wrong = best_wrong(scores, true)
-        learns = np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0
+        margin = np.float64(scores[true]) - np.float64(scores[wrong])
+        learns = margin < 1.0
         if learns and size[0] == budget:
             return row
         count_class(counts, class_counts, scores, true)
-        if learns:
-            coefficients[true, size[0]] = rule.step_size * rule.class_weights[true]
-            coefficients[wrong, size[0]] = -rule.step_size * rule.class_weights[true]
-            _add(size, added, counts, row)
         counts[ROWS] += 1
+        weight, step = rule.class_weights[true], _step_at(rule.step_size, rule.decaying, counts[ROWS])
+        if learns:
+            coefficients[true, size[0]] = step * weight
+            coefficients[wrong, size[0]] = -step * weight
+            _add(size, added, counts, row)
+        if learns and rule.radius > 0.0:
+            length, factor = np.float64(among[row, row]), step * weight
+            _add_to_proof(sums, weight * (1.0 - margin), 2.0 * weight * weight * length, step)
+            squared[0] = _to_ball(coefficients, squared[0] + 2.0 * factor * (margin + factor * length), rule.radius)
     return len(targets)
 
 

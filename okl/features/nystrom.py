@@ -17,9 +17,9 @@ from okl.compiled.threads import borrowed_block, rows_per_block
 from okl.features.base import as_inputs, check_inputs, precision_of
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import lasting_attributes, stored
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.foundation.validation import check_at_least
-from okl.kernels import Kernel, describe_kernel, kernel_matrix
+from okl.kernels import Kernel, describe_kernel, kernel_diagonal, kernel_matrix
 
 
 @stored("nystrom-features")
@@ -89,6 +89,16 @@ class NystromFeatures:
         with borrowed_block(rows, (self.n_landmarks, 0), inputs.dtype) as block:
             nystrom_transform(features, block.left, inputs, self._compiled, 0, 1)
         return features
+
+    def residuals(self, inputs: FloatArray, features: FloatArray) -> Doubles:
+        """Return k(x, x) - ||z(x)||^2 of dense rows and their features, (rows,), at least the rounding of k(x, x).
+
+        Square roots of these are the distances of k(x, .) from the functions w'z, in the space of the kernel.
+        """
+        diagonal = kernel_diagonal(self.kernel, inputs)
+        lengths = np.einsum("ij,ij->i", features, features, dtype=np.float64)
+        residuals: Doubles = np.maximum(diagonal - lengths, np.finfo(features.dtype).eps * diagonal)
+        return residuals
 
     @property
     def dense_landmarks(self) -> FloatArray:

@@ -134,7 +134,9 @@ def regret_blocks(result: RunResult) -> list[Block]:
         ]
         for at in proof["horizons"]
     ]
-    sentences = paragraphs(_loss_sentence(proof), _bound_sentence(proof), _kernel_bound_sentence(proof))
+    sentences = paragraphs(
+        _loss_sentence(proof, result.is_regression), _bound_sentence(proof), _kernel_bound_sentence(proof)
+    )
     return [heading, *sentences, *_regret_figures(proof), Table("Regret at each horizon", REGRET_HEADER, rows)]
 
 
@@ -155,8 +157,9 @@ def regret_facts(result: RunResult) -> Facts:
     regret = f"{number(proof['regret'])}, at most {number(proof['regret_at_most'])} ({per_row})"
     if not kernel:
         return [("Regret", regret)]
-    note = "vacuous: larger than the total loss" if kernel["vacuous"] else f"probability {kernel['probability']:g}"
-    return [("Regret", regret), ("Kernel bound", f"{number(kernel['bound'])} by Theorem 1 ({note})")]
+    note = "vacuous: not below the total loss" if kernel["vacuous"] else f"probability {kernel['probability']:g}"
+    source = "by projection" if "residual_trace" in kernel else f"by {_theorem(kernel)}"
+    return [("Regret", regret), ("Kernel bound", f"{number(kernel['bound'])} {source} ({note})")]
 
 
 def _regret_figures(proof: Mapping[str, Any]) -> list[Block]:
@@ -178,10 +181,12 @@ def _than(regret: float) -> str:
     return f"{number(abs(regret))} {'more' if regret >= 0 else 'less'}"
 
 
-def _loss_sentence(proof: Mapping[str, Any]) -> str:
+def _loss_sentence(proof: Mapping[str, Any], is_regression: bool) -> str:
     regret, comparator = proof["regret"], proof["comparator"]
     # on changing data an online solver may beat all fixed weights
     drift = "" if regret >= 0 else " A negative regret is possible if the data change over time."
+    if is_regression:
+        drift += " Losses are half squared errors; the learner's errors up to epsilon count 0."
     return (
         f"Total loss over {number(proof['rows'])} rows: {number(proof['loss'])}, {_than(regret)} than that of the best "
         f"fixed weights in the ball of radius {number(comparator['radius'])} "
@@ -207,11 +212,24 @@ def _kernel_bound_sentence(proof: Mapping[str, Any]) -> str:
     if not kernel:
         return ""
     vacuous = f" This bound is vacuous: the total loss is {number(proof['loss'])}." if kernel["vacuous"] else ""
+    if "residual_trace" in kernel:
+        radius, cost = number(proof["comparator"]["radius"]), number(kernel["projection_loss"])
+        return (
+            f"Against all functions of the kernel itself in a ball of radius {radius}, the regret is at most "
+            f"{number(kernel['bound'])}: their projections onto the landmarks lose at most {cost} more. This takes the "
+            f"place of {_theorem(kernel)} of Lu et al. (JMLR 17, 2016). The trace of the kernel matrix's error is "
+            f"{number(kernel['residual_trace'])}.{vacuous}"
+        )
     return (
-        f"Against functions of the kernel itself, the regret is at most {number(kernel['bound'])} by Theorem 1 of Lu "
-        f"et al. (JMLR 17, 2016), with coefficient sum {number(kernel['l1_norm'])} and kernel error "
-        f"{number(kernel['epsilon'])} (probability {kernel['probability']:g}).{vacuous}"
+        f"Against functions of the kernel itself, the regret is at most {number(kernel['bound'])} by "
+        f"{_theorem(kernel)} of Lu et al. (JMLR 17, 2016), with coefficient sum {number(kernel['l1_norm'])} and kernel "
+        f"error {number(kernel['epsilon'])} (probability {kernel['probability']:g}).{vacuous}"
     )
+
+
+def _theorem(kernel: Mapping[str, Any]) -> str:
+    """Return the name of the theorem of a bound, such as "Theorem 1"."""
+    return str(kernel["theorem"]).split(", ")[-1]
 
 
 # Constraints

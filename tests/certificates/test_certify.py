@@ -262,12 +262,68 @@ def test_without_a_ball_no_regret_is_shown(certified: dict[str, Any], tmp_path: 
 
 
 @pytest.mark.parametrize(
+    ("solver", "task", "more"),
+    [
+        ("fogd", "multiclass", {"class_weights": {"5": 2.0}}),
+        ("fogd", "regression", {}),
+        ("nogd", "binary", {"loss": "logistic"}),
+        ("nogd", "multiclass", {"landmarks": "uniform"}),
+        ("nogd", "multiclass", {}),
+        ("nogd", "regression", {"step_rule": "sqrt", "average": False}),
+    ],
+)
+def test_runs_of_every_task_are_certified(solver: str, task: Any, more: dict[str, Any], tmp_path: Path) -> None:
+    radius, size = 40.0 if task == "regression" else 4.0, {"budget": 30} if solver == "nogd" else {"frequencies": 40}
+    files = {"data": str(write(tmp_path, curved(4000, task))), "out": str(tmp_path / "run")}
+    values = files | size | {"solver": solver, "radius": radius, "certify": True} | more
+    result = train(settings_from(TrainSettings, values, "test"))
+    proof, page = result["certificate"], (tmp_path / "run" / "report.html").read_text()
+    assert proof["shown"]
+    assert len(proof["horizons"]) == 4
+    for one in proof["horizons"]:
+        assert 0 < one["regret"] <= one["regret_at_most"] <= one["bound"]
+        assert one["comparator"]["relative_gap"] <= 0.01
+        assert one["comparator"]["norm"] <= radius * (1 + 1e-9)
+    assert proof["growth_exponent"] < 1.0
+    assert "<h3>Regret</h3>" in page
+    assert page.count('alt="Regret against rows') == page.count('alt="Average regret against rows') == 1
+    kernel = proof["kernel_bound"]
+    theorem = {"fogd": "Theorem 3", "nogd": f"Theorem {4 if task == 'multiclass' else 2}"}[solver]
+    if solver == "fogd" and task == "regression":
+        assert kernel is None
+    else:
+        assert kernel["theorem"].endswith(theorem)
+        assert f"{theorem} of Lu et al." in page
+        assert kernel["bound"] >= proof["regret_at_most"]
+    assert ("up to epsilon count 0" in page) == (task == "regression")
+    assert not np.isclose(result["chosen"]["step_size"], 0.0)
+
+
+def test_nogd_without_a_full_budget_has_no_map_to_compare_in(tmp_path: Path) -> None:
+    data, values = str(write(tmp_path, curved(400))), {"budget": 270, "radius": 3.0, "certify": True}
+    settings = settings_from(
+        TrainSettings, {"data": data, "out": str(tmp_path / "run"), "solver": "nogd"} | values, "t"
+    )
+    proof = train(settings)["certificate"]
+    assert not proof["shown"]
+    assert proof["reason"].endswith("so there is no Nystrom map to compare in. Set a smaller budget.")
+    assert "No regret is shown. " in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"certify": True, "mode": "mix"}, "regret is defined for rows that are trained on in order"),
         ({"certify": True, "workers": 2}, "regret is defined for rows that are trained on in order"),
         ({"certify": True, "passes": 2}, "regret is defined for a single pass"),
-        ({"certify": True, "solver": "nogd"}, "nogd has no certify: it belongs to fogd or pegasos"),
+        ({"certify": True, "solver": "nogd", "mode": "mix"}, "regret is defined for rows that are trained on in order"),
+        ({"certify": True, "solver": "nogd", "passes": 2}, "regret is defined for a single pass"),
+        (
+            {"certify": True, "solver": "bsgd-removal"},
+            "bsgd-removal has no certify: it belongs to fogd, nogd or pegasos",
+        ),
+        ({"radius": 2.0, "solver": "nogd", "mode": "sum"}, "mode = 'sum', but nogd supports stream only"),
+        ({"solver": "nogd", "step_rule": "sqrt"}, "only with a bound on the weights"),
         ({"radius": 2.0, "mode": "sum"}, "mode = 'sum', but fogd supports stream only"),
         ({"step_rule": "sqrt"}, "only with a bound on the weights"),
     ],

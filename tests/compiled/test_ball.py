@@ -6,9 +6,11 @@ import pytest
 from okl.compiled.sgd import (
     HINGE,
     LOGISTIC,
+    MULTICLASS_HINGE,
     SQUARED_GRADIENTS,
     STEPPED_GRADIENTS,
     SURROGATE,
+    THRESHOLDED_HALF_SQUARED,
     UPDATES,
     LearnerArrays,
     learn_block,
@@ -28,7 +30,7 @@ def in_ball(case: Case) -> LearnerArrays:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("decaying", [False, True])
-@pytest.mark.parametrize("code", [HINGE, LOGISTIC])
+@pytest.mark.parametrize("code", [HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED])
 def test_steps_in_a_ball_match_naive(code: int, decaying: bool, precision: Precision) -> None:
     case = make_case(code, precision, rows=200)
     rule = case.rule._replace(radius=RADIUS, decaying=decaying)
@@ -43,8 +45,9 @@ def test_steps_in_a_ball_match_naive(code: int, decaying: bool, precision: Preci
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("radius", [0.5, RADIUS])
-def test_weights_never_leave_the_ball_and_reach_its_border(radius: float, precision: Precision) -> None:
-    case = make_case(HINGE, precision, rows=200)
+@pytest.mark.parametrize("code", [HINGE, MULTICLASS_HINGE])
+def test_weights_never_leave_the_ball_and_reach_its_border(code: int, radius: float, precision: Precision) -> None:
+    case = make_case(code, precision, rows=200)
     block = mapped(case.inputs, case.waves)
     learnt, longest = in_ball(case), 0.0
     for row in range(len(case.inputs)):
@@ -54,12 +57,14 @@ def test_weights_never_leave_the_ball_and_reach_its_border(radius: float, precis
     assert longest == pytest.approx(radius, rel=1e-6)
 
 
-def test_steps_in_a_ball_too_large_to_reach_are_plain_steps() -> None:
-    case = make_case(HINGE, "float64")
+@pytest.mark.parametrize("code", [HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED])
+def test_steps_in_a_ball_too_large_to_reach_are_plain_steps(code: int) -> None:
+    case = make_case(code, "float64")
     block = mapped(case.inputs, case.waves)
     learnt, expected = in_ball(case), in_ball(case)
     learn_block(learnt, block, case.targets, case.rule._replace(radius=1e6))
     learn_block(expected, block, case.targets, case.rule)
     np.testing.assert_allclose(learnt.weights, expected.weights, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(learnt.counts, expected.counts)
-    assert not expected.sums.any()  # plain steps take no part in proofs of regret
+    np.testing.assert_allclose(learnt.sums[:3], expected.sums[:3], rtol=0, atol=1e-12)
+    assert not expected.sums[3:].any()  # plain steps take no part in proofs of regret

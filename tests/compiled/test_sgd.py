@@ -89,8 +89,9 @@ def fresh(code: int, budget: int, dtype: str) -> FillingSupports:
         np.array([KNOWN]),
         np.full(budget, -1),
         np.zeros(5, dtype=np.int64),
-        np.zeros(3),
+        np.zeros(6),
         np.zeros(n_labels(code), dtype=np.int64),
+        np.zeros(1),
     )
     rng = np.random.default_rng(1)
     filling.coefficients[:, :KNOWN] = 0.3 * rng.standard_normal((n_outputs(code), KNOWN))
@@ -117,6 +118,31 @@ def test_filling_matches_naive(code: int, precision: Precision, budget: int) -> 
     assert ours.counts[0] == rows
     assert ours.counts[3] == ours.size[0] - KNOWN
     assert code == LOGISTIC or ours.counts[3] < ROWS
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("decaying", [False, True])
+@pytest.mark.parametrize("code", CODES)
+def test_filling_in_a_ball_matches_naive_and_keeps_the_norm_of_the_function(
+    code: int, decaying: bool, precision: Precision
+) -> None:
+    case = make_case(code, precision, KNOWN + ROWS)
+    kernel = Gaussian(2.0).matrix(case.inputs, case.inputs)
+    known, among, targets, rule = values(code, precision)
+    rule = rule._replace(radius=0.8, decaying=decaying)
+    ours, twin = fresh(code, 200, precision), fresh(code, 200, precision)
+    first = ours.coefficients[:, :KNOWN].astype(np.float64)
+    ours.squared_norm[0] = twin.squared_norm[0] = np.sum((first @ kernel[:KNOWN, :KNOWN]) * first)
+    assert fill_budget(ours, known, among, targets, rule) == ROWS
+    assert naive_sgd.fill_budget(twin, known, among, targets, rule) == ROWS
+    assert_same(ours, twin, TOLERANCE[precision])
+    size = int(ours.size[0])
+    supports = np.concatenate([np.arange(KNOWN), KNOWN + ours.added[KNOWN:size]])
+    last = ours.coefficients[:, :size].astype(np.float64)
+    squared = float(np.sum((last @ kernel[np.ix_(supports, supports)]) * last))
+    assert squared == pytest.approx(ours.squared_norm[0], rel=10 * TOLERANCE[precision])
+    assert squared <= 0.64 * (1 + 10 * TOLERANCE[precision])
+    assert (ours.sums[3:] > 0).all()
 
 
 @pytest.mark.parametrize("code", CODES)

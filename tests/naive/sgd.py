@@ -133,19 +133,17 @@ def learn_block(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64
 def learn_block_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np.float64], rule: UpdateRule) -> None:
     loss = loss_of(rule.code, rule.epsilon)
     for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
-        f = learnt.weights[0].astype(np.float64) @ z
-        majority = 1.0 if learnt.class_counts[1] >= learnt.class_counts[0] else -1.0
-        learnt.counts[:3] += [1, (1.0 if f >= 0 else -1.0) != y, majority != y]
-        learnt.class_counts[int(y > 0)] += 1
-        weight, rows = rule.class_weights[int(y > 0)], int(learnt.counts[0])
-        gradient = weight * loss.derivative(np.array([f]), np.array([y]))[0] * z
+        f = learnt.weights.astype(np.float64) @ z
+        weight = rule.class_weights[count(learnt, loss, f, y)]
+        rows = int(learnt.counts[0])
+        gradient = weight * np.outer(slopes_of(loss, f, y), z)
         step = rule.step_size / np.sqrt(rows) if rule.decaying else rule.step_size
-        learnt.sums[3] += weight * loss.value(np.array([f]), np.array([y]))[0]
-        learnt.sums[4] += gradient @ gradient
-        learnt.sums[5] += step * (gradient @ gradient)
+        learnt.sums[3] += weight * value_of(loss, f, y)
+        learnt.sums[4] += np.sum(gradient**2)
+        learnt.sums[5] += step * np.sum(gradient**2)
         learnt.counts[3] += bool(np.any(gradient != 0))
-        moved = learnt.weights[0].astype(np.float64) - step * gradient
-        learnt.weights[0] = moved * min(1.0, rule.radius / max(float(np.linalg.norm(moved)), 1e-300))
+        moved = learnt.weights.astype(np.float64) - step * gradient
+        learnt.weights[...] = moved * min(1.0, rule.radius / max(float(np.linalg.norm(moved)), 1e-300))
         if rule.sample_every and rows % rule.sample_every == 0:
             learnt.total[...] += rows // rule.sample_every * learnt.weights.astype(np.float64)
             learnt.counts[4] += rows // rule.sample_every
@@ -183,10 +181,10 @@ def sum_block(
 # NOGD, by the definitions of the paper.
 
 
-def count(filling: FillingSupports, loss: Loss, f: FloatArray, y: float) -> int:
+def count(learnt: FillingSupports | LearnerArrays, loss: Loss, f: FloatArray, y: float) -> int:
     rows, mistakes, baseline_mistakes = range(3)
     squared_error, baseline_squared_error, target_sum = range(3)
-    counts, sums, class_counts = filling.counts, filling.sums, filling.class_counts
+    counts, sums, class_counts = learnt.counts, learnt.sums, learnt.class_counts
     label = 0
     if loss.task == "binary":
         label = int(y > 0)
@@ -214,6 +212,10 @@ def slopes_of(loss: Loss, f: FloatArray, y: float) -> FloatArray:
     return loss.derivative(f, np.array([y]))
 
 
+def value_of(loss: Loss, f: FloatArray, y: float) -> float:
+    return float(loss.value(f[None, :] if loss.task == "multiclass" else f, np.array([y]))[0])
+
+
 def fill_budget(
     filling: FillingSupports, known: FloatArray, among: FloatArray, targets: NDArray[np.float64], rule: UpdateRule
 ) -> int:
@@ -226,12 +228,22 @@ def fill_budget(
         slopes = slopes_of(loss, f, y)
         if np.any(slopes != 0) and size == budget:
             return row
-        label = count(filling, loss, f, y)
+        weight = rule.class_weights[count(filling, loss, f, y)]
+        step = rule.step_size / np.sqrt(filling.counts[0]) if rule.decaying else rule.step_size
+        moves = -step * weight * slopes
+        if rule.radius > 0:
+            squared_gradient = weight**2 * float(np.sum(slopes**2)) * float(among[row, row])
+            filling.sums[3:] += [weight * value_of(loss, f, y), squared_gradient, step * squared_gradient]
         if np.any(slopes != 0):
-            filling.coefficients[:, size] = -rule.step_size * rule.class_weights[label] * slopes
+            filling.coefficients[:, size] = moves
             filling.added[size] = row
             filling.size[0] += 1
             filling.counts[3] += 1
+        if rule.radius > 0:  # ||f + moves k(x, .)||^2, of all outputs together
+            filling.squared_norm[0] += float(2.0 * moves @ f + moves @ moves * float(among[row, row]))
+            longest = max(rule.radius, np.sqrt(filling.squared_norm[0]))
+            filling.coefficients[...] *= rule.radius / longest
+            filling.squared_norm[0] *= (rule.radius / longest) ** 2
     return len(targets)
 
 

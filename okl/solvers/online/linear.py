@@ -224,18 +224,19 @@ def sweep_rows(task: BlockTask, feature_map: FeatureMap, inputs: Any, targets: D
         run_threads(n_threads, run, partial(give_up_turns, turns))
 
 
-def check_ball(radius: float | None, decaying: bool, loss: Loss) -> None:
-    """Raise ConfigError unless a loss may be learned in a ball of this radius, if any."""
+def check_ball(radius: float | None, decaying: bool, loss: Loss, two_classes: bool = False) -> None:
+    """Raise ConfigError unless a loss may be learned in a ball of this radius, if any.
+
+    two_classes : whether the learner is for two classes only
+    """
     if radius is None:
         if decaying:
             raise ConfigError("Decaying steps need weights in a ball. Set a radius, or use constant steps.")
         return
     check_positive("radius", radius)
-    if loss.task != "binary" or isinstance(loss, ScalarLoss):
-        raise ConfigError(
-            f"radius = {radius:g} needs two classes and the hinge or logistic loss, but the loss "
-            f"is {loss.name}. Remove it."
-        )
+    if isinstance(loss, ScalarLoss) or (two_classes and loss.task != "binary"):
+        allowed = "two classes and the hinge or logistic loss" if two_classes else "a loss of compiled code"
+        raise ConfigError(f"radius = {radius:g} needs {allowed}, but the loss is {loss.name}. Remove it.")
 
 
 @stored("linear-learner")
@@ -250,7 +251,8 @@ class LinearLearner(LossLearner):
     n_outputs : number of classes for several classes, otherwise 1
     class_weights : c, factor of the step of each class, in label order; None for 1
     average : whether weights are sampled for an average
-    radius : of the ball ||w|| <= radius that every step ends in, at its nearest point; None for no ball; two classes
+    radius : of the ball ||w|| <= radius that every step ends in, at its nearest point; None for no ball; of several
+        classes, w holds the weights of all
     decaying : whether step t is step_size / sqrt(t), in a ball
 
     Raises
@@ -605,18 +607,29 @@ def _adagrad_error(racer: LinearLearner, sample: Rows) -> float:
     return weights.progress.error
 
 
-def step_in_ball(radius: float, step_size: float | None, decaying: bool) -> tuple[float, bool, str]:
-    """Return step size, whether it decays, and the reason; None is radius / sqrt(2), divided by the root of the rows.
+def step_in_ball(
+    radius: float, step_size: float | None, decaying: bool, length: float = 1.0
+) -> tuple[float, bool, str]:
+    """Return step size, whether it decays, and the reason; None is radius / (sqrt(2) length sqrt(t)).
 
-    Steps eta / sqrt(t) cost distance^2 sqrt(T) / (2 eta) + eta sqrt(T) at most, for gradients of length 1; of weights
-    a radius apart that is least for eta = radius / sqrt(2).
+    Steps eta / sqrt(t) cost distance^2 sqrt(T) / (2 eta) + eta length^2 sqrt(T) at most; of weights a radius apart
+    that is least for eta = radius / (sqrt(2) length).
+
+    length : of the subgradients
 
     Source: Zinkevich, ICML 2003, Theorem 1 and its proof.
     """
     decaying = decaying or step_size is None
     why = "as given" if step_size else "of the radius"
     why += ", divided by the square root of the rows seen" if decaying else ""
-    return step_size or radius / math.sqrt(2.0), decaying, why
+    return step_size or radius / math.sqrt(2.0) / length, decaying, why
+
+
+def longest_subgradient(loss: Loss) -> float:
+    """Return the length of a loss's longest subgradient by the scores; infinite for squared losses."""
+    if loss.task == "regression":
+        return math.inf
+    return math.sqrt(2.0) if loss.task == "multiclass" else 1.0
 
 
 # The linear learner with a fixed map.
@@ -634,8 +647,8 @@ class LinearFactory:
     step_size : on the scaled map, None for a choice by a small race
     class_weights : weight of each class's steps, None for 1; average : predict with averaged weights
     adaptive : whether the caller of the mode sum steps by AdaGrad
-    radius : of the ball that weights stay in, None for no ball; a step size that is to be chosen is then the one that
-        its regret is proved for, radius / sqrt(2 t)
+    radius : of the ball that weights stay in, None for no ball; a step size that is to be chosen is then that of
+        `step_in_ball`, or of a race with squared losses
     decaying : whether step t is step_size / sqrt(t), in a ball
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
@@ -664,7 +677,7 @@ class LinearFactory:
         learner = kind(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
         adaptive = mode == "sum" and self.adaptive
         if self.radius is not None:
-            return self._build_in_ball(learner, self.radius, chosen)
+            return self._build_in_ball(learner, self.radius, chosen, sample)
         if self.step_size is None:
             if isinstance(learner, SparseLearner) and not adaptive:
                 step_size, why = race_on_held_out(learner, sample)
@@ -679,8 +692,14 @@ class LinearFactory:
         chosen = chosen | {"step_size": step_size, "step_size_reason": why}
         return BuiltLearner(replace(learner, step_size=step_size), chosen, optimiser)
 
-    def _build_in_ball(self, learner: LinearLearner, radius: float, chosen: dict[str, Any]) -> BuiltLearner:
-        step_size, decaying, why = step_in_ball(radius, self.step_size, self.decaying)
+    def _build_in_ball(
+        self, learner: LinearLearner, radius: float, chosen: dict[str, Any], sample: Rows
+    ) -> BuiltLearner:
+        length, decaying = longest_subgradient(self.loss), self.decaying
+        if self.step_size is None and math.isinf(length):
+            step_size, why = race_step_sizes(replace(learner, radius=radius, decaying=decaying), sample, False)
+        else:
+            step_size, decaying, why = step_in_ball(radius, self.step_size, decaying, length)
         learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
         return BuiltLearner(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
 

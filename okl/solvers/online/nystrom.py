@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +39,7 @@ from okl.solvers.online.base import (
     progressive_error,
     start_progress,
 )
-from okl.solvers.online.linear import LinearFactory, LinearLearner, Weights
+from okl.solvers.online.linear import LinearFactory, LinearLearner, Weights, longest_subgradient, step_in_ball
 from okl.solvers.online.maps import ChosenMap, refuse_bandwidth_with
 
 # State: support vectors, then a Nystrom map with weights.
@@ -95,14 +96,17 @@ def fill(
     """
     counts, sums, class_counts = progress_arrays(state.filled)
     n_outputs, size = state.supports.coefficients.shape
+    squared_norm = np.zeros(1)
     coefficients = np.zeros((n_outputs, budget), dtype=inputs.dtype)
     coefficients[:, :size] = state.supports.coefficients
     added = np.zeros(budget, dtype=np.int64)
-    filling = FillingSupports(coefficients, np.array([size]), added, counts, sums, class_counts)
+    filling = FillingSupports(coefficients, np.array([size]), added, counts, sums, class_counts, squared_norm)
     supports, done = state.supports.inputs, 0
     for first in range(0, len(targets), MOST_ROWS):
         block, before = inputs[first : first + MOST_ROWS], len(supports)
         values = _kernel_values(kernel, block, np.concatenate([supports, block]))
+        if rule.radius > 0.0:  # measured afresh, so that blocks are the same however rows are cut
+            squared_norm[0] = _squared_norm(kernel, supports, coefficients[:, :before])
         trained = fill_budget(
             filling,
             np.ascontiguousarray(values[:, :before]),
@@ -117,6 +121,13 @@ def fill(
     support_set = SupportSet(supports, np.ascontiguousarray(coefficients[:, : len(supports)]))
     progress = progress_from(state.filled.task, counts, sums, class_counts)
     return replace(state, supports=support_set, filled=progress), done
+
+
+def _squared_norm(kernel: Kernel, supports: FloatArray, coefficients: FloatArray) -> float:
+    """Return ||f||^2 of the kernel expansions of all outputs together, in the space of the kernel."""
+    values = _kernel_values(kernel, supports, supports).astype(np.float64)
+    with one_blas_thread():
+        return float(np.sum((coefficients @ values) * coefficients))
 
 
 def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
@@ -189,7 +200,9 @@ class NOGDLearner:
     Until the budget is full, a row with a loss becomes a support vector: f <- f - step_size c loss'(f) k(x, .). At the
     next such row the kernel matrix K of the supports gives M = D^(-1/2) V' of its largest eigenpairs (D, V) and
     w = alpha pinv(M); training on that row and all after it is in z(x) = M (k(x_1, x), ..., k(x_budget, x)):
-    w <- w - step_size c loss'(w'z) z.
+    w <- w - step_size c loss'(w'z) z. In a ball, every step ends at the nearest f with ||f|| <= radius in the space of
+    the kernel, then at the nearest w with ||w|| <= radius; w = alpha pinv(M) is the orthogonal projection of f onto the
+    functions w'z, whose norm is ||w||, so that it stays in the ball.
 
     Parameters
     ----------
@@ -201,6 +214,7 @@ class NOGDLearner:
     class_weights : c, factor of the step of each class, in label order; None for 1
     average : whether weights are sampled for an average, once the map is there
     precision : of inputs, kernel values and weights
+    radius, decaying : as in LinearLearner
 
     Raises
     ------
@@ -219,6 +233,8 @@ class NOGDLearner:
     class_weights: tuple[float, ...] | None = None
     average: bool = True
     precision: Precision = "float32"
+    radius: float | None = None
+    decaying: bool = False
 
     def __post_init__(self) -> None:
         check_at_least("n_inputs", self.n_inputs, 1)
@@ -299,7 +315,16 @@ class NOGDLearner:
 
     def linear(self, feature_map: NystromFeatures) -> LinearLearner:
         """Return the learner of the second phase; with a map drawn beforehand, all there is to NOGD."""
-        return LinearLearner(feature_map, self.loss, self.step_size, self.n_outputs, self.class_weights, self.average)
+        return LinearLearner(
+            feature_map,
+            self.loss,
+            self.step_size,
+            self.n_outputs,
+            self.class_weights,
+            self.average,
+            self.radius,
+            self.decaying,
+        )
 
     @property
     def task(self) -> Task:
@@ -319,6 +344,8 @@ class NOGDLearner:
             self.n_outputs,
             self.class_weights,
             average=False,
+            radius=self.radius,
+            decaying=self.decaying,
         )
 
     def _learn_mapped(self, state: NOGDState, rows: Rows, n_threads: int) -> NOGDState:
@@ -366,7 +393,8 @@ class NOGDFactory:
     bandwidth : of a named kernel, None for the median distance of the sample; none for a kernel that is given itself
     budget : landmarks; rank : columns of the map, at most budget
     step_size : None for a choice by a small race on the sample
-    class_weights, average : as in LinearFactory; adaptive : whether the caller of the mode sum steps by AdaGrad
+    class_weights, average, radius, decaying : as in LinearFactory
+    adaptive : whether the caller of the mode sum steps by AdaGrad
     degree, offset : of the polynomial kernel by name
 
     Raises
@@ -388,10 +416,16 @@ class NOGDFactory:
     degree: int = 3
     offset: float = 1.0
     name: str = "nogd"
-    modes: tuple[Mode, ...] = ("stream", "mix", "sum")
+    radius: float | None = None
+    decaying: bool = False
 
     def __post_init__(self) -> None:
         refuse_bandwidth_with(self.kernel, self.bandwidth)
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Return the modes in which it can train."""
+        return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
     def build(self, context: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
@@ -421,9 +455,14 @@ class NOGDFactory:
             self.class_weights,
             self.average,
             context.precision,
+            self.radius,
+            self.decaying,
         )
-        why = "as given"
-        if self.step_size is None:
+        why, length = "as given", longest_subgradient(self.loss)
+        if self.radius is not None and (self.step_size is not None or math.isfinite(length)):
+            step_size, decaying, why = step_in_ball(self.radius, self.step_size, self.decaying, length)
+            learner = replace(learner, step_size=step_size, decaying=decaying)
+        elif self.step_size is None:
             errors = [progressive_error(replace(learner, step_size=step), sample) for step in PLAIN_STEPS]
             step_size, why = least_error(PLAIN_STEPS, errors, sample)
             learner = replace(learner, step_size=step_size)
@@ -434,7 +473,8 @@ class NOGDFactory:
             )
             return factory.build(context)
         sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as given"}
-        return BuiltLearner(learner, chosen | sizes | {"step_size": learner.step_size, "step_size_reason": why})
+        chosen |= sizes | {"step_size": learner.step_size, "step_size_reason": why}
+        return BuiltLearner(learner, chosen if self.radius is None else chosen | {"radius": self.radius})
 
 
 def _first_supports(learner: NOGDLearner, sample: Rows, chosen: dict[str, Any]) -> ChosenMap:

@@ -216,8 +216,10 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
     step_rule: Literal["adagrad", "plain", "sqrt"] = Field(
         "adagrad",
         description="step rule of mode sum; sqrt: step_size / sqrt(t), which needs a radius; a radius with automatic "
-        "step size also uses sqrt",
+        "step size also uses sqrt, except in a regression",
     )
+    radius: Positive | None = Field(None, description="radius of the ball that the weights are projected onto")
+    certify: bool = Field(False, description="compute a certificate: regret against the best fixed weights in the ball")
 
     def check(self, run: Run) -> None:
         """Refuse a step rule without effect."""
@@ -232,10 +234,38 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
                 f"step_rule = 'plain' applies to the mode sum, but the mode is {mode}. Remove it, or set --mode sum."
             )
 
+        if self.certify:
+            self._check_certify(run)
+
+    def _check_dense(self, *options: str) -> None:
+        """Refuse options that are for dense rows only."""
+        for name in options:
+            if self.changed(name):
+                raise ConfigError(
+                    f"{self.described(name)}, but rows are sparse, which {self.SOLVER} takes without. Remove it."
+                )
+
     @property
     def ball_radius(self) -> float | None:
         """Return the radius of the ball that weights stay in; None for no ball."""
-        return None
+        return self.radius
+
+    @property
+    def certifies(self) -> bool:
+        return self.certify
+
+    def _check_certify(self, run: Run) -> None:
+        """Refuse a certificate in another mode than stream or in several passes."""
+        if (mode := run.training_mode) != "stream":
+            raise ConfigError(
+                f"certify conflicts with mode {mode}: regret is defined for rows that are trained on in order. Set "
+                "--mode stream, or remove certify."
+            )
+        if self.passes != 1:
+            raise ConfigError(
+                f"certify conflicts with passes = {self.passes}: regret is defined for a single pass. Remove one of "
+                "them."
+            )
 
     def mode(self, run: Run) -> Mode:
         """Return stream in one process, and sum with workers."""
@@ -267,8 +297,8 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     )
     radius: Positive | None = Field(
         None,
-        description="radius of the ball that the weights are projected onto (two classes); with --track: radius of the "
-        "models in the certificate",
+        description="radius of the ball that the weights are projected onto; with --track: radius of the models in the "
+        "certificate",
     )
     constraints: tuple[str, ...] = Field(
         (),
@@ -322,18 +352,12 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         super().check(run)
         if self.track:
             self.check_track()
-        if self.certify:
-            self._check_certify(run)
 
     @property
     def ball_radius(self) -> float | None:
         """Return the radius of the ball that weights stay in, given or by a constraint of the norm; None: no ball."""
         bound = parse_constraints(self.constraints)[1]
         return min((radius for radius in (self.radius, bound) if radius is not None), default=None)
-
-    @property
-    def certifies(self) -> bool:
-        return self.certify
 
     @property
     def standardises(self) -> bool:
@@ -357,7 +381,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             if isinstance(loss := learning["loss"], ScalarLoss):
                 able = ", ".join(name for name in online_losses() if not isinstance(make_loss(name), ScalarLoss))
                 raise ConfigError(f"loss = {loss.name!r} with track, which supports {able} only. Remove one of them.")
-            check_ball(self.radius, False, loss)
+            check_ball(self.radius, False, loss, two_classes=True)
             return TrackingFactory(maps, loss, learning["class_weights"], self.radius)
         # experts predict by last or averaged weights, as one or the other leads: without averages there are no experts
         free = experts and self.bandwidth == self.step_size == "auto" and self.average and radius is None
@@ -365,9 +389,10 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         if free and self.map == "independent" and not isinstance(learning["loss"], ScalarLoss):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
         decaying = self.step_rule == "sqrt"
-        check_ball(radius, decaying, learning["loss"])
+        constrained = bool(parse_constraints(self.constraints)[0])
+        check_ball(radius, decaying, learning["loss"], constrained)
         learning |= {"step_size": number_of(self.step_size), "radius": radius, "decaying": decaying}
-        if parse_constraints(self.constraints)[0]:
+        if constrained:
             del learning["adaptive"]
             return ConstrainedFactory(maps, **self._constraint_options(), **learning)
         return LinearFactory(maps, **learning)
@@ -375,9 +400,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     def _check_sparse(self) -> None:
         """Refuse options that fogd has for dense rows only."""
         of_maps = ("map", "frequencies") if self.kernel == "linear" else ()
-        for name in ("radius", "constraints", "track", "certify", *of_maps):
-            if self.changed(name):
-                raise ConfigError(f"{self.described(name)}, but rows are sparse, which fogd takes without. Remove it.")
+        self._check_dense("radius", "constraints", "track", "certify", *of_maps)
 
     def linear_baseline(self, schema: Schema) -> LearnerFactory:
         """Return a linear model of standardised inputs, learned the same way, within the same limits."""
@@ -416,26 +439,13 @@ class FogdSettings(MapLearningOptions, FourierOptions):
                 f"radius. Set {missing} too, or remove {given}."
             )
 
-    def _check_certify(self, run: Run) -> None:
-        """Refuse a certificate in another mode than stream or in several passes."""
-        if (mode := run.training_mode) != "stream":
-            raise ConfigError(
-                f"certify conflicts with mode {mode}: regret is defined for rows that are trained on in order. Set "
-                "--mode stream, or remove certify."
-            )
-        if self.passes != 1:
-            raise ConfigError(
-                f"certify conflicts with passes = {self.passes}: regret is defined for a single pass. Remove one of "
-                "them."
-            )
-
 
 _TRUE = ("true", "1", "yes", "on")
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 
 
 class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
-    """Nystrom online gradient descent.
+    """Nystrom online gradient descent, with a certificate of regret.
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
     """
@@ -473,7 +483,16 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
             "degree": self.degree,
             "offset": self.offset,
         }
-        learning = self.learning(schema) | {"step_size": number_of(self.step_size), "name": "nogd"}
+        if schema.sparse is not None:
+            self._check_dense("radius", "certify")
+        decaying = self.step_rule == "sqrt"
+        learning = self.learning(schema) | {
+            "step_size": number_of(self.step_size),
+            "name": "nogd",
+            "radius": self.radius,
+            "decaying": decaying,
+        }
+        check_ball(self.radius, decaying, learning["loss"])
         if self.landmarks == "supports" and schema.sparse is None:
             return NOGDFactory(budget=self.budget, rank=rank, **kernel, **learning)
         landmarks = "uniform" if self.landmarks == "supports" else self.landmarks

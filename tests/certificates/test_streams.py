@@ -1,0 +1,105 @@
+"""Certificates of several classes, regressions and NOGD, against a cone solver and slow twins."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from okl.certificates.certify import nystrom_floor
+from okl.foundation.types import FloatArray
+from tests.certificates.streams import LOSSES, Stream, check_stream, least_loss, play_stream
+from tests.naive.sgd import slopes_of, value_of
+
+KINDS = [("multiclass", False), ("regression", False), ("binary", True), ("multiclass", True), ("regression", True)]
+
+
+@pytest.mark.parametrize(("task", "nystrom"), KINDS)
+def test_certificates_cover_the_true_regret_of_random_streams(task: str, nystrom: bool) -> None:
+    checked = [check_stream(task, seed, nystrom) for seed in range(40)]
+    assert all(one.covered for one in checked)
+    assert min(one.bound / one.regret for one in checked if one.regret > 0.0) < 4.0  # the bound is not idle
+    if nystrom:
+        vacuous = sum(bool(one.kernel_vacuous) for one in checked)
+        assert 0 < vacuous < 40
+
+
+@pytest.mark.parametrize("task", LOSSES)
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_losses_of_nogd_are_those_of_steps_and_projections_in_the_space_of_the_kernel(task: str, seed: int) -> None:
+    stream = play_stream(task, seed, nystrom=True)
+    loss, squares, stepped = play_slowly(stream)
+    assert stream.played.loss == pytest.approx(loss, rel=1e-9)
+    assert stream.played.squared_gradients == pytest.approx(squares, rel=1e-9)
+    assert stream.played.stepped_gradients == pytest.approx(stepped, rel=1e-9)
+
+
+def play_slowly(stream: Stream) -> tuple[float, float, float]:
+    """NOGD in coordinates of the kernel's space: one row of `exact` is k(x, .), f is a row of `w` for each output."""
+    values, vectors = np.linalg.eigh(stream.kernel.matrix(stream.inputs, stream.inputs))
+    exact: FloatArray = vectors * np.sqrt(np.maximum(values, 0.0))
+    learner, onto = stream.learner, np.eye(len(exact))
+    supports: list[int] = []
+    w, loss, squares, stepped = np.zeros((learner.n_outputs, len(exact))), 0.0, 0.0, 0.0
+    for t, (y, c) in enumerate(zip(stream.targets, stream.weights, strict=True), start=1):
+        slopes = slopes_of(stream.loss, w @ exact[t - 1], y)
+        if np.any(slopes != 0.0) and len(supports) == learner.budget:
+            parts, sizes, _ = np.linalg.svd(exact[np.array(supports)].T, full_matrices=False)
+            basis = parts[:, : stream.linear.feature_map.n_columns]
+            assert sizes[basis.shape[1] - 1] > 1e-6
+            onto, supports = basis @ basis.T, [*supports, -1]
+            w = w @ onto
+            slopes = slopes_of(stream.loss, w @ exact[t - 1], y)
+        if np.any(slopes != 0.0) and len(supports) < learner.budget:
+            supports.append(t - 1)
+        gradient = c * np.outer(slopes, onto @ exact[t - 1])
+        loss += c * value_of(stream.loss, w @ exact[t - 1], y)
+        squares += float(np.sum(gradient**2))
+        stepped += stream.steps.at(t) * float(np.sum(gradient**2))
+        w = w - stream.steps.at(t) * gradient
+        w *= min(1.0, stream.radius / max(float(np.linalg.norm(w)), 1e-300))
+    return loss, squares, stepped
+
+
+@pytest.mark.parametrize("task", LOSSES)
+def test_projected_functions_lose_no_more_than_the_floor_allows(task: str) -> None:
+    stream = play_stream(task, 5, nystrom=True)
+    held, _ = stream.hindsight()
+    assert held.residuals is not None
+    matrix = stream.kernel.matrix(stream.inputs, stream.inputs)
+    trace = float(np.trace(matrix - stream.features @ stream.features.T))
+    assert held.residuals.sum() == pytest.approx(trace, rel=1e-6)
+    values, vectors = np.linalg.eigh(matrix)
+    exact = vectors * np.sqrt(np.maximum(values, 0.0))
+    inside = stream.features @ np.linalg.lstsq(exact, stream.features, rcond=None)[0].T  # projections of k(x, .)
+    rng, loss, outputs = np.random.default_rng(0), stream.loss, stream.learner.n_outputs
+    for _ in range(50):
+        f = rng.standard_normal((outputs, len(exact)))
+        f *= stream.radius / np.linalg.norm(f)
+        scores = (exact @ f.T) if outputs > 1 else (exact @ f.T)[:, 0]
+        near = (inside @ f.T) if outputs > 1 else (inside @ f.T)[:, 0]
+        values_at = [_total(stream, at) for at in (scores, near)]
+        lipschitz = {"binary": 1.0, "multiclass": np.sqrt(2.0), "regression": np.inf}[loss.task]
+        floor = nystrom_floor(values_at[1], held.residuals, stream.radius, lipschitz, stream.weights)
+        assert floor <= values_at[0] + 1e-9
+
+
+def _total(stream: Stream, scores: FloatArray) -> float:
+    """Sum of the losses; half squared errors in a regression."""
+    if stream.loss.task == "regression":
+        return float(0.5 * np.sum((scores - stream.targets) ** 2))
+    return float(stream.weights @ stream.loss.value(scores, stream.targets))
+
+
+def test_a_floor_of_known_numbers() -> None:
+    residuals = np.array([0.25, 0.0, 1.0])
+    assert nystrom_floor(10.0, residuals, 2.0, 1.0) == pytest.approx(10.0 - 2.0 * 1.5)
+    assert nystrom_floor(10.0, residuals, 2.0, np.sqrt(2.0), np.array([2.0, 5.0, 0.5])) == pytest.approx(
+        10.0 - np.sqrt(2.0) * 2.0 * 1.5
+    )
+    assert nystrom_floor(8.0, residuals, 2.0, np.inf) == pytest.approx(0.5 * (4.0 - 2.0 * np.sqrt(1.25)) ** 2)
+    assert nystrom_floor(0.1, residuals, 2.0, 1.0) == nystrom_floor(0.1, residuals, 2.0, np.inf) == 0.0
+
+
+def test_the_cone_solver_meets_a_loss_known_by_hand() -> None:
+    features, targets = np.array([[1.0], [1.0]]), np.array([1.0, -1.0])
+    assert least_loss(LOSSES["binary"], features, targets, 1.0, np.array([3.0, 1.0]))[0] == pytest.approx(2.0, abs=1e-6)
