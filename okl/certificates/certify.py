@@ -349,7 +349,7 @@ class RegretAtHorizon:
             "theorem": f"Lu et al., JMLR 17(47), 2016, Theorem {4 if self.learner.n_outputs > 1 else 2}",
             "bound": bound,
             "residual_trace": float(residuals.sum()),
-            "projection_loss": least - floor,
+            "least_loss": floor,
             "probability": 1.0,
             "vacuous": floor <= 0.0,
         }

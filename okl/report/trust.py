@@ -213,12 +213,12 @@ def _kernel_bound_sentence(proof: Mapping[str, Any]) -> str:
         return ""
     vacuous = f" This bound is vacuous: the total loss is {number(proof['loss'])}." if kernel["vacuous"] else ""
     if "residual_trace" in kernel:
-        radius, cost = number(proof["comparator"]["radius"]), number(kernel["projection_loss"])
+        radius, least = number(proof["comparator"]["radius"]), number(kernel["least_loss"])
         return (
             f"Against all functions of the kernel itself in a ball of radius {radius}, the regret is at most "
-            f"{number(kernel['bound'])}: their projections onto the landmarks lose at most {cost} more. This takes the "
-            f"place of {_theorem(kernel)} of Lu et al. (JMLR 17, 2016). The trace of the kernel matrix's error is "
-            f"{number(kernel['residual_trace'])}.{vacuous}"
+            f"{number(kernel['bound'])}: none has a loss below {least}, by that of its projection onto the landmarks. "
+            f"This takes the place of {_theorem(kernel)} of Lu et al. (JMLR 17, 2016). The kernel matrix's error has "
+            f"the trace {number(kernel['residual_trace'])}.{vacuous}"
         )
     return (
         f"Against functions of the kernel itself, the regret is at most {number(kernel['bound'])} by "

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.certified [STREAMS]
 
-Prints, for FOGD and NOGD, how many streams have a true regret within bound and certificate, and for NOGD a least loss of
-the kernel's functions above the floor; how many floors are 0; and the median of bound / regret.
+Prints, for FOGD and NOGD, how many streams have a true regret within bound and certificate, and for NOGD a least loss
+of the kernel's functions above the floor; how many floors are 0; and the median of bound / regret.
 """
 
 from __future__ import annotations

@@ -295,6 +295,7 @@ def test_runs_of_every_task_are_certified(solver: str, task: Any, more: dict[str
         assert kernel["theorem"].endswith(theorem)
         assert f"{theorem} of Lu et al." in page
         assert kernel["bound"] >= proof["regret_at_most"]
+        assert "residual_trace" not in kernel or kernel["bound"] == pytest.approx(proof["loss"] - kernel["least_loss"])
     assert ("up to epsilon count 0" in page) == (task == "regression")
     assert not np.isclose(result["chosen"]["step_size"], 0.0)
 

@@ -192,3 +192,6 @@ def test_it_is_trained_scored_exported_and_explained(data: Dataset, tmp_path: Pa
 def test_options_of_dense_rows_are_refused(data: Dataset, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"but rows are sparse, which fogd takes without\. Remove it\."):
         okl.train(str(data.folder), solver="fogd", kernel="linear", **options)
+    if "radius" in options:
+        with pytest.raises(ConfigError, match=r"but rows are sparse, which nogd takes without\. Remove it\."):
+            okl.train(str(data.folder), solver="nogd", **options)
