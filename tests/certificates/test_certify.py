@@ -26,11 +26,12 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
-from okl.losses import Hinge, Logistic, Loss
+from okl.losses import ExtensionLoss, Hinge, Logistic, Loss
 from okl.runs.plan import check
 from okl.runs.train import train
 from okl.solvers.accelerated.base import RowOperator
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
+from okl.solvers.online.linear import check_ball
 from okl.solvers.settings import TrainSettings
 from tests.rows import curved, train_settings, write
 
@@ -335,3 +336,19 @@ def test_proofs_that_cannot_be_given_are_refused(
     data, out = str(Path(certified["run"]) / "data"), str(tmp_path / "run")
     with pytest.raises(ConfigError, match=message):
         check(settings_from(TrainSettings, {"data": data, "out": out, **values}, "test"))
+
+
+@pytest.mark.parametrize(
+    "values", [{"track": True, "certify": True}, {"constraints": ("abs(covariance(a)) <= 0.5",), "certify": True}]
+)
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_tracking_and_constraints_in_a_ball_take_two_classes(task: Any, values: dict[str, Any], tmp_path: Path) -> None:
+    files = {"data": str(write(tmp_path, curved(400, task))), "out": str(tmp_path / "run"), "radius": 2.0}
+    with pytest.raises(ConfigError, match="radius = 2 needs two classes and the hinge or logistic loss"):
+        train(settings_from(TrainSettings, files | values, "test"))
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_losses_of_extensions_have_no_ball(task: Any) -> None:
+    with pytest.raises(ConfigError, match="needs the hinge, logistic or half squared loss, but the loss is mine"):
+        check_ball(2.0, False, ExtensionLoss("mine", task, "here"))

@@ -235,7 +235,9 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss, two_classes: bo
         return
     check_positive("radius", radius)
     if isinstance(loss, ScalarLoss) or (two_classes and loss.task != "binary"):
-        allowed = "two classes and the hinge or logistic loss" if two_classes else "a loss of compiled code"
+        allowed = (
+            "two classes and the hinge or logistic loss" if two_classes else "the hinge, logistic or half squared loss"
+        )
         raise ConfigError(f"radius = {radius:g} needs {allowed}, but the loss is {loss.name}. Remove it.")
 
 
