@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from okl.certificates.certify import nystrom_floor
+from okl.certificates.hindsight import solve_in_ball, solve_least_squares
 from okl.foundation.types import FloatArray
 from tests.certificates.streams import LOSSES, Stream, check_stream, least_loss, play_stream
 from tests.naive.sgd import slopes_of, value_of
@@ -103,3 +106,45 @@ def test_a_floor_of_known_numbers() -> None:
 def test_the_cone_solver_meets_a_loss_known_by_hand() -> None:
     features, targets = np.array([[1.0], [1.0]]), np.array([1.0, -1.0])
     assert least_loss(LOSSES["binary"], features, targets, 1.0, np.array([3.0, 1.0]))[0] == pytest.approx(2.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_inputs_mapped_in_every_read_and_a_start_from_fewer_rows_find_the_same_optimum(task: str) -> None:
+    stream = play_stream(task, 2, nystrom=False)
+    held, found = stream.hindsight()
+    mapped = replace(held, rows=stream.inputs, mapped=False)
+    if task == "regression":
+        afresh = solve_least_squares(mapped, stream.radius)
+        assert afresh.weights == pytest.approx(found.weights)
+        assert solve_least_squares(mapped.first(60), stream.radius).certificate.primal < found.certificate.primal
+        return
+    few = solve_in_ball(mapped.between(0, 60), "hinge", stream.radius)
+    near = solve_in_ball(mapped.between(0, 100), "hinge", stream.radius, near=few)
+    for one in (few, near):
+        assert one.certificate.relative_gap <= 0.01
+        assert np.linalg.norm(one.weights) <= stream.radius * (1 + 1e-9)
+    assert near.certificate.dual <= found.certificate.primal
+    assert found.certificate.dual <= near.certificate.primal
+    weights = near.weights.reshape(stream.learner.n_outputs, -1)
+    assert near.certificate.primal == pytest.approx(_total(stream, stream.features @ weights.T))
+
+
+def test_shares_of_classes_are_projected_as_by_bisection() -> None:
+    rng = np.random.default_rng(4)
+    stream = play_stream("multiclass", 1, nystrom=False)
+    held, _ = stream.hindsight()
+    problem = held.between(0, 100).problem(stream.weights)  # type: ignore[attr-defined]
+    points = 2.0 * rng.standard_normal((100, stream.learner.n_outputs))
+    out = np.empty(points.size)
+    problem.region.prox(out, points.ravel(), 1.0)
+    for row, (point, true, upper) in enumerate(zip(points, stream.targets.astype(int), stream.weights, strict=True)):
+        wrong = np.arange(len(point)) != true
+        low, high = 0.0, float(np.abs(point).max())
+        for _ in range(80):
+            middle = 0.5 * (low + high)
+            too_large = np.maximum(point[wrong] - middle, 0.0).sum() > upper
+            low, high = (middle, high) if too_large else (low, middle)
+        expected = np.where(wrong, np.maximum(point - high, 0.0), 0.0)
+        if np.maximum(point[wrong], 0.0).sum() <= upper:
+            expected = np.where(wrong, np.maximum(point, 0.0), 0.0)
+        assert out.reshape(points.shape)[row] == pytest.approx(expected, abs=1e-9)
