@@ -173,6 +173,19 @@ def _dual_guess(loss: MarginLossName, margins: FloatArray) -> FloatArray:
     return shares
 
 
+class _ImageLengths:
+    """Lengths for operators whose images are the weights themselves."""
+
+    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
+        """Return ||v||^2."""
+        return float(image @ image)
+
+    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
+        """Return ||v - v'||^2."""
+        apart = image - other_image
+        return float(apart @ apart)
+
+
 # The best weights of several classes together.
 #
 # Minimise sum_i c_i max(0, max_(r != y_i) 1 - <w_(y_i) - w_r, z_i>) over ||W|| <= radius, with the Frobenius norm. Its
@@ -184,7 +197,7 @@ def _dual_guess(loss: MarginLossName, margins: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassRows:
+class ClassRows(_ImageLengths):
     """Differences of classes (e_(y_i) - e_r) z_i' for the row i and the class r, as one operator; 0 for r = y_i.
 
     A point is (m n_classes,), the classes of a row one after the other; an image (n_classes n_columns,).
@@ -227,15 +240,6 @@ class ClassRows:
         for part, features in self.rows.blocks():
             scores[part] = features @ image.reshape(self.n_classes, -1).T
         np.subtract(scores[self.true][:, np.newaxis], scores, out=scores)
-
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||v||^2."""
-        return float(image @ image)
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||v - v'||^2."""
-        apart = image - other_image
-        return float(apart @ apart)
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return 2 ||z_i||^2 for every entry of a point; the true class's are 0, which bounds need not know."""
@@ -345,7 +349,7 @@ _LIMIT_SHARE = 0.3  # of the square root of the rows: how long rows of limits ar
 
 
 @dataclass(frozen=True, eq=False)
-class RowsAndSides:
+class RowsAndSides(_ImageLengths):
     """Signed rows of data, then rows -S of limits, as one operator; a point is (m + k,).
 
     data : m rows; sides : S (k, n_columns) float64
@@ -378,15 +382,6 @@ class RowsAndSides:
         """Overwrite out (m + k,) by A'v, -S v."""
         self.data.adjoint(out[: self.data.n_points], image)
         out[self.data.n_points :] = -(self.sides @ image)
-
-    def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
-        """Return ||v||^2."""
-        return float(image @ image)
-
-    def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
-        """Return ||v - v'||^2."""
-        apart = image - other_image
-        return float(apart @ apart)
 
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2 and ||S_j||^2, (m + k,)."""

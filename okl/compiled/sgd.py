@@ -266,6 +266,18 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
+@compiled
+def _part_classes(
+    weights: FloatArray, true: int, wrong: int, left: FloatArray, right: FloatArray, factor: np.floating[Any]
+) -> None:
+    """Add factor times the row (left, right) to the weights of the true class, and subtract it from the wrong one's."""
+    width = left.shape[0]
+    add_scaled(weights[true, :width], left, factor)
+    add_scaled(weights[true, width:], right, factor)
+    add_scaled(weights[wrong, :width], left, -factor)
+    add_scaled(weights[wrong, width:], right, -factor)
+
+
 @compiled_sum
 def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     weights, total, counts, _, class_counts = learnt
@@ -282,10 +294,7 @@ def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
         wrong = best_wrong(scores, true)
         if np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0:
             factor = weights.dtype.type(step_size * class_weights[true])
-            add_scaled(weights[true, :width], left, factor)
-            add_scaled(weights[true, width:], right, factor)
-            add_scaled(weights[wrong, :width], left, -factor)
-            add_scaled(weights[wrong, width:], right, -factor)
+            _part_classes(weights, true, wrong, left, right, factor)
             counts[UPDATES] += 1
         counts[ROWS] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
@@ -317,10 +326,7 @@ def _learn_classes_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles
             # the subgradient is -z for the true class and z for the best wrong one
             _add_to_proof(sums, weight * (1.0 - margin), 2.0 * weight * weight * length, step)
             factor = weights.dtype.type(step * weight)
-            add_scaled(weights[true, :width], left, factor)
-            add_scaled(weights[true, width:], right, factor)
-            add_scaled(weights[wrong, :width], left, -factor)
-            add_scaled(weights[wrong, width:], right, -factor)
+            _part_classes(weights, true, wrong, left, right, factor)
             squared = _to_ball(weights, squared + 2.0 * factor * (margin + factor * length), radius)
             counts[UPDATES] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:

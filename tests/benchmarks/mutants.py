@@ -118,8 +118,7 @@ _OLDER, _NEWER = (f"if marks[NUMBER, i] {sign} marks[NUMBER, oldest]:" for sign 
 _PROJECTION = "    right = coefficients[seen.output]\n"
 _NO_PROJECTION = f"{_PROJECTION}    factor = 0.0\n"
 _CHEAPEST = "        slot = cheapest(memory[1], state.marks, count)\n        share = float(row[slot]) / own\n"
-_UPDATED = "\n            counts[UPDATES] += 1"  # without a ball
-_SHARES = "weights[wrong, :width], left, -factor)\n            add_scaled(weights[wrong, width:], right, -factor)"
+_SHARES = "weights[wrong, :width], left, -factor)\n    add_scaled(weights[wrong, width:], right, -factor)"
 
 
 def _mutants(site: str, *rows: tuple[str, ...]) -> list[Mutant]:
@@ -184,7 +183,7 @@ MUTANTS = [
         ("BPA-S", "replaces slot 0 without compensation", MAINTENANCE, _CHEAPEST, "        slot = 0\n"),
         ("BOGD", "drops the newest support", BUDGET, _OLDER, _NEWER),
         ("FOGD", "leaves the wrong class alone", SGD,
-         f"add_scaled({_SHARES}{_UPDATED}", f"pass{_UPDATED}"),
+         f"add_scaled({_SHARES}", "pass"),
         ("NOGD", "rank one", ALGORITHMS, "problem.sizes.rank, problem.n_outputs", "1, problem.n_outputs"),
     ),
     *_mutants(

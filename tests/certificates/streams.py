@@ -164,7 +164,7 @@ class Checked:
 
 
 def check_stream(task: str, seed: int, nystrom: bool) -> Checked:
-    """Whether bound and certificate cover the true regret, and the floor the true optimum of the kernel's functions."""
+    """Compare bound and certificate with the true regret, and the floor with the optimum of the kernel's functions."""
     stream = play_stream(task, seed, nystrom, 70 if nystrom else 100)
     given = stream.targets, stream.radius, stream.weights
     least, norm = least_loss(stream.loss, stream.features, *given)
