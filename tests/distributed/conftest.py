@@ -14,7 +14,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
 
-BACKENDS = {"local-1": (0, 1), "local-2": (0, 2), "dask-1": (1, 2), "dask-2": (2, 2), "dask-3": (3, 2)}
+BACKENDS = {"local-1": (0, 1), "local-2": (0, 2), "dask-1": (1, 2), "dask-3": (3, 2)}
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from okl.data.dataset import Dataset
 from okl.distributed import open_execution
 from okl.distributed.dask import DaskExecution
 from okl.foundation.errors import ConfigError, ExecutionError
+from tests.distributed import works
 from tests.distributed.processes import descendants, listening
 from tests.distributed.test_lifecycle import LOOPBACK
 from tests.distributed.works import SampledSum, add_up
@@ -68,6 +69,19 @@ def test_work_under_certificates_has_the_same_bits_and_listens_on_loopback_only(
     addresses = listening({os.getpid(), *descendants(os.getpid())})
     assert len(addresses) >= 3
     assert {address.partition(":")[0] for address in addresses} <= LOOPBACK
+
+
+def test_workers_hold_as_few_rows_as_they_are_told_until_the_run_is_over(guarded: DaskExecution, ours: Path) -> None:
+    """Those that come later, too; whoever uses them next finds what there was."""
+    before = set(guarded.map(works.held_limit, [0]))
+    with DaskExecution(address=guarded.address, n_threads=1, tls=str(ours / "client")) as run:
+        limit = run.memory_limit_bytes
+        assert limit is not None
+        assert limit > 2**28
+        run.hold(12345)
+        assert set(run.map(works.held_limit, [0, 1])) == {12345}
+    assert set(guarded.map(works.held_limit, [0, 1])) == before
+    assert before != {12345}
 
 
 def test_a_client_without_or_with_a_foreign_certificate_is_refused(guarded: DaskExecution, foreign: Path) -> None:

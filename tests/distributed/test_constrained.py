@@ -43,7 +43,7 @@ def run(solver: OnlineSolver, data: Dataset, execution: Execution) -> Any:
     return state
 
 
-@pytest.mark.parametrize("backend", ["local-2", "dask-2"], indirect=True)
+@pytest.mark.parametrize("backend", ["local-2", "dask-3"], indirect=True)
 def test_shards_learn_the_same_within_limits_wherever_they_are(
     learnt: tuple[OnlineSolver, Dataset, Any], backend: Execution
 ) -> None:

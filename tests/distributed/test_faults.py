@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.distributed import open_execution
+from okl.distributed import dask, open_execution
 from okl.distributed.cluster import ROW_LIMIT
 from okl.distributed.dask import DaskExecution
 from okl.distributed.tls import write_self_signed
@@ -72,13 +72,6 @@ def test_killed_worker_changes_no_bit_and_another_takes_its_place(
     assert soon(lambda: len(set(execution.map(works.own_process, range(20)))) == 2, START_SECONDS)
 
 
-def test_killed_worker_changes_no_result_of_map(execution: DaskExecution, tmp_path: Path) -> None:
-    work = KilledOnce(works.square_slowly, 17, tmp_path, os.getpid())
-    assert list(execution.map(work, range(60))) == [i * i for i in range(60)]
-    assert (tmp_path / "killed").exists()
-    assert soon(lambda: len(set(execution.map(works.own_process, range(20)))) == 2, START_SECONDS)
-
-
 def test_cancelled_tasks_are_repeated(
     execution: DaskExecution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,9 +119,18 @@ def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
     assert soon(lambda: execution.n_workers == 2)
 
 
-def test_shard_that_kills_every_worker_is_named(execution: DaskExecution, data: Dataset) -> None:
-    with pytest.raises(ExecutionError, match=r"4 workers died one after another on .*00005.*too little memory"):
+def test_shard_that_kills_every_worker_is_named(
+    execution: DaskExecution, data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dask, "MOST_DEATHS", 2)  # each worker that dies has to be started again
+    with pytest.raises(ExecutionError, match=r"2 workers died one after another on .*00005.*too little memory"):
         execution.sum(works.KilledBy(5, os.getpid()), data.shards, None, add_up)
+
+
+def test_item_that_kills_every_worker_ends_its_task(execution: DaskExecution, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution._transport, "carrier", "task")
+    with pytest.raises(ExecutionError, match="4 workers died one after another"):
+        list(execution.map(works.KilledAlways(os.getpid()), range(1)))
 
 
 def test_full_disk_of_a_worker_is_named(execution: DaskExecution, tmp_path: Path) -> None:

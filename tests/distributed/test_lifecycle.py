@@ -69,10 +69,10 @@ def test_close_leaves_no_thread(data: Dataset) -> None:
 def test_cluster_listens_on_loopback_and_leaves_nothing(data: Dataset) -> None:
     before, environment = descendants(os.getpid()), dict(os.environ)
     threads = {thread.name for thread in threading.enumerate()}
-    with open_execution(2) as execution:
+    with open_execution(1) as execution:
         ours = descendants(os.getpid()) - before
         addresses = listening(ours | {os.getpid()})
-        assert len(ours) >= 2
+        assert len(ours) >= 1
         assert len(addresses) >= 3
         assert {address.partition(":")[0] for address in addresses} <= LOOPBACK
         assert dict(os.environ) == environment
@@ -128,18 +128,6 @@ def test_unreachable_scheduler_is_an_error_within_seconds(address: str, monkeypa
     assert {name for name in left if not name.startswith("Dask-Offload")} == set()
 
 
-def test_scheduler_without_workers_is_an_error() -> None:
-    from distributed import LocalCluster
-
-    from okl.distributed.dask import DaskExecution
-
-    with (
-        LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address="127.0.0.1:0") as cluster,
-        pytest.raises(ExecutionError, match=r"has had no workers for 0\.5 s"),
-    ):
-        DaskExecution(address=cluster.scheduler_address, patience_seconds=0.5)
-
-
 SERVE = """
     import sys, time
     from okl.distributed import open_execution
@@ -150,7 +138,7 @@ SERVE = """
 """
 
 
-def test_scheduler_elsewhere_gives_the_same_bits_and_is_missed_when_it_goes(
+def test_scheduler_elsewhere_gives_the_same_bits_is_missed_when_killed_and_takes_its_workers_along(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OKL_PATIENCE_SECONDS", "1")
@@ -164,29 +152,20 @@ def test_scheduler_elsewhere_gives_the_same_bits_and_is_missed_when_it_goes(
             result = execution.sum(SampledSum(data, 4), data.shards, value, add_up)
             assert result.tobytes() == expected.tobytes()
             execution.hold(10**8)  # closing takes it back from nobody
+            workers = descendants(server.pid)
+            assert len(workers) >= 2
             server.kill()
             server.wait(10)
             with pytest.raises(ExecutionError, match="no longer answers"):
                 execution.sum(SampledSum(data, 4), data.shards, value, add_up)
-    assert soon(lambda: not descendants(server.pid))
-
-
-def test_driver_that_is_killed_takes_its_workers_along(tmp_path: Path) -> None:
-    write_self_signed(tmp_path)
-    with running(SERVE, tmp_path) as driver:
-        line_of(driver)
-        workers = descendants(driver.pid)
-        assert len(workers) >= 2
-        driver.kill()
-        driver.wait(10)
-        assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+    assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
 def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
     script = """
         from okl.distributed import open_execution
         print("runs", flush=True)
-        with open_execution(2) as execution:
+        with open_execution(1) as execution:
             print(list(execution.map(abs, [-1, -2])))
     """
     with running(script, tmp_path) as process:
@@ -194,7 +173,7 @@ def test_script_without_a_guard_is_told_what_to_do(tmp_path: Path) -> None:
         assert process.returncode == 1
         assert 'put its main code under `if __name__ == "__main__":`' in errors.splitlines()[-1]
         assert errors.splitlines()[-1].startswith(
-            "okl.foundation.errors.ExecutionError: 2 worker processes could not be started"
+            "okl.foundation.errors.ExecutionError: 1 worker processes could not be started"
         )
         assert "[1, 2]" not in output
 
@@ -204,10 +183,13 @@ INTERRUPTED = """
     import okl.compiled.jit  # now: an interrupted import of numba may leave messages of its destructors
     from okl.distributed import open_execution
     from tests.distributed.works import nap
+    offset = 40
+    def work(item):
+        return item + offset
     if __name__ == "__main__":
         try:
             with open_execution({workers}, threads=2) as execution:
-                print("ready", flush=True)
+                print(list(execution.map(work, [1, 2])), flush=True)
                 execution.sum(nap, range(4), {nap_seconds}, list)
         except KeyboardInterrupt:
             print("interrupted", flush=True)
@@ -215,11 +197,11 @@ INTERRUPTED = """
 """
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_interrupt_ends_everything_soon(tmp_path: Path, workers: int) -> None:
+@pytest.mark.parametrize("workers", [0, 1])
+def test_work_of_a_script_travels_by_value_and_an_interrupt_ends_everything_soon(tmp_path: Path, workers: int) -> None:
     # threads finish the shard they are at; worker processes are ended
     with running(INTERRUPTED.format(workers=workers, nap_seconds=60 if workers else 1), tmp_path) as process:
-        assert line_of(process) == "ready"
+        assert line_of(process) == "[41, 42]"
         time.sleep(0.5)
         ours = descendants(process.pid)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers too
@@ -230,30 +212,10 @@ def test_interrupt_ends_everything_soon(tmp_path: Path, workers: int) -> None:
         assert soon(lambda: not any(Path(f"/proc/{pid}").exists() for pid in ours))
 
 
-def test_work_that_kills_every_worker_is_an_error() -> None:
-    with open_execution(2) as execution, pytest.raises(ExecutionError, match="4 workers died one after another"):
-        list(execution.map(works.KilledAlways(os.getpid()), range(1)))
-
-
 def test_work_that_cannot_be_pickled_is_an_error() -> None:
     lock = threading.Lock()
     with pytest.raises(ExecutionError, match="must be picklable"):
         pack(lambda item: lock)
-
-
-def test_work_of_a_script_travels_by_value(tmp_path: Path) -> None:
-    script = """
-        from okl.distributed import open_execution
-        offset = 40
-        def work(item):
-            return item + offset
-        if __name__ == "__main__":
-            with open_execution(1) as execution:
-                print(list(execution.map(work, [1, 2])))
-    """
-    with running(script, tmp_path) as process:
-        output, errors = process.communicate(timeout=60)
-        assert (output, errors, process.returncode) == ("[41, 42]\n", "", 0)
 
 
 @pytest.mark.parametrize("n_items", [1, 5, 8, 100])
@@ -278,20 +240,3 @@ def test_surviving_workers_keep_their_slots() -> None:
         kept = [slot for slot in slots if slot in alive]
         assert [slot for slot in after if slot in kept] == kept
         slots = after or ("w",)
-
-
-def test_workers_hold_as_few_rows_as_they_are_told_until_the_run_is_over(tmp_path: Path) -> None:
-    """Those that come later, too; whoever uses them next finds what there was."""
-    from okl.distributed.dask import DaskExecution
-
-    write_self_signed(tmp_path)
-    with DaskExecution(1, n_threads=1, tls=str(tmp_path)) as mine:
-        before = set(mine.map(works.held_limit, [0]))
-        with DaskExecution(address=mine.address, n_threads=1, tls=str(tmp_path)) as run:
-            limit = run.memory_limit_bytes
-            assert limit is not None
-            assert limit > 2**28
-            run.hold(12345)
-            assert set(run.map(works.held_limit, [0, 1])) == {12345}
-        assert set(mine.map(works.held_limit, [0, 1])) == before
-        assert before != {12345}
