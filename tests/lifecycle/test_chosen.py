@@ -25,36 +25,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def unnamed(place: Path, **values: Any) -> RetrainSettings:
-    """Settings without a solver."""
+    """Settings without a solver, for a short race."""
     given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
     more = {"ingest": {"keys": ["hour"]}, "publish_if": "not worse"}
-    return RetrainSettings.model_validate(given | more | {"train": {"threads": 1} | values})
-
-
-def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Path) -> None:
-    shards(place, 1)
-    first = retrain(unnamed(place))
-    assert first["outcome"] == "published"
-    told = " ".join(summary_text(first).split())
-    assert "chosen: " in told
-    assert "26 candidates" in told or "of the median distance" in told
-    assert "Later retrainings keep solver, settings, scaling and metric" in told
-    begun = champion(place)
-    model = begun.load()
-    assert model.configuration["solver"] == "ridge"
-    assert model.schema.scale != "none"
-    assert first["metrics"]["challenger"]["accuracy"] > 0.9
-    shards(place, 2)
-    second = retrain(unnamed(place))
-    assert second["chosen"] == []
-    assert "chosen: " not in summary_text(second)
-    assert second["how"] == "solved on the latest 2 shards"
-    then = champion(place).load()
-    kept = ("solver", "kernel", "bandwidth", "n_landmarks", "precision")
-    assert [then.configuration[name] for name in kept] == [model.configuration[name] for name in kept]
-    assert (then.schema.scale, then.schema.metric) == (model.schema.scale, model.schema.metric)
-    given = retrain(unnamed(place, seed=3))
-    assert given["settings"]["train"]["seed"] == 3
+    return RetrainSettings.model_validate(given | more | {"train": {"threads": 1, "budget_seconds": 0.2} | values})
 
 
 class Stages(NullObserver):
@@ -68,17 +42,45 @@ class Stages(NullObserver):
         self.progress[self.current] = total
 
 
-def test_progress_of_the_choice_is_a_stage_of_its_own(place: Path) -> None:
-    for night, chosen in ((1, True), (2, False)):
-        shards(place, night)
-        stages = Stages()
-        retrain(unnamed(place), observer=stages)
-        assert ("choose" in stages.progress) == chosen
+def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Path) -> None:
+    shards(place, 1)
+    stages = Stages()
+    first = retrain(unnamed(place), observer=stages)
+    assert "choose" in stages.progress, "a stage of its own"
+    assert first["outcome"] == "published"
+    told = " ".join(summary_text(first).split())
+    assert "chosen: " in told
+    assert "26 candidates" in told or "of the median distance" in told
+    assert "Later retrainings keep solver, settings, scaling and metric" in told
+    begun = champion(place)
+    model = begun.load()
+    assert model.configuration["solver"] == "ridge"
+    assert model.schema.scale != "none"
+    assert first["metrics"]["challenger"]["accuracy"] > 0.9
+    shards(place, 2)
+    stages = Stages()
+    second = retrain(unnamed(place), observer=stages)
+    assert "choose" not in stages.progress
+    assert second["chosen"] == []
+    assert "chosen: " not in summary_text(second)
+    assert second["how"] == "solved on the latest 2 shards"
+    then = champion(place).load()
+    kept = ("solver", "kernel", "bandwidth", "n_landmarks", "precision")
+    assert [then.configuration[name] for name in kept] == [model.configuration[name] for name in kept]
+    assert (then.schema.scale, then.schema.metric) == (model.schema.scale, model.schema.metric)
+    given = retrain(unnamed(place, seed=3))
+    assert given["settings"]["train"]["seed"] == 3
 
 
-def test_a_choice_outlives_a_run_that_ends_before_the_first_version(place: Path) -> None:
+def test_a_choice_outlives_a_run_that_ends_before_the_first_version_and_is_refused_if_damaged(place: Path) -> None:
     shards(place, 1)
     assert retrain(unnamed(place).model_copy(update={"dry_run": True}))["outcome"] == "dry run"
+    file = place / "registry" / "m" / "data" / "choice.json"
+    right = file.read_text()
+    file.write_text("{")
+    with pytest.raises(DataError, match=r"choice\.json is damaged: .* Remove it, and name a solver"):
+        retrain(unnamed(place))
+    file.write_text(right)
     chosen = ShardStore(place / "registry" / "m" / "data").choice()
     assert chosen["solver"] == "ridge"
     result = retrain(unnamed(place))
@@ -87,21 +89,13 @@ def test_a_choice_outlives_a_run_that_ends_before_the_first_version(place: Path)
 
 
 def test_options_of_the_choice_hold_for_a_new_model_and_may_stay(place: Path) -> None:
-    asked = unnamed(place, budget_seconds=1.0, validation="blocks", optimise="log-loss")
+    asked = unnamed(place, validation="blocks", optimise="log-loss")
     shards(place, 1)
     first = retrain(asked)
     assert "5 contiguous folds" in " ".join(first["chosen"])
     assert "log loss" in " ".join(first["chosen"])
     shards(place, 2)
     assert retrain(asked)["outcome"] == first["outcome"] == "published"
-
-
-def test_a_damaged_choice_is_refused(place: Path) -> None:
-    shards(place, 1)
-    retrain(unnamed(place).model_copy(update={"dry_run": True}))
-    (place / "registry" / "m" / "data" / "choice.json").write_text("{")
-    with pytest.raises(DataError, match=r"choice\.json is damaged: .* Remove it, and name a solver"):
-        retrain(unnamed(place))
 
 
 def test_a_model_continues_with_the_solver_that_it_was_begun_with(place: Path) -> None:

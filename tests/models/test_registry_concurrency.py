@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -117,7 +118,7 @@ def test_processes_at_once_lose_no_update_and_readers_beside_them_see_whole_vers
     before, moves = model.head().number, 15
     running = process("race", tmp_path, 3, moves)
     while running.poll() is None and model.head().number == before:
-        pass  # nothing else, so that on a busy machine they are not done before they are seen
+        time.sleep(0.001)  # no longer, so that on a busy machine they are not done before they are seen
     own = running.poll() is None
     move_on(str(tmp_path), moves)
     reads = 0

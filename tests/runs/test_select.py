@@ -25,6 +25,7 @@ from okl.models.file import load_model
 from okl.models.onnx import to_onnx
 from okl.report.explanation import explanation_text
 from okl.report.training import text_summary
+from okl.runs import candidates
 from okl.runs.candidates import (
     FACTORS,
     Candidate,
@@ -110,6 +111,12 @@ def without_times(choice: Choice) -> dict[str, Any]:
     return record | {"candidates": ran}
 
 
+@pytest.fixture
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer kernels, for races of which something else matters."""
+    monkeypatch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0), "laplacian": (1.0,)})
+
+
 @pytest.fixture(scope="module")
 def of_circles(data: dict[str, Dataset]) -> Choice:
     return choose_solver(asked(data["circles"], threads=1), data["circles"])
@@ -145,12 +152,14 @@ def test_the_settings_of_a_choice_can_be_given(of_circles: Choice) -> None:
     assert of_circles.record["budget_seconds"] == SECONDS
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_a_linear_problem_gets_a_linear_model(data: dict[str, Dataset]) -> None:
     choice = choose_solver(asked(data["half spaces"]), data["half spaces"])
     assert (choice.settings.solver, choice.settings.model_dump()["kernel"]) == ("ridge", "linear")
     choice.settings.options.check(choice.settings)
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, Dataset]) -> None:
     choice = choose_solver(asked(data["wave"]), data["wave"])
     assert choice.settings.model_dump()["kernel"] != "linear"
@@ -158,6 +167,7 @@ def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, 
     assert "of the variance unexplained" in choice.record["why"][0]
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_reasons_name_the_loss_of_heavy_tails_and_what_a_logarithm_gives(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     inputs, targets = wave(random)
@@ -177,12 +187,11 @@ def few_that_matter(random: np.random.Generator) -> tuple[NDArray[np.float64], N
     return inputs, inputs[:, 3] * inputs[:, 7] + 0.1 * random.normal(size=ROWS)
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path: Path) -> None:
     found = stored(tmp_path / "few", *few_that_matter(np.random.default_rng(2)), "regression")
     settings = asked(found, budget_seconds=60.0, out=str(tmp_path / "run"), threads=1)
-    choice = choose_solver(settings, found)
-    assert choose_solver(settings.model_copy(update={"threads": 2}), found).metric == choice.metric
-    result = train(settings)
+    choice, result = choose_solver(settings.model_copy(update={"threads": 2}), found), train(settings)
     plain = train(settings.model_copy(update={"out": str(tmp_path / "plain"), "metric": "none"}))
     assert (result["settings"]["metric"], plain["settings"]["metric"]) == ("diagonal", "none")
     assert 1.0 - result["test"]["r2"] < 0.5 * (1.0 - plain["test"]["r2"])
@@ -279,9 +288,8 @@ def test_a_larger_sample_needs_rows_budget_and_all_rounds() -> None:
     assert large_sample_seconds(60.0, Shape(80_000, 200, 1), rounds[:2]) == 0.0
 
 
-def test_a_metric_is_used_only_if_errors_are_smaller_with_it(data: dict[str, Dataset]) -> None:
-    choice = choose_solver(asked(data["circles"]), data["circles"])  # both columns matter alike
-    record = choice.record["candidates"]
+def test_a_metric_is_used_only_if_errors_are_smaller_with_it(of_circles: Choice) -> None:
+    choice, record = of_circles, of_circles.record["candidates"]  # both columns matter alike
     assert any("metric learnt" in one["name"] for one in record)
     kept = [one for one in record if one["kept"]]
     plain = max(one["score"] for one in kept if "metric learnt" not in one["name"])
@@ -314,6 +322,7 @@ def test_rounds_are_those_that_the_time_allows(of_circles: Choice, data: dict[st
     assert of_circles.record["rows"] == rounds[-1][0]
 
 
+@pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("rescale", ["none", "minmax"])
 def test_a_scaling_that_was_asked_for_is_the_only_one(rescale: str, data: dict[str, Dataset]) -> None:
     scaled = replace(data["circles"], schema=replace(data["circles"].schema, scale=rescale))  # type: ignore[arg-type]
@@ -392,6 +401,7 @@ def test_an_option_of_a_learner_leaves_nothing_to_a_race() -> None:
     assert TrainSettings.model_validate(stored_settings | {"passes": 2}).solver == "fogd"
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], tmp_path: Path) -> None:
     settings = asked(data["circles"], out=str(tmp_path / "run"), threads=1, checkpoint_seconds=0.0, checkpoint_rounds=1)
     whole = train(settings.model_copy(update={"out": str(tmp_path / "whole")}))
@@ -508,6 +518,7 @@ def told(why: list[str]) -> list[str]:
     return [sentence for sentence in why if sentence.startswith("Neighbouring rows are similar")]
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place(
     neighbour_data: dict[str, Dataset], tmp_path: Path
 ) -> None:
@@ -528,6 +539,7 @@ def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place
     assert "validation" not in chosen["settings"]
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_where_test_rows_are_drawn_it_is_told_and_nothing_else(neighbour_data: dict[str, Dataset]) -> None:
     choice = choose_solver(neighbour_settings(neighbour_data["drawn"]), neighbour_data["drawn"])
     assert choice.record["validation"] == "rows"
@@ -537,6 +549,7 @@ def test_where_test_rows_are_drawn_it_is_told_and_nothing_else(neighbour_data: d
     assert again.settings == choice.settings
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_rows_without_likeness_are_not_told_of(neighbour_data: dict[str, Dataset]) -> None:
     choice = choose_solver(neighbour_settings(neighbour_data["unlike"]), neighbour_data["unlike"])
     assert choice.record["validation"] == "rows"
@@ -607,6 +620,7 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     return {name: stored(folder / name, *rare_rows(name == "curved"), "binary") for name in ("curved", "plane")}
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, Dataset], tmp_path: Path) -> None:
     curved, plane = (train(asked(rare[name], out=str(tmp_path / name))) for name in ("curved", "plane"))
     assert (curved["settings"]["solver"], plane["settings"]["solver"]) == ("ridge", "logistic")
@@ -626,6 +640,7 @@ def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, 
     assert curved["calibration"]["on"] == "leave-one-out scores of sampled training rows"
 
 
+@pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("optimise", ["average-precision", "balanced-accuracy"])
 def test_the_race_is_by_the_criterion_that_was_asked_for(optimise: str, rare: dict[str, Dataset]) -> None:
     choice = choose_solver(asked(rare["curved"], optimise=optimise, budget_seconds=0.1), rare["curved"])
@@ -635,6 +650,7 @@ def test_the_race_is_by_the_criterion_that_was_asked_for(optimise: str, rare: di
     assert 0.4 < choice.record["candidates"][0]["score"] <= 1.0
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_class_weights_keep_the_race_and_move_the_threshold(rare: dict[str, Dataset], tmp_path: Path) -> None:
     settings = asked(rare["curved"], class_weights="balanced", out=str(tmp_path / "run"), budget_seconds=0.1)
     assert settings.solver == "auto"

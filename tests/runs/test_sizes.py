@@ -23,7 +23,7 @@ from okl.solvers.ridge import local
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 
-ROWS = 4000
+ROWS = 2600
 
 
 def stored(folder: Path, target: str) -> Dataset:
@@ -136,7 +136,7 @@ def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
     data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(local, "TUNED_ROWS", 30)
+        patch.setattr(local, "TUNED_ROWS", 20)
         patch.setattr(select, "_NEAR", 1.0)
         choice, _ = chosen(data["noise"])
     assert {settings.solver for settings, _ in choice.models} == {"ridge"}

@@ -287,7 +287,9 @@ def test_an_interrupt_leaves_the_best_model_so_far(
     settings = train_settings(write(tmp_path, curved(900)), tmp_path / "run", {}, **values)
     if "solver" in options:
         settings = settings_from(
-            TrainSettings, {"data": settings.data, "out": settings.out, "ingest": settings.ingest}, ""
+            TrainSettings,
+            {"data": settings.data, "out": settings.out, "ingest": settings.ingest, "budget_seconds": 0.5},
+            "",
         )
     run = TrainingRun(settings, Interrupting())
     with pytest.raises(KeyboardInterrupt):
