@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ import numpy as np
 import pytest
 
 from flows import run as recording
-from flows.server import TemporaryServer, connection, prefect_home
+from flows.server import LOOPBACK, TemporaryServer, connection, prefect_home
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import parquet, replaced
@@ -62,10 +65,15 @@ def give_database(home: Path, database: Path) -> Path:
 @pytest.fixture(scope="package")
 def server(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporaryServer]:
     """A server for all tests of the flows, with schedules; it takes processor time when idle, too."""
-    home = give_database(tmp_path_factory.mktemp("server"), database)
+    home, begun = give_database(tmp_path_factory.mktemp("server"), database), time.monotonic()
     with TemporaryServer(home, deployments=True) as running:
+        assert time.monotonic() - begun < 1.0, "to start it is not to wait for it"
+        with pytest.raises(ConnectionRefusedError):
+            HTTPConnection(LOOPBACK, running.port).connect()
         running.wait_ready()
         yield running
+    assert running.process is not None
+    assert running.process.returncode == -signal.SIGTERM, "it was asked to stop and did; it need not be killed"
 
 
 @pytest.fixture

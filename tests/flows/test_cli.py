@@ -13,6 +13,8 @@ from prefect.client.orchestration import get_client
 
 from flows.server import TemporaryServer
 from okl.data.manifest import open_dataset
+from okl.distributed.dask import DaskExecution
+from okl.distributed.tls import write_self_signed
 from okl.models.file import load_model
 from tests.flows.commandline import Terminal, processes_of, tree
 from tests.rows import curved, scores_of, write
@@ -134,7 +136,9 @@ def assert_no_secret_is_kept(*folders: Path) -> None:
         assert not [name for name, secret in SECRETS.items() if secret.encode() in content], path
 
 
-def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_path: Path, terminal: Terminal) -> None:
+def test_workers_rounds_weights_and_precision(
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     for name, secret in SECRETS.items():
         terminal.patch.setenv(name, secret)
     rows = curved(1200, "multiclass", id=np.arange(1200))
@@ -150,11 +154,17 @@ def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_p
         "id",
     ]
     assert terminal.okl_json(*ingest)["changed"]
-    assert not terminal.okl_json(*ingest, "--workers", "1")["changed"]
     learn: list[str | Path] = ["train", tmp_path / "set", "--mode", "mix", "--rounds", "5", "--frequencies", "20"]
     learn += ["--class-weights", "balanced", "--precision", "float64"]
     here = terminal.okl_json(*learn, "--out", tmp_path / "here")
-    there = terminal.okl_json(*learn, "--out", tmp_path / "there", "--workers", "2")
+    predict: list[str | Path] = ["predict", here["model"], tmp_path / "rows.parquet", "--out"]
+    tls = tmp_path_factory.mktemp("tls")
+    write_self_signed(tls)
+    with DaskExecution(2, n_threads=1, tls=str(tls)) as cluster:
+        workers: list[str | Path] = ["--scheduler", cluster.address, "--tls", tls]
+        assert not terminal.okl_json(*ingest, *workers)["changed"]
+        there = terminal.okl_json(*learn, "--out", tmp_path / "there", *workers)
+        terminal.okl_json(*predict, tmp_path / "scored", *workers)
     assert (here["mode"], here["rounds"], here["workers"], there["workers"]) == ("mix", 5, 0, 2)
     assert there["bytes_sent"] > 0
     assert here["weights_sha256"] == there["weights_sha256"]
@@ -166,9 +176,7 @@ def test_workers_rounds_weights_and_precision(configured: TemporaryServer, tmp_p
     assert "driver" in lanes
     assert len({lane for lane in lanes if lane.startswith("tls://127.0.0.1:")}) == 2
 
-    predict: list[str | Path] = ["predict", here["model"], tmp_path / "rows.parquet", "--out"]
     assert terminal.okl_json(*predict, tmp_path / "scores")["rows"] == 1200
-    terminal.okl_json(*predict, tmp_path / "scored", "--workers", "1")
     files = sorted(path.name for path in (tmp_path / "scores").glob("*.parquet"))
     assert [(tmp_path / "scores" / name).read_bytes() for name in files] == [
         (tmp_path / "scored" / name).read_bytes() for name in files

@@ -56,8 +56,14 @@ def is_learning(home: Path) -> bool:
 
 
 def test_ctrl_c_while_learning_is_recorded_and_leaves_the_best_model_so_far(
-    home: Path, source: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    home: Path,
+    source: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))  # nothing is written outside okl's home
+    monkeypatch.delenv("PREFECT_HOME")
     certificates = tmp_path_factory.mktemp("certificates")
     assert make_certificates([str(certificates)]) == 0
     guarded = ["--workers", "1", "--tls", str(certificates / "client")]
@@ -80,8 +86,8 @@ def test_ctrl_c_while_learning_is_recorded_and_leaves_the_best_model_so_far(
 
 
 def test_ctrl_c_while_the_server_starts_leaves_nothing(home: Path, source: Path, tmp_path: Path) -> None:
-    process = start(home, "train", source, *ENDLESS, "--record")
-    assert soon(lambda: (prefect_home(home) / "start.lock").exists(), 90.0)
+    process = start(home, "train", source, *ENDLESS, "--threads", "1", "--record")
+    assert soon(lambda: (prefect_home(home) / "server.log").exists(), 90.0)
     interrupt(process)
     code, output, errors = wait(process)
     assert (code, output) == (130, "")

@@ -45,7 +45,7 @@ CASES: dict[str, Case] = {
     ),
     "a budget": Case(
         "multiclass",
-        "--solver bsgd-merging --budget 30 --order stored --precision float64 --set regularisation=0.01",
+        "--solver bsgd-merging --budget 30 --order stored --set regularisation=0.01",
         "kernel expansion with 30 support vectors (the whole budget) and the Gaussian kernel",
         "Support vectors",
     ),

@@ -272,32 +272,30 @@ def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
 
 
 @pytest.mark.parametrize(
-    "configure",
+    ("file", "text"),
     [
-        lambda folder, patch: patch.setenv("PREFECT_API_URL", "http://host/api"),
-        lambda folder, patch: (folder / ".env").write_text("PREFECT_API_URL=http://host/api\n"),
-        lambda folder, patch: (folder / "prefect.toml").write_text('[api]\nurl = "http://host/api"\n'),
-        lambda folder, patch: (folder / "profiles.toml").write_text(
-            'active = "there"\n[profiles.there]\nPREFECT_API_URL = "http://host/api"\n'
-        ),
+        (".env", "PREFECT_API_URL=http://host/api\n"),
+        ("prefect.toml", '[api]\nurl = "http://host/api"\n'),
+        ("profiles.toml", 'active = "there"\n[profiles.there]\nPREFECT_API_URL = "http://host/api"\n'),
     ],
-    ids=["variable", "dotenv", "toml", "profile"],
 )
-def test_a_server_configured_anywhere_is_found(
-    configure: Callable[[Any, pytest.MonkeyPatch], object], tmp_path: Any, in_new_process: Callable[[str], str]
+def test_a_server_configured_in_a_file_is_found(
+    file: str, text: str, tmp_path: Path, in_new_process: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path)
-        patch.setenv("PREFECT_HOME", str(tmp_path))
-        ask = "from flows.run import server_is_configured; print(server_is_configured())"
-        assert in_new_process(ask) == "False"
-        configure(tmp_path, patch)
-        assert in_new_process(ask) == "True"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    (tmp_path / file).write_text(text)
+    assert in_new_process("from flows.run import server_is_configured; print(server_is_configured())") == "True"
 
 
 def test_a_run_imports_prefect_only_to_record(in_new_process: Callable[[str], str]) -> None:
-    show = "import flows.run, flows.server, flows.progress, sys; print([m for m in sys.modules if 'prefect' in m])"
-    assert in_new_process(show) == "[]"
+    """Whether a server is configured is known without, where no file mentions one."""
+    show = (
+        "import flows.run, flows.server, flows.progress, os, sys; print(flows.run.server_is_configured())\n"
+        "print([m for m in sys.modules if 'prefect' in m])\n"
+        "os.environ['PREFECT_API_URL'] = 'http://host/api'; print(flows.run.server_is_configured())"
+    )
+    assert in_new_process(show).splitlines() == ["False", "[]", "True"]
 
 
 def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(configured: TemporaryServer) -> None:

@@ -32,9 +32,10 @@ from flows.stack.status import deployed_lines, health, notices_in
 from flows.stack.supervisor import StackOptions, marked
 from okl.distributed.processes import VARIABLE
 from okl.foundation.errors import ConfigError
+from okl.runs.train import TRAIN_STAGES
 from tests.distributed.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
-from tests.flows.commandline import Outcome, Terminal, end_started, start, wait, without_notice
+from tests.flows.commandline import Outcome, Terminal, end_started, start, without_notice
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 from tests.flows.strangers import reached
@@ -55,15 +56,14 @@ def home(database: Path) -> Iterator[Path]:
         try:
             yield folder / "home"
         finally:
-            okl(folder / "home", "down")
+            down(folder / "home")
             end_started()
             shutil.rmtree(folder)
 
 
-def okl(home: Path, *words: str) -> Outcome:
-    """Run a command with no server configured."""
-    os.environ.pop("PREFECT_API_URL", None)
-    return wait(start(home, *words))
+@pytest.fixture(autouse=True)
+def _no_server_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +77,6 @@ def up(home: Path) -> Outcome:
         check=False,
     )  # fmt: skip
     return Outcome(done.returncode, done.stdout, without_notice(done.stderr))
-
-
-def status(home: Path, terminal: Terminal) -> dict[str, Any]:
-    terminal.patch.delenv("PREFECT_API_URL", raising=False)
-    return terminal.okl_json("status")
 
 
 def all_well(home: Path) -> bool:
@@ -105,9 +100,9 @@ def test_up_prints_the_line_that_prefect_needs(home: Path, up: Outcome) -> None:
     assert up.err.startswith("okl is up (")
 
 
-def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome) -> None:
+def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome, terminal: Terminal) -> None:
     pid = supervisor_of(stack_folder(home))
-    again = okl(home, "up")
+    again = terminal.okl("up")
     assert (again.code, again.out) == (0, up.out)
     assert "okl is up (running since" in again.err
     assert supervisor_of(stack_folder(home)) == pid is not None
@@ -115,7 +110,7 @@ def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome) -> None:
 
 @pytest.mark.usefixtures("up")
 def test_everybody_is_told_of_and_listens_on_loopback_only(home: Path, terminal: Terminal) -> None:
-    told = status(home, terminal)
+    told = terminal.okl_json("status")
     assert [one["name"] for one in told["processes"]] == [
         "supervisor", "server", "scheduler", "prefect-worker", "worker-1"
     ]  # fmt: skip
@@ -156,9 +151,9 @@ def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack
 ) -> None:
     source = str(home.parent / "rows.parquet")
     words = ["--target", "y", "--frequencies", "20", "--workers", str(WORKERS)]
-    deployed = okl(home, "deploy", source, *words, "--cron", "0 3 29 2 *", "--timezone", "Europe/Zurich", "--json")
-    assert deployed.result["schedule"]["next"].endswith("-02-29T03:00:00+01:00")
-    assert "okl-train/default" in deployed.result["deployments"]
+    deployed = terminal.okl_json("deploy", source, *words, "--cron", "0 3 29 2 *", "--timezone", "Europe/Zurich")
+    assert deployed["schedule"]["next"].endswith("-02-29T03:00:00+01:00")
+    assert "okl-train/default" in deployed["deployments"]
     from prefect.client.orchestration import get_client
     from prefect.settings import temporary_settings
 
@@ -169,27 +164,14 @@ def test_a_deployment_without_further_setting_learns_on_the_workers_of_the_stack
         run = client.create_flow_run_from_deployment(deployment.id)
         asked = f"select state_type from flow_run where id = '{run.id}'"
         assert soon(lambda: query(home, asked) == [("COMPLETED",)], 240.0)
-    (one,) = status(home, terminal)["deployments"]
+    stages = f"select name, state_type from task_run where flow_run_id = '{run.id}'"
+    assert soon(lambda: dict(query(home, stages)) == dict.fromkeys(TRAIN_STAGES, "COMPLETED"), 20.0)
+    assert len(list((home / "runs").glob("*/model"))) == 1
+    (one,) = terminal.okl_json("status")["deployments"]
     assert (one["name"], one["last"]["state"]) == ("okl-train/default", "Completed")
     assert one["schedules"] == [{"cron": "0 3 29 2 *", "timezone": "Europe/Zurich"}]
     told = (stack_folder(home) / "worker-1.log").read_text()
     assert "versions" in told, "the run came to the worker that was there"
-
-
-@pytest.mark.usefixtures("up")
-def test_a_command_uses_the_running_server_which_hears_of_it_while_it_lives(home: Path) -> None:
-    source, heard = (
-        str(home.parent / "rows.parquet"),
-        "select id from events where event = 'prefect.flow-run.heartbeat'",
-    )
-    runs, heartbeats = len(query(home, "select id from flow_run")), len(query(home, heard))
-    outcome = okl(home, "train", source, "--target", "y", "--frequencies", "20", "--json")
-    assert outcome.code == 0, outcome.err
-    told = query(home, "select tags from flow_run order by created")
-    assert len(told) == runs + 1
-    assert "okl" in json.loads(told[-1][0]), "or no automation looks at it"
-    assert soon(lambda: len(query(home, heard)) > heartbeats)
-    assert not (home / "prefect" / "server.log").exists(), "it has started no server of its own"
 
 
 @pytest.mark.usefixtures("up")
@@ -200,26 +182,34 @@ def test_the_dead_are_replaced_and_the_fact_is_told(home: Path, terminal: Termin
         os.kill(pid, signal.SIGKILL)
     assert soon(lambda: all(pid_of(home, name) not in (None, pid) for name, pid in before.items()))
     assert soon(lambda: all_well(home), 60.0)
-    told = {one["name"]: one for one in status(home, terminal)["processes"]}
+    told = {one["name"]: one for one in terminal.okl_json("status")["processes"]}
     assert told["scheduler"]["restarts"] >= 1
     assert told["worker-1"]["restarts"] >= 1
     assert told["scheduler"]["ended"].startswith("ended by SIGKILL after")
 
 
 @pytest.mark.usefixtures("up")
-def test_down_leaves_no_process_within_five_seconds_even_in_the_middle_of_a_run(home: Path) -> None:
-    state = live_state(stack_folder(home))
+def test_a_command_is_heard_of_while_it_lives_and_down_leaves_no_process_within_five_seconds_in_the_middle_of_it(
+    home: Path, terminal: Terminal
+) -> None:
+    state, heard = live_state(stack_folder(home)), "select id from events where event = 'prefect.flow-run.heartbeat'"
     assert state is not None
-    running = start(home, "train", str(home.parent / "rows.parquet"), "--target", "y", "--passes", "100000")
+    runs, heartbeats = len(query(home, "select id from flow_run")), len(query(home, heard))
+    words = ("--target", "y", "--passes", "100000", "--threads", "1")
+    running = start(home, "train", str(home.parent / "rows.parquet"), *words)
     assert soon(lambda: ("RUNNING",) in query(home, "select state_type from task_run where name = 'learn'"), 60.0)
-    refused = okl(home, "down")
+    told = query(home, "select tags from flow_run order by created")
+    assert len(told) == runs + 1
+    assert "okl" in json.loads(told[-1][0]), "or no automation looks at it"
+    assert soon(lambda: len(query(home, heard)) > heartbeats)
+    assert not (home / "prefect" / "server.log").exists(), "it has started no server of its own"
+    refused = terminal.okl("down")
     assert (refused.code, "A run is in progress: train rows (a command, which goes on" in refused.sentence) == (2, True)
-    stopped = okl(home, "down", "--force", "--json")
-    assert stopped.code == 0
-    assert json.loads(stopped.out)["seconds"] < 5.0 + 1.0  # as the command measures it, without its own import
+    stopped = terminal.okl_json("down", "--force")
+    assert stopped["seconds"] < 5.0 + 1.0  # on a busy machine
     assert marked(state.instance) == []
     assert read_state(stack_folder(home)) is None
-    assert okl(home, "status").code == 1
+    assert terminal.okl("status").code == 1
     assert running.poll() is None, "a run of a command needs no server"
     running.kill()
     running.communicate()
@@ -238,7 +228,7 @@ def test_a_killed_supervisor_leaves_no_orphan_and_one_of_two_ups_wins(home: Path
     with workers_offered(home):
         assert VARIABLE not in os.environ, "a dead stack offers nothing"
     assert {one.wait(60) for one in both} <= {0, 1}
-    okl(home, "down")
+    down(home)
     for one in both:
         one.communicate()
     assert read_state(stack_folder(home)) is None
