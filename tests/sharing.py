@@ -20,7 +20,11 @@ TOGETHER = (
     ("tests/runs/compare/test_search", "two workers"),
     ("tests/foundation/test_telemetry", "two workers"),
     ("tests/data/ingest/test_writer", "two workers"),
+    ("tests/data/ingest/test_formats", "two workers"),
     ("tests/docs/test_extensions", "two workers"),
+    ("tests/features/test_sparse_maps", "two workers"),
+    ("tests/runs/test_sparse", "two workers"),
+    ("tests/solvers/online/test_sparse", "two workers"),
 )
 # what waits most comes first, beside what compiles for many others; units or how their names begin
 EARLY = (
@@ -29,6 +33,7 @@ EARLY = (
     "tests/compiled/",
     "rounds",
     "commands",
+    "two workers",
     "tests/solvers/online/",
     "tests/distributed/",
     "backends",

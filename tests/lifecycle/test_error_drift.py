@@ -133,9 +133,9 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     batch = {"solver": "c-svm", "C": 1.0, "step_size": None, "order": None, "frequencies": None}
     contract = {"label_distance": 1.0, "level": 1e-300}
-    shards(tmp_path, 1, 2, 3, rows=1500)
+    shards(tmp_path, 1, 2, 3, rows=600)
     retrain(settings(tmp_path, train=batch, contract=contract))
-    whole = content(4, 1500)
+    whole = content(4, 600)
     land(tmp_path / "in", "day-04.parquet", whole.filter(pa.compute.less(whole["y"], 0)))
     result = retrain(settings(tmp_path, train=batch, contract=contract))
     assert result["progressive"][0]["agreement"] == 0.0  # of which a model of that shard alone would be asked
