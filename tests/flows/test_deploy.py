@@ -9,8 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,7 @@ from prefect.settings import temporary_settings
 from prefect.states import Cancelled, Pending
 
 from flows.artifacts import announce
+from flows.cli import main
 from flows.cli.deploy import deployed_text
 from flows.deploy import deploy, packaged_plan
 from flows.records import wait_for_records
@@ -57,6 +59,7 @@ FORMS = {
     "okl-reproduce/default": {"ReproduceSettings", "ServiceSettings"},
     "okl-notice/default": {"NoticeSettings"},
 }  # fmt: skip
+POOL = "pool-of-the-command"
 YEARLY = "0 3 29 2 *"  # or rarer: never while the tests run
 
 
@@ -79,12 +82,21 @@ def client(server: TemporaryServer, place: Path) -> Iterator[SyncPrefectClient]:
 
 
 @pytest.fixture(scope="module")
-def deployed(client: SyncPrefectClient) -> list[str]:
-    return deploy(settings(), cron=YEARLY, timezone="Europe/Zurich")
+def deployed(client: SyncPrefectClient) -> dict[str, Any]:
+    """What `okl deploy` prints, for a pool that no worker takes runs from."""
+    words = ["deploy", "rows.parquet", "--pool", POOL, "--cron", YEARLY, "--timezone", "Europe/Zurich", "--json"]
+    words += ["--passes", "2", "--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01"]
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, suppress(SystemExit):
+        patch.setattr(sys, "argv", ["okl", *words, "--kernel", "laplacian"])
+        main()
+    signal.signal(signal.SIGINT, before)
+    told: dict[str, Any] = json.loads(out.getvalue().splitlines()[-1])
+    return told
 
 
 @pytest.fixture(scope="module")
-def retraining(client: SyncPrefectClient, place: Path, deployed: list[str]) -> list[str]:
+def retraining(client: SyncPrefectClient, place: Path, deployed: dict[str, Any]) -> list[str]:
     land(place / "inbox", "day-0.parquet", content(0, rows=900))
     land(place, "new.parquet", content(1, rows=300))
     scoring = {"source": "new.parquet", "out": "scores/{date}-version-{version}"}
@@ -93,7 +105,7 @@ def retraining(client: SyncPrefectClient, place: Path, deployed: list[str]) -> l
 
 
 @pytest.fixture(scope="module")
-def worker(server: TemporaryServer, deployed: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def worker(server: TemporaryServer, retraining: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A worker of Prefect's, started as in infra/README.md, but in a folder of its own and looking for work often."""
     folder = tmp_path_factory.mktemp("worker")
     environment = child_environment(
@@ -165,9 +177,27 @@ def wait_for_stages(server: TemporaryServer, run: FlowRun, stages: tuple[str, ..
     wait_until(lambda: records(server, run) == wanted, 20)
 
 
+def test_the_command_applies_checked_settings_and_keeps_the_options_of_a_solver(
+    client: SyncPrefectClient, deployed: dict[str, Any], place: Path
+) -> None:
+    names = [f"okl-{flow}/default" for flow in ("train", "score", "compare", "reproduce", "notice")]
+    assert (deployed["deployments"], deployed["pool"]) == (names, POOL)
+    assert (deployed["schedule"]["cron"], deployed["schedule"]["timezone"]) == (YEARLY, "Europe/Zurich")
+    deployment = client.read_deployment_by_name("okl-train/default")
+    given = {"solver": "bogd++", "kernel": "laplacian", "budget": 30, "regularisation": 0.01}
+    data = str(place / "rows.parquet")
+    assert deployment.parameters == {"settings": {"data": data, "advanced": {"passes": 2} | given}}
+    assert deployment.work_pool_name == POOL
+    assert deployment.parameter_openapi_schema is not None
+    form = deployment.parameter_openapi_schema["definitions"]["TrainSettings"]["properties"]
+    assert list(form) == ["data", "target", "advanced"]
+    group = form["advanced"]["anyOf"][1]["properties"]
+    assert {"solver", "budget", "rank", "landmarks", "map", "aggressiveness", "degree"} < set(group)
+
+
 @pytest.mark.usefixtures("deployed")
 def test_a_run_beside_another_one_is_cancelled(client: SyncPrefectClient) -> None:
-    """What each run asks for first; no worker performs them."""
+    """By the server, when a worker asks it for the state in which each run begins."""
     deployment = client.read_deployment_by_name("okl-train/default").id
     runs = [client.create_flow_run_from_deployment(deployment) for _ in range(2)]
     for run in runs:
@@ -177,7 +207,7 @@ def test_a_run_beside_another_one_is_cancelled(client: SyncPrefectClient) -> Non
     assert final_states(client, runs) == ["Cancelled"] * 2
 
 
-@pytest.mark.usefixtures("worker", "retraining")
+@pytest.mark.usefixtures("worker")
 def test_a_schedule_fires_in_another_directory_and_rows_are_scored_by_the_event_of_the_promotion(
     server: TemporaryServer, client: SyncPrefectClient, place: Path
 ) -> None:
@@ -219,7 +249,7 @@ def test_a_schedule_fires_in_another_directory_and_rows_are_scored_by_the_event_
     assert lasts["okl-score/hours"]["outcome"] == ""
 
 
-@pytest.mark.usefixtures("worker", "retraining")
+@pytest.mark.usefixtures("worker")
 def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: SyncPrefectClient, place: Path) -> None:
     nothing: dict[str, list[Any]] = {"accepted": [], "rejected": [], "still_written": []}
     result = {"model": "hours", "registry": "here", "outcome": "nothing new", "reason": "No shard is new.",
@@ -240,7 +270,7 @@ def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: Sync
 
 
 def test_deploying_again_changes_nothing_but_what_is_ours(
-    server: TemporaryServer, client: SyncPrefectClient, deployed: list[str], retraining: list[str], place: Path
+    server: TemporaryServer, client: SyncPrefectClient, retraining: list[str], place: Path
 ) -> None:
     def schedules() -> list[tuple[str | None, Any]]:
         found = client.read_deployment_by_name("okl-retrain/hours").schedules
@@ -249,7 +279,6 @@ def test_deploying_again_changes_nothing_but_what_is_ours(
     def automations() -> dict[str, UUID]:
         return {one.name: one.id for one in client.read_automations() if one.name.startswith("okl gives up")}
 
-    assert deployed == [f"okl-{flow}/default" for flow in ("train", "score", "compare", "reproduce", "notice")]
     assert retraining == ["okl-retrain/hours", "okl-score/hours", "okl-notice/default"]
     assert schedules() == [("okl", YEARLY)]
     first, watching = client.read_deployment_by_name(retraining[0]), automations()
@@ -285,7 +314,7 @@ def test_deploying_again_changes_nothing_but_what_is_ours(
     assert again.job_variables["env"]["OKL_HOME"] == str(place / "home")
 
 
-@pytest.mark.usefixtures("deployed", "retraining")
+@pytest.mark.usefixtures("retraining")
 def test_the_form_shows_every_field_with_its_help(client: SyncPrefectClient) -> None:
     for name, kinds in FORMS.items():
         schema = client.read_deployment_by_name(name).parameter_openapi_schema
@@ -298,7 +327,7 @@ def test_the_form_shows_every_field_with_its_help(client: SyncPrefectClient) -> 
         assert [key for key, field in fields if not field.get("description")] == []
 
 
-@pytest.mark.usefixtures("deployed", "retraining")
+@pytest.mark.usefixtures("retraining")
 def test_the_server_refuses_a_bad_value(client: SyncPrefectClient) -> None:
     good = {"name": "m", "source": "/in", "train": {"data": "/in"}}
     bad: list[tuple[str, dict[str, Any]]] = [

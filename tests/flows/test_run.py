@@ -71,8 +71,24 @@ def task_states(server: TemporaryServer, flow_run: UUID) -> dict[str, str]:
     return dict(rows)
 
 
-def test_every_record_is_in_the_database_when_the_call_returns(configured: TemporaryServer) -> None:
-    assert count(upto=7) == {"counted": 7}
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How the runs ended that were closed."""
+    found: list[str] = []
+
+    def close(run: CountingRun) -> None:
+        found.append(run.settings.end)
+        Run.close(run)
+
+    monkeypatch.setattr(CountingRun, "close", close)
+    return found
+
+
+def test_every_record_is_in_the_database_when_the_call_returns(configured: TemporaryServer, closed: list[str]) -> None:
+    watcher = Watcher()
+    assert count(watcher, upto=7) == {"counted": 7}
+    assert watcher.calls == ["plan", "count", "7 of 7", "report", "finish"]
+    assert closed == ["well"]
     flow_run = newest(configured)
     assert flow_run["type"] == "COMPLETED"
     assert task_states(configured, flow_run["id"]) == dict.fromkeys(STAGES, "COMPLETED")
@@ -84,11 +100,12 @@ def test_every_record_is_in_the_database_when_the_call_returns(configured: Tempo
     ]
     logged = query(configured.home, f"select message from log where flow_run_id = '{flow_run['id']}'")
     assert ("count: {'counted': 7}",) in logged
+    ((parameters,),) = query(configured.home, f"select parameters from flow_run where id = '{flow_run['id']}'")
+    assert json.loads(parameters)["settings"]["upto"] == 7, "field by field"
+    assert_told_by_the_api(flow_run["id"])
 
 
-def test_every_record_can_be_read_through_the_api(configured: TemporaryServer) -> None:
-    count(upto=5)
-    identifier = newest(configured)["id"]
+def assert_told_by_the_api(identifier: UUID) -> None:
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(identifier).state
         assert state is not None
@@ -98,21 +115,13 @@ def test_every_record_can_be_read_through_the_api(configured: TemporaryServer) -
         wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[identifier]))
         artifacts = {str(artifact.key): artifact for artifact in client.read_artifacts(artifact_filter=wanted)}
     assert artifacts["counting-progress"].data == 100
-    assert artifacts["counting-report"].data == "# Counted to 5\n"
+    assert artifacts["counting-report"].data == "# Counted to 7\n"
     table = json.loads(str(artifacts["counting-metrics"].data))
-    assert table == [{"metric": "count", "value": 5}, {"metric": "nothing", "value": "nan"}]
-
-
-def test_parameters_are_recorded_field_by_field(configured: TemporaryServer) -> None:
-    count(upto=3)
-    ((parameters,),) = query(
-        configured.home, "select parameters from flow_run where deployment_id is null order by created desc limit 1"
-    )
-    assert json.loads(parameters)["settings"]["upto"] == 3
+    assert table == [{"metric": "count", "value": 7}, {"metric": "nothing", "value": "nan"}]
 
 
 def test_an_error_comes_out_as_itself_and_is_recorded(
-    configured: TemporaryServer, capfd: pytest.CaptureFixture[str]
+    configured: TemporaryServer, closed: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     watcher = Watcher()
     with pytest.raises(DataError, match=r"^column 'y' cannot be counted\.$"):
@@ -121,6 +130,7 @@ def test_an_error_comes_out_as_itself_and_is_recorded(
     assert flow_run["type"] == "FAILED"
     assert task_states(configured, flow_run["id"]) == {"plan": "COMPLETED", "count": "FAILED"}
     assert watcher.calls[-1] == "finish"
+    assert closed == ["error"]
     assert capfd.readouterr() == ("", ""), "the error is the command line's to print"
 
 
@@ -134,36 +144,13 @@ def test_a_run_that_fails_before_its_own_server_is_ready_leaves_no_thread_to_abo
     assert "okl-record" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: TemporaryServer) -> None:
+def test_ctrl_c_is_recorded_as_a_cancelled_run(configured: TemporaryServer, closed: list[str]) -> None:
     with pytest.raises(KeyboardInterrupt):
         count(upto=3, end="interrupt")
+    assert closed == ["interrupt"]
     flow_run = newest(configured)
     assert flow_run["type"] == "CANCELLED"
     assert task_states(configured, flow_run["id"]) == {"plan": "COMPLETED", "count": "CRASHED"}
-
-
-@pytest.mark.parametrize("end", ["well", "error", "interrupt"])
-def test_a_run_is_closed_however_it_ends(
-    end: str, configured: TemporaryServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed: list[str] = []
-
-    def close(run: CountingRun) -> None:
-        closed.append(run.settings.end)
-        Run.close(run)
-
-    monkeypatch.setattr(CountingRun, "close", close)
-    try:
-        count(upto=2, end=end)
-    except (DataError, KeyboardInterrupt):
-        assert end != "well"
-    assert closed == [end]
-
-
-def test_an_observer_sees_every_stage_and_the_end(configured: TemporaryServer) -> None:
-    watcher = Watcher()
-    count(watcher, upto=4)
-    assert watcher.calls == ["plan", "count", "4 of 4", "report", "finish"]
 
 
 def test_progress_is_written_while_the_run_goes_on(configured: TemporaryServer) -> None:

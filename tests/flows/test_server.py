@@ -21,11 +21,14 @@ from typing import Any
 import pytest
 
 from flows import server
+from flows.run import perform_run
 from flows.server import LOOPBACK, TemporaryServer, database_problem, disk_problem, prefect_home
 from flows.stack.control import up
 from flows.stack.supervisor import StackOptions
 from okl.foundation.errors import ExecutionError
+from okl.foundation.telemetry import NullObserver
 from tests.flows.conftest import give_database, query
+from tests.flows.counted import CountingRun, CountSettings
 from tests.flows.environment import child_environment
 
 
@@ -112,20 +115,25 @@ def test_the_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
     assert eventually(lambda: not alive(child), 15), "an orphan was left behind"
 
 
-def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(tmp_path: Path) -> None:
+def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One in a process of its own, and one in this."""
     source = (
         "from flows.run import perform_run; from okl.foundation.telemetry import NullObserver\n"
         "from tests.flows.counted import CountingRun, CountSettings\n"
         "run = CountingRun(CountSettings(upto=50, seconds=1.5))\n"
         "print(perform_run(run, 'tests.flows.counting:counting', NullObserver(), record=True))"
     )
-    environment = child_environment(OKL_HOME=str(tmp_path), HOME=str(tmp_path / "home"))
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path))
+    environment = child_environment(HOME=str(tmp_path / "home"))
     environment.pop("PREFECT_HOME")
-    command = [sys.executable, "-c", source]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    runs = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
-    outputs = [run.communicate(timeout=200) for run in runs]
-    assert outputs == [("{'counted': 50}\n", "")] * 2
+    with subprocess.Popen([sys.executable, "-c", source], env=environment, **pipes) as there:
+        here = CountingRun(CountSettings(upto=50, seconds=1.5))
+        counted = perform_run(here, "tests.flows.counting:counting", NullObserver(), record=True)
+        assert (counted, *there.communicate(timeout=200)) == ({"counted": 50}, "{'counted': 50}\n", "")
     assert (prefect_home(tmp_path) / "server.log").read_text() == ""
     assert query(tmp_path, "select state_type from flow_run") == [("COMPLETED",)] * 2
     assert query(tmp_path, "select state_type from task_run") == [("COMPLETED",)] * 6
@@ -133,11 +141,16 @@ def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(tmp_path: Path)
     assert not (tmp_path / "home").exists(), "nothing is written outside okl's home"
 
 
-def test_a_server_that_cannot_start_points_to_its_log(tmp_path: Path) -> None:
-    (prefect_home(tmp_path) / "prefect.db").mkdir(parents=True)
-    with TemporaryServer(tmp_path) as server, pytest.raises(ExecutionError, match=r"ended with code \d+.*server\.log"):
+def test_a_server_that_cannot_start_points_to_its_log_and_to_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefect_home(tmp_path).mkdir()
+    (prefect_home(tmp_path) / "prefect.db").write_bytes(b"no database" * 1000)
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))  # so that Python ends at once, and not in some seconds
+    told = r"ended with code \d+ .*server\.log\. Its database .*prefect\.db is damaged\. Restore it"
+    with TemporaryServer(tmp_path) as server, pytest.raises(ExecutionError, match=told):
         server.wait_ready()
-    assert "unable to open database file" in server.log.read_text()
+    assert str(tmp_path / "nowhere") in server.log.read_text()
 
 
 def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:

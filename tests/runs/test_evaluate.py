@@ -88,11 +88,6 @@ def test_other_scaling_and_order_of_columns_of_a_data_set_do_not_matter(runs: di
     assert evaluate(runs["binary"], other.folder)["metrics"] == runs["binary"]["test"]
 
 
-def test_workers_find_the_same_figures(runs: dict[str, Any]) -> None:
-    found = evaluate(runs["multiclass"], Path(runs["multiclass"]["run"]) / "data", workers=1)
-    assert found["metrics"] == runs["multiclass"]["test"]
-
-
 def test_another_target_or_missing_columns_are_refused(runs: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"the target 'y' \(regression\) differs from the model's target 'y' \(binary\)"

@@ -50,7 +50,7 @@ def test_trials_do_not_depend_on_who_does_them(
     wine: Dataset, two_workers: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "LEAST_ROWS", 40)
-    search = made_search(wine, rows=140)
+    search = made_search(wine, ("c-svm", "nu-svm", "logistic", "mm-mpm", "fogd"), rows=140)
     told: list[tuple[int, int]] = []
     with open_execution(threads=1) as alone:
         here = search.run(alone, lambda done, total, metrics: told.append((done, total)))
@@ -58,10 +58,10 @@ def test_trials_do_not_depend_on_who_does_them(
     assert told[-1] == (search.total(), search.total())
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     table = table_of(here, 0.5, search.judge)
-    assert len(table) == 10
+    assert len(table) == 5
     assert all(row["mean"] > 0.85 for row in table), "all of them learn these data"
     gaps = [row["relative_gap"] for row in table if row["kind"] == "certified"]
-    assert 0 <= sorted(gaps)[4] < 0.05, "sixty iterations are enough for half of them"
+    assert 0 <= sorted(gaps)[1] < 0.05, "sixty iterations are enough for half of them"
 
 
 def test_a_halved_search_ends_with_the_better_half_on_all_rows(
