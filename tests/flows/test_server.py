@@ -141,13 +141,18 @@ def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(
     assert not (tmp_path / "home").exists(), "nothing is written outside okl's home"
 
 
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [(b"no database" * 1000, r"Its database .*prefect\.db is damaged\. Restore it"), (b"", "Fix the cause, or use")],
+)
 def test_a_server_that_cannot_start_points_to_its_log_and_to_what_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefect_home(tmp_path).mkdir()
-    (prefect_home(tmp_path) / "prefect.db").write_bytes(b"no database" * 1000)
+    if content:
+        (prefect_home(tmp_path) / "prefect.db").write_bytes(content)
     monkeypatch.setenv("PYTHONHOME", str(tmp_path / "nowhere"))  # so that Python ends at once, and not in some seconds
-    told = r"ended with code \d+ .*server\.log\. Its database .*prefect\.db is damaged\. Restore it"
+    told = rf"ended with code \d+ .*server\.log\. {what}"
     with TemporaryServer(tmp_path) as server, pytest.raises(ExecutionError, match=told):
         server.wait_ready()
     assert str(tmp_path / "nowhere") in server.log.read_text()
