@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
-import json
 import os
 import re
 import shutil
@@ -12,8 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,11 +17,12 @@ import pytest
 
 from flows import server
 from flows.run import perform_run
-from flows.server import LOOPBACK, TemporaryServer, database_problem, disk_problem, prefect_home
+from flows.server import TemporaryServer, database_problem, disk_problem, get_json, prefect_home
 from flows.stack.control import up
 from flows.stack.supervisor import StackOptions
 from okl.foundation.errors import ExecutionError
 from okl.foundation.telemetry import NullObserver
+from tests.distributed.processes import listening, soon
 from tests.flows.conftest import give_database, query
 from tests.flows.counted import CountingRun, CountSettings
 from tests.flows.environment import child_environment
@@ -45,52 +41,16 @@ def alive(pid: int) -> bool:
         return False
 
 
-def eventually(holds: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
-def listening(pid: int) -> set[str]:
-    """Return the addresses, in the kernel's hexadecimal, on which a process listens."""
-    sockets = set()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            sockets.add(os.readlink(descriptor))
-        except FileNotFoundError:
-            continue
-    addresses = set()
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
-                addresses.add(fields[1])
-    return addresses
-
-
-def get_json(server: TemporaryServer, path: str) -> Any:
-    connection = http.client.HTTPConnection(LOOPBACK, server.port, timeout=10)
-    token = base64.b64encode(server.login.encode()).decode()
-    try:
-        connection.request("GET", f"/api{path}", headers={"Authorization": f"Basic {token}"})
-        return json.loads(connection.getresponse().read())
-    finally:
-        connection.close()
-
-
 def test_nothing_listens_beyond_loopback(server: TemporaryServer) -> None:
     assert server.process is not None
-    assert listening(server.process.pid) == {f"0100007F:{server.port:04X}"}
+    assert listening({server.process.pid}) == [f"0100007F:{server.port:04X}"]
 
 
 def test_telemetry_is_off(server: TemporaryServer) -> None:
     assert server.process is not None
     environment = Path(f"/proc/{server.process.pid}/environ").read_text().split("\0")
     assert {"DO_NOT_TRACK=1", "PREFECT_SERVER_ANALYTICS_ENABLED=false"} <= set(environment)
-    assert get_json(server, "/admin/settings")["server"]["analytics_enabled"] is False
+    assert get_json(f"{server.url}/admin/settings", login=server.login)["server"]["analytics_enabled"] is False
     # a server that phones home first gives itself a session in its database
     assert query(server.home, "select value from configuration where key = 'TELEMETRY_SESSION'") == []
 
@@ -112,7 +72,7 @@ def test_the_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
         child = int(parent.stdout.readline())
         assert alive(child)
         parent.send_signal(signal.SIGKILL)
-    assert eventually(lambda: not alive(child), 15), "an orphan was left behind"
+    assert soon(lambda: not alive(child), 15.0), "an orphan was left behind"
 
 
 def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(
