@@ -90,7 +90,7 @@ def input_groups(schema: Schema) -> IntArray:
     return np.array([numbers[group] for group in groups], dtype=np.int64)
 
 
-def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray) -> tuple[float, ...]:
+def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray, power: float = 1.0) -> tuple[float, ...]:
     """Return the next metric (n_inputs,): the diagonal of the average gradient outer product, with a mean of 1.
 
     Derivatives by inputs that were multiplied by sqrt(metric) are sqrt(metric) times smaller than those by the inputs.
@@ -100,6 +100,7 @@ def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray) -> t
     sums : by inputs in the current metric
     metric : the current one, (n_inputs,); ones to begin with
     groups : see `input_groups`; a group has the mean of its weights
+    power : of the weights, which separates inputs that matter from others in fewer steps if it is above 1
 
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1, with diagonal M.
     """
@@ -108,7 +109,7 @@ def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray) -> t
     weights = means[groups]
     if not (np.isfinite(weights).all() and weights.max() > 0.0):  # a constant solution has no gradient
         return tuple(np.asarray(metric, dtype=np.float64).tolist())
-    weights = np.maximum(weights, LEAST_WEIGHT * weights.max())
+    weights = np.maximum((weights / weights.max()) ** power, LEAST_WEIGHT)
     return tuple((weights / weights.mean()).tolist())
 
 

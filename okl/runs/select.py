@@ -37,6 +37,7 @@ from okl.runs.candidates import (
     ValidationSample,
     initial_candidates,
     kernel_has_gradient,
+    larger_sample,
     successive_halving,
     with_larger_sample,
 )
@@ -144,14 +145,14 @@ def rounds_seconds(
 
 
 def large_sample_seconds(budget_seconds: float, shape: Shape, rounds: list[tuple[int, int]]) -> float:
-    """Return the nominal seconds of learning a metric on a larger sample; 0 without the rows or the budget for it.
+    """Return the nominal seconds of learning a metric again, see `larger_sample`; 0 without the rows or the budget.
 
     rounds : those before, all that there are
     """
-    rows, landmarks = LARGE_SAMPLE
+    rows, landmarks = larger_sample(shape.rows)
     needed = (LARGE_STEPS + 3) * ridge_seconds(replace(shape, rows=rows), landmarks)
-    left = SELECTION_SHARE * budget_seconds
-    return needed if shape.rows >= rows and len(rounds) == len(_ROUNDS) and needed <= left else 0.0
+    is_larger = len(rounds) == len(_ROUNDS) and (rows > rounds[-1][0] or landmarks > rounds[-1][1])
+    return needed if is_larger and needed <= SELECTION_SHARE * budget_seconds else 0.0
 
 
 def ridge_seconds(shape: Shape, landmarks: int) -> float:
@@ -652,11 +653,12 @@ def _raced(
     early = shape.rows >= _ROWS_OF_INPUT * shape.inputs
     result = successive_halving(track, starters, rounds, tell, learns_metric, patience, early)
     enlarged = by == "rows" and result.few_columns_matter
-    enlarged = enlarged and choice_bytes(*LARGE_SAMPLE, shape.inputs) <= USABLE * memory_bytes()
+    larger = larger_sample(shape.rows)
+    enlarged = enlarged and choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()
     if enlarged and large_sample_seconds(options.budget_seconds, shape, rounds):
-        more, places = _sample(data, LARGE_SAMPLE[0], settings.seed)
-        larger = ValidationSample(data.schema, more, places, outputs, _threads(settings))
-        result = with_larger_sample(larger, result)
+        more, places = _sample(data, larger[0], settings.seed)
+        larger_track = ValidationSample(data.schema, more, places, outputs, _threads(settings))
+        result = with_larger_sample(larger_track, result, *larger)
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, [], track

@@ -28,6 +28,7 @@ from okl.report.training import text_summary
 from okl.runs import candidates
 from okl.runs.candidates import (
     FACTORS,
+    LARGE_SAMPLE,
     Candidate,
     CandidateResult,
     Selection,
@@ -272,12 +273,12 @@ def test_a_metric_is_learnt_again_on_more_rows_and_taken_if_it_is_better_there()
     assert not Selection((replace(rough, squared_error=0.85), *plain)).few_columns_matter
     assert not Selection((plain[0], rough)).few_columns_matter
     track: Any = ScriptedSample(0.6, 0.9, 0.7, 0.4, 0.41, 0.42, 0.3)  # winner, start, four steps, winner's kernel
-    after = with_larger_sample(track, before)
+    after = with_larger_sample(track, before, *LARGE_SAMPLE)
     assert (after.enlarged, after.winner.squared_error) == (True, 0.3)
     assert after.winner.candidate == Candidate("standard", "laplacian", 2.0, metric=(1.0,), steps=2)
     assert after.ran[1:] == before.ran
     track = ScriptedSample(0.2, 0.9, 0.91, 0.92, 0.95)
-    assert with_larger_sample(track, before).winner.candidate == rough.candidate
+    assert with_larger_sample(track, before, *LARGE_SAMPLE).winner.candidate == rough.candidate
 
 
 def test_a_larger_sample_needs_rows_budget_and_all_rounds() -> None:
@@ -286,6 +287,10 @@ def test_a_larger_sample_needs_rows_budget_and_all_rounds() -> None:
     assert large_sample_seconds(60.0, Shape(20_000, 200, 1), rounds) == 0.0
     assert large_sample_seconds(30.0, Shape(80_000, 200, 1), rounds) == 0.0
     assert large_sample_seconds(60.0, Shape(80_000, 200, 1), rounds[:2]) == 0.0
+    few = selection_rounds(60.0, Shape(2000, 200, 1), 25, learns_metric=True)
+    assert large_sample_seconds(60.0, Shape(2000, 200, 1), few) > 0.0  # all rows, and more of them as landmarks
+    rounds = selection_rounds(60.0, Shape(900, 200, 1), 25, learns_metric=True)
+    assert large_sample_seconds(60.0, Shape(900, 200, 1), rounds) == 0.0  # all were landmarks before
 
 
 def test_a_metric_is_used_only_if_errors_are_smaller_with_it(of_circles: Choice) -> None:
