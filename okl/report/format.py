@@ -280,7 +280,7 @@ def model_sentence(result: Mapping[str, Any]) -> str:
         columns = f"kernel values with {number(chosen.get('landmarks'))} landmarks, of {kernel}"
     elif named is not None and named not in get_args(MapName):  # of an extension
         columns = f"the {number(2 * int(settings.get('frequencies') or 0))} columns of the map {named} of {kernel}"
-    if solver == "fogd" and name == "linear":
+    if name == "linear":
         columns = "the inputs"
     if solver == "ridge":
         landmarks = chosen.get("n_landmarks")

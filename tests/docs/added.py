@@ -96,11 +96,11 @@ def main(folder: Path) -> dict[str, Any]:
         return ""
 
     runs = {
-        "solver": trained("solver", solver="averaged-perceptron", kernel="rational", passes=3),
+        "solver": trained("solver", solver="adaline", kernel="rational", passes=3),
         "strategy": trained("strategy", solver="stoptron", kernel="rational", budget=300, passes=2),
         "loss": trained("loss", solver="fogd", loss="squared-hinge", mode="sum", step_size=0.5),
     }
-    names = "stoptron,averaged-perceptron"
+    names = "stoptron,adaline"
     data, out = str(folder / "loss" / "data"), str(folder / "compared")
     compared = compare(CompareSettings(data=data, models=names, kernel="rational", frequencies=200, folds=2, out=out))
     exported = okl.export(runs["solver"]["model"], folder / "solver.onnx")
@@ -123,7 +123,7 @@ def main(folder: Path) -> dict[str, Any]:
             float(one.fit(inputs[:600], labels[:600]).score(inputs[600:], labels[600:])) for one in estimators
         ],
         "help": {name: help_for(solver_settings("fogd"), name) for name in ("kernel", "loss")},
-        "summary": {name: solver_settings(name).SUMMARY for name in ("stoptron", "averaged-perceptron")},
+        "summary": {name: solver_settings(name).SUMMARY for name in ("stoptron", "adaline")},
         "forms": {name: schema[name]["enum"] for name in ("solver", "kernel", "loss")},
         "tried": list(FACTORS["rational"]),
         "online": list(ONLINE_NAMES),
@@ -132,7 +132,7 @@ def main(folder: Path) -> dict[str, Any]:
             "merging": refusal(solver="bsgd-merging", kernel="rational"),
             "radius": refusal(solver="fogd", loss="squared-hinge", radius=2.0),
             "map": refusal(solver="fogd", kernel="rational", map="orthogonal"),
-            "task": refusal(solver="averaged-perceptron", loss="hinge"),
+            "task": refusal(solver="adaline", loss="hinge"),
             "option": refusal(solver="stoptron", frequencies=50),
             "name": refusal(solver="fogd", kernel="rationale"),
         },

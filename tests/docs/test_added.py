@@ -176,7 +176,7 @@ def test_what_is_added_trains_and_reports(used: dict[str, Any]) -> None:
 
 
 def test_what_is_added_is_compared_exported_and_an_estimator(used: dict[str, Any]) -> None:
-    assert used["compared"].keys() == {"stoptron", "averaged-perceptron"} < set(used["online"])
+    assert used["compared"].keys() == {"stoptron", "adaline"} < set(used["online"])
     assert min(used["compared"].values()) > 0.6
     difference, refusal = used["exported"]
     assert difference < 1e-4
@@ -189,7 +189,7 @@ def test_what_is_added_is_in_help_and_forms(used: dict[str, Any]) -> None:
     assert "rational" in used["help"]["kernel"]
     assert "squared-hinge" in used["help"]["loss"]
     assert used["summary"]["stoptron"].startswith("A perceptron that stops")
-    assert set(used["forms"]["solver"]) - SOLVERS.keys() == {"stoptron", "averaged-perceptron"}
+    assert set(used["forms"]["solver"]) - SOLVERS.keys() == {"stoptron", "adaline"}
     assert "rational" in used["forms"]["kernel"]
     assert "squared-hinge" in used["forms"]["loss"]
 
@@ -199,7 +199,7 @@ REFUSALS = {
     "merging": "optimal for the Gaussian kernel only",
     "radius": "the loss is squared-hinge",
     "map": "orthogonal",
-    "task": "averaged-perceptron has its own",
+    "task": "adaline has its own",
     "option": "the solver stoptron has no frequencies: it belongs to fogd,",
     "name": "kernel = 'rationale': input should be 'gaussian', .* or 'rational'",
 }

@@ -392,7 +392,7 @@ def check_loss(loss: Loss, schema: Schema) -> None:
     if loss.task != schema.task:
         raise ConfigError(
             f"The loss {loss.name!r} is for {loss.task} tasks, but {schema.target!r} makes this a {schema.task} task. "
-            f"Set the loss to auto, or ingest with --task {loss.task}."
+            f"Use another loss or solver, or ingest with --task {loss.task}."
         )
 
 

@@ -212,7 +212,10 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
 
     ROUNDS: ClassVar[tuple[int, int]] = (MOST_ROUNDS, LEAST_ROUND_ROWS)
 
-    average: bool = Field(True, description="predict with the average of all iterates, not with the last one")
+    average: bool = Field(
+        True,
+        description="predict with an average of the weights, in which later ones count more, not with the last ones",
+    )
     step_rule: Literal["adagrad", "plain", "sqrt"] = Field(
         "adagrad",
         description="step rule of mode sum; sqrt: step_size / sqrt(t), which needs a radius; a radius with automatic "

@@ -1,6 +1,6 @@
-# File: okl/solvers/online/averaged.py
-# SOLVERS: "averaged-perceptron": "okl.solvers.online.averaged:AveragedPerceptronSettings",
-"""The averaged perceptron on random Fourier features."""
+# File: okl/solvers/online/adaline.py
+# SOLVERS: "adaline": "okl.solvers.online.adaline:AdalineSettings",
+"""The Adaline on random Fourier features."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from okl.solvers.options import FourierOptions
 from okl.solvers.settings import TrainSettings
 
 
-@stored("averaged-perceptron-loss")
+@stored("adaline-loss")
 @dataclass(frozen=True)
-class Mistakes(ScalarLoss):
-    """max(0, -y f): a step for every row that is misclassified, of the same length."""
+class DistanceToLabel(ScalarLoss):
+    """(f - y)^2 / 2: a step for every row, as long as its score is from the label."""
 
-    name: str = "perceptron"
+    name: str = "adaline"
     task: Task = "binary"
 
     @staticmethod
     def of_score(f: float, y: float) -> float:
         """Return the loss of a score f, target y."""
-        return max(0.0, -y * f)
+        return 0.5 * (f - y) ** 2
 
     @staticmethod
     def slope(f: float, y: float) -> float:
         """Return the derivative by the score."""
-        return -y if y * f <= 0.0 else 0.0
+        return f - y
 
 
-class AveragedPerceptronSettings(OnlineSettings, FourierOptions):
-    """Averaged perceptron: w <- w + y z(x) after a mistake; predict with the average of the weights.
+class AdalineSettings(OnlineSettings, FourierOptions):
+    """Adaline: w <- w + step_size (y - w'z(x)) z(x) after each row; the step size is chosen by a race on a sample.
 
-    The size of the steps changes no decision, because training starts with weights of zero.
+    It predicts with an average of the weights in which later ones count more, as `average` of LinearLearner is.
 
-    Source: Freund & Schapire, Machine Learning 37, 1999 (with averaged weights).
+    Source: Widrow & Hoff, IRE WESCON Convention Record, 1960.
     """
 
-    SOLVER: ClassVar[str] = "averaged-perceptron"
-    SUMMARY: ClassVar[str] = "perceptron on random Fourier features, with averaged weights"
+    SOLVER: ClassVar[str] = "adaline"
+    SUMMARY: ClassVar[str] = "adaline on random Fourier features"
 
     def check(self, run: TrainSettings) -> None:
         """Refuse a loss, and options of a map without one."""
@@ -57,9 +57,9 @@ class AveragedPerceptronSettings(OnlineSettings, FourierOptions):
         self.check_no_map()
 
     def learning(self, schema: Schema) -> dict[str, Any]:
-        """Return how weights are trained, also those of the linear model to compare with."""
-        check_loss(loss := Mistakes(), schema)
-        return {"loss": loss, "step_size": 1.0, "average": True, "adaptive": False}
+        """Return how weights are trained."""
+        check_loss(loss := DistanceToLabel(), schema)
+        return {"loss": loss, "average": True, "adaptive": False}
 
     def factory(self, schema: Schema) -> LinearFactory:
         """Return the learner."""
