@@ -292,7 +292,7 @@ class ValidationSample:
             weights,
         )
 
-    def next_step(self, result: CandidateResult) -> Candidate:
+    def next_step(self, result: CandidateResult, power: float) -> Candidate:
         """Return the candidate with the metric of the gradients of its solution, for the next step of learning it."""
         candidate, weights = result.candidate, result.weights
         inputs = scaled(self._schema, self._sample.inputs[: result.rows], candidate)
@@ -305,7 +305,7 @@ class ValidationSample:
         some = max(GRADIENT_ROWS, int(GRADIENT_PRODUCTS / max(1, weights.size * inputs.shape[1])))
         sums = gradient_sums(basis.kernel, basis.landmarks, weights, inputs[:some], self._threads)
         before = np.array(candidate.metric or (1.0,) * inputs.shape[1])
-        metric = learnt_metric(sums, before, input_groups(self._schema), POWER if candidate.metric else 1.0)
+        metric = learnt_metric(sums, before, input_groups(self._schema), power if candidate.metric else 1.0)
         return replace(candidate, metric=metric, steps=candidate.steps + 1)
 
 
@@ -413,7 +413,9 @@ LARGE_SAMPLE, SMALL_SAMPLE = (32768, 1024), (8192, 1536)  # rows and landmarks o
 LARGE_STEPS, SMOOTH = 6, "gaussian"  # there: the most steps, and the kernel
 _MUCH_LESS = 0.9  # times the squared error without a metric: a metric on more rows may find more
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
-POWER = 1.5  # of the weights after the first step: in 4 steps, madelon falls to 25% mistakes instead of 35%
+POWER = (
+    1.5  # of the weights from the second step on, where rows are few: too sharp where more than a few columns matter
+)
 _STEADY = 0.005  # a step that reduces the squared error by less than that share hardly does
 
 
@@ -443,18 +445,19 @@ def learn_metrics(
 
 
 def continued_metric(
-    track: ValidationSample, start: CandidateResult, most: int = METRIC_STEPS, patience: int = 1
+    track: ValidationSample, start: CandidateResult, most: int = METRIC_STEPS, patience: int = 1, power: float = 1.0
 ) -> list[CandidateResult]:
     """Return the results of the next steps of a candidate's metric, on its rows and landmarks.
 
     patience : steps one after the other that hardly reduce the squared error, after which learning ends
+    power : of the weights from the second step on, see `learnt_metric`
 
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1; steps are compared by the
     validation of all candidates.
     """
     steps, least, in_vain = [start], start.squared_error, 0
     while len(steps) <= most and in_vain < patience:
-        steps.append(track.run(track.next_step(steps[-1]), start.rows, start.landmarks, start.in_last_round))
+        steps.append(track.run(track.next_step(steps[-1], power), start.rows, start.landmarks, start.in_last_round))
         in_vain = in_vain + 1 if steps[-1].squared_error > (1.0 - _STEADY) * least else 0
         least = min(least, steps[-1].squared_error)
     return steps[1:]
@@ -482,7 +485,8 @@ def with_larger_sample(track: ValidationSample, result: Selection, rows: int, la
     start = min(plain, key=lambda one: (-one.rows, one.squared_error)).candidate if plain else None
     start = start or Candidate(winner.scale, SMOOTH)
     missed, first = (track.run(one, rows, landmarks, in_last_round=True) for one in (winner, start))
-    steps = continued_metric(track, first, LARGE_STEPS, patience=2)
+    power = POWER if rows < LARGE_SAMPLE[0] else 1.0
+    steps = continued_metric(track, first, LARGE_STEPS, patience=2, power=power)
     if winner.kernel != SMOOTH:
         learnt = min(steps, key=lambda step: step.squared_error).candidate
         same = replace(learnt, kernel=winner.kernel, factor=winner.factor)

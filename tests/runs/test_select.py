@@ -222,7 +222,7 @@ class ScriptedSample:
     def __init__(self, *errors: float) -> None:
         self.errors = iter(errors)
 
-    def next_step(self, result: CandidateResult) -> Candidate:
+    def next_step(self, result: CandidateResult, power: float) -> Candidate:
         return replace(result.candidate, metric=(1.0,), steps=result.candidate.steps + 1)
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
