@@ -9,7 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from okl.compiled.jit import STEP_OPTIONS, compiled_part, compiled_row, compiled_row_sum, compiled_step
+from okl.compiled.jit import (
+    STEP_OPTIONS,
+    compiled_part,
+    compiled_row,
+    compiled_row_sum,
+    compiled_step,
+    nested_row,
+    nested_row_sum,
+    nested_step,
+)
 from okl.compiled.kernels import LANES, KernelRule, kernel_row, kernel_self
 from okl.compiled.sgd import (
     HINGE,
@@ -113,7 +122,7 @@ def weighted(coefficients: FloatArray, row: FloatArray) -> float:
     return np.float64(total)
 
 
-@compiled_step
+@nested_step
 def score_row(state: SupportArrays, row: FloatArray, x: FloatArray, kernel: KernelRule, scale: float) -> None:
     """Overwrite state.scores by f(x), and row (capacity,) by the kernel values of the supports."""
     width = used_width(state.integers[COUNT])
@@ -303,7 +312,7 @@ def oldest_support(marks: Integers, count: int) -> int:
 # of the row's projection; own = k(x, x); left = own - |R k|^2, its squared distance to the span.
 
 
-@compiled_row
+@nested_row
 def multiply_matrix(out: Doubles, matrix: Doubles, values: Doubles, n: int) -> None:
     """Overwrite out (width,) by the product of the leading n rows, symmetric, with values (n,)."""
     out[:] = 0.0
@@ -313,7 +322,7 @@ def multiply_matrix(out: Doubles, matrix: Doubles, values: Doubles, n: int) -> N
             out[i] += m[i] * v
 
 
-@compiled_row_sum
+@nested_row_sum
 def _leading_product(left: Doubles, right: FloatArray, n: int) -> float:
     """Return the product of the first n entries."""
     total = 0.0
@@ -419,7 +428,7 @@ def shrink_root(root: Doubles, column: Doubles, slot: int, n: int) -> None:
     root[end, :n] = 0.0
 
 
-@compiled_row
+@nested_row
 def inverse_diagonal(out: Doubles, root: Doubles, n: int) -> None:
     """Overwrite out (width,) by the diagonal of the inverse, the squared lengths of the root's columns."""
     out[:] = 0.0
@@ -460,7 +469,7 @@ def shrinking_factor(a: float, mu: float, cost: float, mistakes: float, larger_r
     return -2.0 * rest / (twice + math.sqrt(max(0.0, discriminant)))
 
 
-@compiled_step
+@nested_step
 def shrink_for_oldest(
     state: SupportArrays, kernel: KernelRule, slot: int, is_multiclass: bool, step_there: float, larger_root: bool
 ) -> float:
@@ -484,7 +493,7 @@ def shrink_for_oldest(
     return phi
 
 
-@compiled_row
+@nested_row
 def _step_there(seen: RowResult, step: float, output: int, value: float) -> float:
     """Return what a step adds to an output at a support whose kernel value with the row is value."""
     if output == seen.output:
@@ -541,7 +550,7 @@ def forget_oldest(state: SupportArrays, rule: BudgetRule, settings: Forgetting) 
 # is k(x_i, x_i); lead: what the true class of a support is ahead by.
 
 
-@compiled_row
+@nested_row
 def lead_without(memory: Doubles, coefficients: FloatArray, marks: Integers, slot: int) -> float:
     """Return y f(x) of a support without its own term, or the lead of its class over the best wrong class."""
     n_outputs = coefficients.shape[0]
@@ -557,7 +566,7 @@ def lead_without(memory: Doubles, coefficients: FloatArray, marks: Integers, slo
     return lead
 
 
-@compiled_row
+@nested_row
 def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, count: int) -> int:
     """Slot of the support with the largest lead without itself, the first on a tie."""
     best, slot = -np.inf, 0
@@ -568,7 +577,7 @@ def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, c
     return slot
 
 
-@compiled_step
+@nested_step
 def subtract_support(state: SupportArrays, kernel: KernelRule, slot: int) -> None:
     """Take the share of the support at slot out of F; state.memory changes, column and spare are buffers."""
     width = used_width(state.integers[COUNT])
@@ -581,7 +590,7 @@ def subtract_support(state: SupportArrays, kernel: KernelRule, slot: int) -> Non
                 state.memory[k, i] -= a * np.float64(state.spare[i])
 
 
-@compiled_row
+@nested_row
 def add_step(memory: Doubles, row: FloatArray, width: int, seen: RowResult, step: float) -> None:
     """Add a new support's share to F of those before; row (capacity,) holds their kernel values with it."""
     for i in range(width):
@@ -683,7 +692,7 @@ class Replacement(NamedTuple):
     scales: float = 0.0
 
 
-@compiled_row
+@nested_row
 def row_step(
     kind: float, code: int, epsilon: float, step_size: float, share: float, floats: Doubles, seen: RowResult
 ) -> float:
@@ -695,7 +704,7 @@ def row_step(
     return norma_step(code, step_size, share, floats, seen)
 
 
-@compiled_row
+@nested_row
 def norma_step(code: int, step_size: float, share: float, floats: Doubles, seen: RowResult) -> float:
     """Coefficient of NORMA for a row, 0 for none; the margin in floats moves, unless share < 0.
 
@@ -724,7 +733,7 @@ def clip(coefficients: FloatArray, largest: float) -> None:
             coefficients[k, i] = min(max(coefficients[k, i], -limit), limit)
 
 
-@compiled_step
+@nested_step
 def bound_coefficients(state: SupportArrays, settings: Replacement, full: bool) -> None:
     """Clip all coefficients, or shrink them together, to the largest allowed one; state changes in place."""
     if not settings.largest < 1e300:
@@ -741,7 +750,7 @@ def bound_coefficients(state: SupportArrays, settings: Replacement, full: bool) 
             rescale(state, limit / size)
 
 
-@compiled_row
+@nested_row
 def removal_chances(memory: Doubles, coefficients: FloatArray, count: int) -> float:
     """Overwrite memory[CHANCE] by max(0, 1 - (count - 1) w_i / sum_j w_j) of all supports; returns their sum, > 0.
 
@@ -762,7 +771,7 @@ def removal_chances(memory: Doubles, coefficients: FloatArray, count: int) -> fl
     return left
 
 
-@compiled_row
+@nested_row
 def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers) -> int:
     """Draw a support to remove; the others' coefficients are divided by their chance to stay: f stays right on average.
 
@@ -784,7 +793,7 @@ def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers
     return slot
 
 
-@compiled_step
+@nested_step
 def leaving_support(state: SupportArrays, settings: Replacement) -> int:
     """Choose the support to remove; what the choice changes of the others' coefficients is changed."""
     count = state.integers[COUNT]

@@ -29,7 +29,7 @@ from okl.compiled.budget import (
     shrink_root,
     used_width,
 )
-from okl.compiled.jit import compiled_row, compiled_step
+from okl.compiled.jit import compiled_row, nested_row, nested_step
 from okl.compiled.kernels import KernelRule, kernel_row, kernel_self
 from okl.compiled.math import exp_negative
 from okl.compiled.sgd import ROWS, THRESHOLDED_HALF_SQUARED, UPDATES
@@ -52,27 +52,27 @@ LEAST_LOG = -700.0  # of k: below it p would underflow
 # functions below take h, the logarithm of k, and m, both, j for |a_m|^2, <a_m, a_j>, |a_j|^2; m <= j
 
 
-@compiled_row
+@nested_row
 def _exp(x: float) -> float:
     # a function of its own: numba warns where exp_negative is written into an expression twice
     value: float = exp_negative(x)  # type: ignore[no-untyped-call]
     return value
 
 
-@compiled_row
+@nested_row
 def kernel_power(log: float, h: float) -> float:
     """Return k^(h^2), the kernel value of two points at the share h of the distance between x_m and x_j."""
     return _exp(max(log, LEAST_LOG) * h * h)
 
 
-@compiled_row
+@nested_row
 def _gain(h: float, log: float, m: float, both: float, j: float) -> float:
     """Return F(h)."""
     p, q = _exp(log * (1.0 - h) * (1.0 - h)), _exp(log * h * h)
     return m * p * p + 2.0 * both * p * q + j * q * q
 
 
-@compiled_row
+@nested_row
 def _slope(h: float, log: float, m: float, both: float, j: float) -> float:
     """Return F'(h) / 2."""
     g = 1.0 - h
@@ -81,7 +81,7 @@ def _slope(h: float, log: float, m: float, both: float, j: float) -> float:
     return m * p * dp + both * (dp * q + p * dq) + j * q * dq
 
 
-@compiled_row
+@nested_row
 def _bend(h: float, log: float, m: float, both: float, j: float) -> float:
     """Return F''(h) / 2."""
     g = 1.0 - h
@@ -91,7 +91,7 @@ def _bend(h: float, log: float, m: float, both: float, j: float) -> float:
     return m * (dp * dp + p * ddp) + both * (ddp * q + 2.0 * dp * dq + p * ddq) + j * (dq * dq + q * ddq)
 
 
-@compiled_row
+@nested_row
 def _grid_place(log: float, m: float, both: float, j: float) -> float:
     """Return the best of h = 0, 1/8, .., 1/2, the least on a tie: all k^(i^2 / 64) by products of one exponential."""
     q1 = _exp(log * (1.0 / 64.0))
@@ -206,7 +206,7 @@ class ProjectingPassive(NamedTuple):
     aggressiveness: float
 
 
-@compiled_row
+@nested_row
 def passive_step(seen: RowResult, own: float, aggressiveness: float) -> float:
     """Coefficient of a row of k(x, x) = own > 0, 0 for none; signed as y.
 
@@ -220,7 +220,7 @@ def passive_step(seen: RowResult, own: float, aggressiveness: float) -> float:
     return seen.y * min(aggressiveness, loss / own)
 
 
-@compiled_row
+@nested_row
 def square_norms(squares: Doubles, coefficients: FloatArray) -> None:
     """Overwrite squares (width,) by |a|^2 of the first supports."""
     squares[:] = 0.0
@@ -230,7 +230,7 @@ def square_norms(squares: Doubles, coefficients: FloatArray) -> None:
             squares[i] += float(a[i]) * float(a[i])
 
 
-@compiled_row
+@nested_row
 def cheapest(costs: Doubles, marks: Integers, count: int) -> int:
     """Return the support of least cost, the oldest of those that rounding alone tells apart."""
     least = costs[0]
@@ -243,7 +243,7 @@ def cheapest(costs: Doubles, marks: Integers, count: int) -> int:
     return slot
 
 
-@compiled_row
+@nested_row
 def costs_of_removal(costs: Doubles, selves: Doubles, coefficients: FloatArray, row: FloatArray, own: float) -> None:
     """Overwrite costs (width,) by |a|^2 (k(s, s) - k(s, x)^2 / own), what replacing a support s by the row costs."""
     square_norms(costs, coefficients)
@@ -298,7 +298,7 @@ def drop_lightest(state: SupportArrays, rule: BudgetRule, settings: Any) -> None
         drop_support(state, slot)
 
 
-@compiled_row
+@nested_row
 def least_norm(
     norms: Doubles, selves: Doubles, coefficients: FloatArray, marks: Integers, count: int, newest: bool
 ) -> int:
@@ -356,7 +356,7 @@ def learn_bpa_nearest(
     state.counts[UPDATES] += 1
 
 
-@compiled_row
+@nested_row
 def shares_of_helpers(memory: Doubles, row: FloatArray, slot: int, own: float) -> tuple[float, float, float]:
     """Return the projection of a support onto row and nearest neighbour: both coefficients, and squared distance."""
     with_row, square = float(row[slot]), memory[NEIGHBOUR_SELVES, slot]
@@ -371,7 +371,7 @@ def shares_of_helpers(memory: Doubles, row: FloatArray, slot: int, own: float) -
     return with_row / own, 0.0, max(0.0, square - with_row * with_row / own)
 
 
-@compiled_row
+@nested_row
 def cheapest_with_helpers(
     memory: Doubles, coefficients: FloatArray, marks: Integers, row: FloatArray, own: float, count: int
 ) -> int:
@@ -383,7 +383,7 @@ def cheapest_with_helpers(
     return cheapest(memory[NEIGHBOUR_COSTS], marks, count)
 
 
-@compiled_row
+@nested_row
 def meet_row(memory: Doubles, row: FloatArray, slot: int, count: int) -> None:
     """Update nearest neighbours after `row` became the kernel row of the support at a slot."""
     memory[DISTANCES, slot] = math.inf
@@ -401,7 +401,7 @@ def meet_row(memory: Doubles, row: FloatArray, slot: int, count: int) -> None:
             memory[DISTANCES, i], memory[NEAREST, i], memory[VALUES, i] = distance, slot, value
 
 
-@compiled_step
+@nested_step
 def find_lost_neighbours(state: SupportArrays, kernel: KernelRule) -> None:
     """Find the nearest neighbour of every support that has none; memory, spare and column change in place."""
     memory, marks, count = state.memory, state.marks, state.integers[COUNT]
@@ -451,7 +451,7 @@ def remove_to_neighbours(state: SupportArrays, rule: BudgetRule, settings: Neare
         find_lost_neighbours(state, rule.kernel)
 
 
-@compiled_row
+@nested_row
 def forget_neighbour(memory: Doubles, slot: int, count: int) -> None:
     """Take a slot out of memory, the last one of `count` moving there; who had it as neighbour has none."""
     last = count - 1
@@ -478,13 +478,13 @@ class Projection(NamedTuple):
     widens: float
 
 
-@compiled_row
+@nested_row
 def dependence_of(supports: FloatArray) -> float:
     """Return the share of k(x, x) up to which the squared distance of a row to the span counts as none."""
     return 1e-5 if supports.itemsize == 4 else 1e-10
 
 
-@compiled_row
+@nested_row
 def add_projection(coefficients: FloatArray, place: Doubles, seen: RowResult, factor: float) -> None:
     """Add factor * place (width,) to the coefficients of the row's output, and take it from the best wrong class."""
     right = coefficients[seen.output]
@@ -530,13 +530,13 @@ def learn_projectron(
     state.counts[UPDATES] += 1
 
 
-@compiled_row
+@nested_row
 def norm_within_reach(budget: int) -> float:
     """Return U, the largest norm of the functions that a budget competes with."""
     return 0.25 * math.sqrt((budget + 1) / math.log(budget + 1))
 
 
-@compiled_row
+@nested_row
 def margin_step(seen: RowResult, length: float, left: float, comparator: float) -> float:
     """Coefficient of the projection of a row that was right with too small a margin, 0 for none; signed as y.
 
@@ -588,7 +588,7 @@ def project_excess(state: SupportArrays, rule: BudgetRule, settings: Any) -> Non
     integers[COUNT] = kept_so_far
 
 
-@compiled_row
+@nested_row
 def spread(coefficients: FloatArray, place: Doubles, slot: int, count: int) -> None:
     """Add the projection of the support at a slot >= count to the first `count` ones; its own coefficients become 0."""
     for c in range(coefficients.shape[0]):
@@ -637,7 +637,7 @@ def learn_bpa_projection(
     state.counts[UPDATES] += 1
 
 
-@compiled_row
+@nested_row
 def costs_in_span(
     costs: Doubles, diagonal: Doubles, coefficients: FloatArray, root: Doubles, place: Doubles, left: float, count: int
 ) -> None:
@@ -651,7 +651,7 @@ def costs_in_span(
         costs[i] /= diagonal[i] + place[i] * place[i] / left
 
 
-@compiled_row
+@nested_row
 def hand_over(coefficients: FloatArray, shares: Doubles, slot: int, count: int) -> None:
     """Add shares of the coefficients at a slot to all others; its own stay as they are."""
     for c in range(coefficients.shape[0]):
@@ -705,7 +705,7 @@ class Merging(NamedTuple):
     regularisation: float
 
 
-@compiled_step
+@nested_step
 def add_subgradient(state: SupportArrays, regularisation: float, x: FloatArray, seen: RowResult) -> bool:
     """Take the step of a row; state changes in place. Whether the row became a support."""
     state.floats[SCALE] = 1.0 / (regularisation * state.counts[ROWS])
@@ -744,7 +744,7 @@ def learn_bsgd_merging(
         merge_excess(state, rule, settings)
 
 
-@compiled_step
+@nested_step
 def merge_support(state: SupportArrays, kernel: KernelRule, slot: int) -> None:
     """Merge the support at a slot, whose |a| is the least, with the one where it costs least; norms stand in memory."""
     supports, coefficients, memory = state.supports, state.coefficients, state.memory
@@ -768,7 +768,7 @@ def merge_support(state: SupportArrays, kernel: KernelRule, slot: int) -> None:
     drop_support(state, slot)
 
 
-@compiled_row
+@nested_row
 def distances_of_support(row: FloatArray, supports: FloatArray, slot: int) -> None:
     """Overwrite row (width,) by the squared distances of all supports to the one at a slot."""
     row[:] = 0
@@ -778,7 +778,7 @@ def distances_of_support(row: FloatArray, supports: FloatArray, slot: int) -> No
             row[i] += (s[i] - v) * (s[i] - v)
 
 
-@compiled_row
+@nested_row
 def best_partner(lost: Doubles, square: float, slot: int, count: int) -> int:
     """Return the first support with the smallest loss, without the one at slot; ties within rounding are equal."""
     partner = 1 if slot == 0 else 0
@@ -788,7 +788,7 @@ def best_partner(lost: Doubles, square: float, slot: int, count: int) -> int:
     return partner
 
 
-@compiled_row
+@nested_row
 def join_supports(
     supports: FloatArray, coefficients: FloatArray, slot: int, partner: int, place: float, log: float
 ) -> None:
@@ -837,7 +837,7 @@ class Twins(NamedTuple):
     unlike: float
 
 
-@compiled_step
+@nested_step
 def drop_excess_twin(state: SupportArrays, kernel: KernelRule, settings: Twins) -> None:
     """Leave a twin less, the last one in the place of the one that goes; F is left as it was, all else changes."""
     memory, count = state.memory, state.integers[COUNT]
@@ -852,7 +852,7 @@ def drop_excess_twin(state: SupportArrays, kernel: KernelRule, settings: Twins) 
         write_kernel_values(state, state.column, kernel, first, count - 1)
 
 
-@compiled_step
+@nested_step
 def write_kernel_values(state: SupportArrays, x: FloatArray, kernel: KernelRule, slot: int, count: int) -> None:
     """Write the kernel values of the support at a slot, x, with the first `count`; row and memory change."""
     memory, row = state.memory, state.row
@@ -863,7 +863,7 @@ def write_kernel_values(state: SupportArrays, x: FloatArray, kernel: KernelRule,
         memory[KERNEL + i, slot] = value
 
 
-@compiled_row
+@nested_row
 def farthest_idle(memory: Doubles, settings: Twins, count: int) -> int:
     """Return the twin of one class farthest beyond the margin on its own side, the first of equals.
 
@@ -883,7 +883,7 @@ def farthest_idle(memory: Doubles, settings: Twins, count: int) -> int:
     return slot
 
 
-@compiled_row
+@nested_row
 def nearest_pair(memory: Doubles, unlike: float, count: int) -> tuple[int, int]:
     """Return the pair that is cheapest to merge.
 
@@ -904,7 +904,7 @@ def nearest_pair(memory: Doubles, unlike: float, count: int) -> tuple[int, int]:
     return first, second
 
 
-@compiled_row
+@nested_row
 def merge_twins(
     supports: FloatArray, marks: Integers, memory: Doubles, integers: Integers, first: int, second: int
 ) -> None:
@@ -923,7 +923,7 @@ def merge_twins(
     integers[ADDED] += 1
 
 
-@compiled_row
+@nested_row
 def drop_twin(memory: Doubles, slot: int, count: int) -> None:
     """Take a twin out of counts, a and K: the last one moves to its slot, and its own becomes 0."""
     last = count - 1
@@ -982,13 +982,13 @@ def learn_twins(state: SupportArrays, rule: BudgetRule, settings: Twins, x: Floa
     state.counts[UPDATES] += 1
 
 
-@compiled_row
+@nested_row
 def write_scores(memory: Doubles, count: int) -> None:
     """Overwrite F by K a."""
     multiply_matrix(memory[SCORES, : used_width(count)], memory[KERNEL:], memory[SOLUTION], count)
 
 
-@compiled_row
+@nested_row
 def write_coefficients(coefficients: FloatArray, memory: Doubles, count: int) -> None:
     """Overwrite coefficients (1, capacity) by a, which has more digits in single precision."""
     for i in range(used_width(count)):

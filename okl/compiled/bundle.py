@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_sum, nested_row
 from okl.foundation.types import FloatArray, IntArray
 
 # Master problem of a bundle: a quadratic programme over the simplex, solved by an active set.
@@ -63,7 +63,7 @@ def bound_of(gamma: FloatArray, products: FloatArray, intercepts: FloatArray, la
     return linear - 0.5 * quadratic / lam
 
 
-@compiled_row
+@nested_row
 def _settle(
     gamma: FloatArray,
     factor: FloatArray,
@@ -99,7 +99,7 @@ def _settle(
             return 1
 
 
-@compiled_row
+@nested_row
 def _largest(gamma: FloatArray) -> int:
     best = 0
     for k in range(gamma.shape[0]):
@@ -108,7 +108,7 @@ def _largest(gamma: FloatArray) -> int:
     return best
 
 
-@compiled_row
+@nested_row
 def _affine_best(
     factor: FloatArray,
     solved: FloatArray,
@@ -147,7 +147,7 @@ def _affine_best(
         solved[0, a] += level * solved[1, a]
 
 
-@compiled_row
+@nested_row
 def _entering(gamma: FloatArray, products: FloatArray, intercepts: FloatArray, lam: float, scale: float) -> int:
     """Return the cut that lies highest at the present point, if higher than the mean of those in use; else -1."""
     mean, best, highest, size = 0.0, -1, -math.inf, 0.0
@@ -231,7 +231,7 @@ def tube_line(
     return losses, derivative
 
 
-@compiled_row
+@nested_row
 def _tube_slope(residual: float, speed: float, half_width: float) -> float:
     beyond = abs(residual) - half_width
     if half_width <= ON_KINK and abs(residual) <= ON_KINK:
@@ -274,7 +274,7 @@ def classes_line(scores: FloatArray, along: FloatArray, targets: FloatArray, t: 
     return losses, derivative
 
 
-@compiled_row
+@nested_row
 def worst_class(scores: FloatArray, along: FloatArray, true: int, t: float) -> int:
     """Return the class of the largest line; of lines as large as each other, the one that grows fastest."""
     worst, most, fastest = true, 0.0, 0.0
@@ -391,13 +391,13 @@ def classes_kinks(
     return count, total
 
 
-@compiled_row
+@nested_row
 def _limit(total: float, curvature: float, longest: float) -> float:
     # the losses' derivative never falls: beyond this the whole rises
     return min(longest, -total / curvature) if curvature > 0.0 else longest
 
 
-@compiled_row
+@nested_row
 def _next_line(scores: FloatArray, along: FloatArray, true: int, at: int) -> tuple[float, int]:
     """Return where a steeper line first overtakes line `at`, and which; class -1 if none does."""
     top, following, steepest = math.inf, -1, along[at]
@@ -436,7 +436,7 @@ def least_step(
     return float(min(-passed / curvature, longest)) if curvature > 0.0 else longest
 
 
-@compiled_row
+@nested_row
 def _part(
     positions: FloatArray, jumps: FloatArray, first: int, last: int, pivot: float
 ) -> tuple[int, int, float, float]:
@@ -458,7 +458,7 @@ def _part(
     return below, above, left, equal
 
 
-@compiled_row
+@nested_row
 def _swap(positions: FloatArray, jumps: FloatArray, one: int, other: int) -> None:
     positions[one], positions[other] = positions[other], positions[one]
     jumps[one], jumps[other] = jumps[other], jumps[one]
@@ -509,7 +509,7 @@ def add_sloped_rows(sums: FloatArray, rows: FloatArray, slopes: FloatArray) -> N
             sums[j] += slope * row[j]
 
 
-@compiled_row
+@nested_row
 def _add_eight(sums: FloatArray, rows: FloatArray, slopes: FloatArray, places: IntArray) -> None:
     # sums are read and written once for all of them, which otherwise takes longer than the rows
     a, b, c, d = rows[places[0]], rows[places[1]], rows[places[2]], rows[places[3]]

@@ -10,7 +10,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, dot, map_part, score_block
-from okl.compiled.jit import compiled, compiled_row, compiled_step, compiled_sum
+from okl.compiled.jit import compiled, compiled_sum, nested, nested_row, nested_step, nested_sum
 from okl.compiled.oco import SCALE, SQUARED, CompiledSet, ConstraintRows, StepBuffers, lengthen_queue, maximise_dual
 from okl.compiled.sgd import (
     ROWS,
@@ -73,14 +73,14 @@ class LimitCounters(NamedTuple):
     exceeded: Vector
 
 
-@compiled_sum
+@nested_sum
 def _values(values: Vector, rows: FloatArray, w_left: FloatArray, w_right: FloatArray) -> None:
     width = w_left.shape[0]
     for i in range(values.shape[0]):
         values[i] = np.float64(dot(rows[i, :width], w_left) + dot(rows[i, width:], w_right))
 
 
-@compiled_step
+@nested_step
 def _watch(
     watched: LimitCounters,
     excess: Vector,
@@ -109,7 +109,7 @@ def _watch(
     return outside > 0.0
 
 
-@compiled_step
+@nested_step
 def _within(products: Vector, reach: Vector, caps: Vector, owners: Integers, signs: Vector, bounds: Vector) -> bool:
     """Write the products of the point u with S (k,); whether u is in the limits that have a price.  reach : C u."""
     inside = True
@@ -119,7 +119,7 @@ def _within(products: Vector, reach: Vector, caps: Vector, owners: Integers, sig
     return inside
 
 
-@compiled_row
+@nested_row
 def _correct(
     w_left: FloatArray, w_right: FloatArray, watched: LimitCounters, limits: Limits, work: StepBuffers, squared: float
 ) -> float:
@@ -149,18 +149,18 @@ def _correct(
     return float(max(total, 0.0) * scale * scale)
 
 
-@compiled
+@nested
 def _step_of(rule: UpdateRule, row: float) -> float:
     return rule.step_size / math.sqrt(row) if rule.decaying else rule.step_size
 
 
-@compiled_sum
+@nested_sum
 def _copy(target: Vector, source: Vector) -> None:
     for i in range(target.shape[0]):  # not a slice: see fourier.fourier_transform
         target[i] = source[i]
 
 
-@compiled_sum
+@nested_sum
 def _reach(reach: Vector, values: Vector, rows: FloatArray, left: FloatArray, right: FloatArray, factor: float) -> None:
     """Overwrite reach by C (w + factor z); values : C w."""
     width = left.shape[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from okl.compiled.jit import compiled
+from okl.compiled.jit import compiled, nested
 from okl.foundation.types import FloatArray, IntArray
 
 
@@ -114,7 +114,7 @@ def descend_pairs(
     return max_steps
 
 
-@compiled
+@nested
 def _steepest(
     point: FloatArray, slopes: FloatArray, products: FloatArray, lower: FloatArray, upper: FloatArray, tolerance: float
 ) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_sum, nested, nested_row
 from okl.compiled.math import exp_negative, log_positive
 from okl.compiled.projections import bound_at
 from okl.foundation.types import FloatArray
@@ -82,7 +82,7 @@ def inner(left: FloatArray, right: FloatArray) -> float:
 # Legend: a point inside the margins, b any point, u upper bounds, all (n,); c cut, a share of u.
 
 
-@compiled
+@nested
 def _relative_entropy(a: float, b: float) -> float:
     # a log(a / b) - (a - b), for a >= 0 and b > 0
     if a <= 0.0:
@@ -93,7 +93,7 @@ def _relative_entropy(a: float, b: float) -> float:
     return a * math.log(a / b) - (a - b)
 
 
-@compiled
+@nested
 def _inside(value: float, lower: float, upper: float) -> float:
     return min(max(value, lower), upper)
 
@@ -185,7 +185,7 @@ _AT_ONCE = 128  # rows that go through Newton's steps together, in vectors
 _NEAR, _SETTLED = 1e-8, 1e-14  # of a step, in the size of what it changes
 
 
-@compiled_row
+@nested_row
 def _first_logit(target: float, scale: float, log_scale: float) -> float:
     # for x far below u: r + exp(r) = target + log(scale) with r = logit + log(scale), whose root is near this one
     shifted = target + log_scale
@@ -194,7 +194,7 @@ def _first_logit(target: float, scale: float, log_scale: float) -> float:
     return min(r, 0.0)
 
 
-@compiled_row
+@nested_row
 def _start_logits(
     logits: FloatArray,
     targets: FloatArray,
@@ -215,7 +215,7 @@ def _start_logits(
         logits[i] = -abs(first)
 
 
-@compiled_row
+@nested_row
 def _improve_logits(logits: FloatArray, targets: FloatArray, upper: FloatArray, lipschitz: float) -> int:
     # one Newton step each towards the root s <= 0 of s + scale / (1 + exp(-s)) = target, target <= scale / 2: it comes
     # from the right, where the left side is convex, after at most one step. Returns how many are not there yet

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import entropy_prox
-from okl.compiled.jit import compiled, compiled_row
+from okl.compiled.jit import compiled, nested_row
 from okl.compiled.products import Claims, add_listed_rows, add_listed_rows_twice, claim_next, multiply_rows
 from okl.foundation.types import FloatArray, Integers
 
@@ -23,13 +23,13 @@ from okl.foundation.types import FloatArray, Integers
 _BLOCK_BYTES = 2**18
 
 
-@compiled_row
+@nested_row
 def rows_at_once(rows: FloatArray) -> int:
     """Return rows of a block that stays in cache between its two uses."""
     return max(4, int(_BLOCK_BYTES // (rows.shape[1] * rows.itemsize)))
 
 
-@compiled_row
+@nested_row
 def list_weights(listed: Integers, weights: FloatArray, signs: FloatArray, points: FloatArray) -> int:
     """Overwrite the first of listed and of weights by i and s_i a_i where a_i is not 0; returns how many."""
     found = 0
@@ -100,13 +100,13 @@ def sweep_segments(
 # (m,).
 
 
-@compiled_row
+@nested_row
 def _clip(value: float, lower: float, upper: float) -> float:
     value = lower if value < lower else value
     return upper if value > upper else value
 
 
-@compiled_row
+@nested_row
 def _list_class(
     listed: Integers,
     weights: FloatArray,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled_row
+from okl.compiled.jit import compiled_row, nested_row
 from okl.compiled.math import exp_negative
 from okl.compiled.sgd import (
     MULTICLASS_HINGE,
@@ -133,7 +133,7 @@ def new_memo(n_experts: int, n_labels: int) -> MixtureMemory:
     return MixtureMemory(doubles[0], doubles[1], doubles[2], np.zeros(n_labels), np.array([math.inf, 1.0]))
 
 
-@compiled_row
+@nested_row
 def _vote_of_signs(p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float) -> float:
     vote = 0.0
     for e in range(p.shape[0]):
@@ -143,7 +143,7 @@ def _vote_of_signs(p: Doubles, loss: Doubles, predictions: Doubles, row: int, y:
     return vote
 
 
-@compiled_row
+@nested_row
 def _votes_of_classes(votes: Doubles, p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float) -> None:
     for k in range(votes.shape[0]):
         votes[k] = 0.0
@@ -154,7 +154,7 @@ def _votes_of_classes(votes: Doubles, p: Doubles, loss: Doubles, predictions: Do
         loss[e] = 1.0 if prediction != y else 0.0
 
 
-@compiled_row
+@nested_row
 def _clipped_mean(
     p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float, lowest: float, highest: float
 ) -> float:
@@ -167,7 +167,7 @@ def _clipped_mean(
     return mean
 
 
-@compiled_row
+@nested_row
 def _charge(losses: Doubles, recent: Doubles, loss: Doubles, predictions: Doubles, row: int) -> bool:
     """Add what every expert lost; whether one lost more than another."""
     unequal = False
@@ -179,19 +179,19 @@ def _charge(losses: Doubles, recent: Doubles, loss: Doubles, predictions: Double
     return unequal
 
 
-@compiled_row
+@nested_row
 def _scale(loss: Doubles, factor: float) -> None:
     for e in range(loss.shape[0]):
         loss[e] *= factor
 
 
-@compiled_row
+@nested_row
 def _add(total: Doubles, loss: Doubles) -> None:
     for e in range(total.shape[0]):
         total[e] += loss[e]
 
 
-@compiled_row
+@nested_row
 def _mix_numbers(
     mixture: Mixture, predictions: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
 ) -> None:
@@ -220,7 +220,7 @@ def _mix_numbers(
         counts[UPDATES] += stepped[row]
 
 
-@compiled_row
+@nested_row
 def _mix_votes(
     mixture: Mixture, predictions: Doubles, stepped: NDArray[np.uint8], targets: Doubles, rule: ExpertRule
 ) -> None:
@@ -310,7 +310,7 @@ class ShareRule(NamedTuple):
     class_weights: Doubles
 
 
-@compiled_row
+@nested_row
 def _share_out(p: Doubles, mistakes: Doubles, loss: Doubles, eta: float, alpha: float, weight: float) -> None:
     """Weigh by the losses of a row, each times the class's weight, then share."""
     total, n_alive = 0.0, 0
@@ -333,7 +333,7 @@ def _share_out(p: Doubles, mistakes: Doubles, loss: Doubles, eta: float, alpha: 
             p[e] = 1.0 / n_alive if mistakes[e] != math.inf else 0.0
 
 
-@compiled_row
+@nested_row
 def _mean_score(p: Doubles, loss: Doubles, predictions: Doubles, row: int, y: float) -> float:
     """Return the mean of scores; an expert whose sign is wrong loses 1."""
     mean = 0.0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.expert_weights import ExpertRule, Mixture, mix_rows
-from okl.compiled.jit import compiled, compiled_row, compiled_row_sum
+from okl.compiled.jit import compiled, compiled_row, nested, nested_row, nested_row_sum
 from okl.compiled.math import sines_and_cosines
 from okl.compiled.products import project
 from okl.compiled.sgd import MULTICLASS_HINGE, slope
@@ -63,7 +63,7 @@ def age_of(seen: int) -> float:
     return millions * millions * millions * millions
 
 
-@compiled_row
+@nested_row
 def prediction_of(scores: Doubles, row: int) -> float:
     """Return the score of one output, or the index of the largest of several, the first on a tie.
 
@@ -79,7 +79,7 @@ def prediction_of(scores: Doubles, row: int) -> float:
     return np.float64(best) if scores.shape[1] > 1 else total
 
 
-@compiled_row
+@nested_row
 def wrong_output(scores: Doubles, row: int, true: int) -> int:
     """Index of the largest of scores[row] that is not the true class's, the first on a tie; -1 for one output."""
     if scores.shape[1] == 1:
@@ -91,7 +91,7 @@ def wrong_output(scores: Doubles, row: int, true: int) -> int:
     return best
 
 
-@compiled_row
+@nested_row
 def push_of(
     scores: Doubles, row: int, y: float, wrong: int, code: int, epsilon: float, class_weights: Doubles
 ) -> float:
@@ -117,7 +117,7 @@ FOUR = 4
 # are an axis: an index that is a sum might be negative, for which numba would look in every step of a loop.
 
 
-@compiled_row_sum
+@nested_row_sum
 def score_four(
     scores: Doubles,
     averaged: Doubles,
@@ -153,7 +153,7 @@ def score_four(
     averaged[0, k], averaged[1, k], averaged[2, k], averaged[3, k] = i, m, n, o
 
 
-@compiled_row_sum
+@nested_row_sum
 def pair_four(gram: Doubles, lefts: FloatArray, rights: FloatArray, a: int, b: int, c: int, d: int) -> None:
     """Overwrite gram above its diagonal by the products of the rows a, b, c and d of the block with one another."""
     e, f, g = (lefts.dtype.type(0), lefts.dtype.type(0), lefts.dtype.type(0))
@@ -171,7 +171,7 @@ def pair_four(gram: Doubles, lefts: FloatArray, rights: FloatArray, a: int, b: i
     gram[1, 2], gram[1, 3], gram[2, 3] = h, i, o
 
 
-@compiled_row
+@nested_row
 def add_four(
     weights: FloatArray,
     pulls: FloatArray,
@@ -196,7 +196,7 @@ def add_four(
             pulls[t, k, half, j] += i * p + m * q + n * r + o * s
 
 
-@compiled_row
+@nested_row
 def move_of(moves: Doubles, outputs: Integers, e: int, k: int) -> float:
     """Return what the e-th of four rows adds to output k, in features."""
     move: float = moves[e]
@@ -205,7 +205,7 @@ def move_of(moves: Doubles, outputs: Integers, e: int, k: int) -> float:
     return -move if outputs[e, 1] == k else 0.0
 
 
-@compiled_row
+@nested_row
 def add_earlier(
     scores: Doubles, averaged: Doubles, gram: Doubles, moves: Doubles, ages: Doubles, outputs: Integers, i: int
 ) -> None:
@@ -221,7 +221,7 @@ def add_earlier(
                 averaged[i, down] -= ages[e] * change
 
 
-@compiled_row
+@nested_row
 def take_four(
     weights: FloatArray,
     pulls: FloatArray,
@@ -276,7 +276,7 @@ class ExpertWorkspace(NamedTuple):
     shares: FloatArray
 
 
-@compiled
+@nested
 def new_workspace(weights: FloatArray) -> ExpertWorkspace:
     """Scratch for a team of such weights (T, K, H, n)."""
     n_outputs = weights.shape[1]
@@ -285,7 +285,7 @@ def new_workspace(weights: FloatArray) -> ExpertWorkspace:
     return ExpertWorkspace(scores, averaged, gram, moves, ages, outputs, np.empty((2, FOUR), dtype=weights.dtype))
 
 
-@compiled_row
+@nested_row
 def learn_steps(
     results: ExpertPredictions,
     team: Team,
@@ -352,7 +352,7 @@ def learn_steps(
 _LEAST_SQUARE = 1e-30
 
 
-@compiled_row_sum
+@nested_row_sum
 def score_row(
     scores: Doubles,
     averaged: Doubles,
@@ -377,7 +377,7 @@ def score_row(
         averaged[0, k] = scores[0, k] - np.float64(h) / age if age > 0.0 else scores[0, k]
 
 
-@compiled_row
+@nested_row
 def adagrad_row(
     weights: FloatArray,
     pulls: FloatArray,
@@ -404,7 +404,7 @@ def adagrad_row(
             pulls[t, k, half, j] += age * change
 
 
-@compiled_row
+@nested_row
 def learn_adaptively(
     results: ExpertPredictions,
     team: Team,
@@ -502,7 +502,7 @@ def double_angles(sines: FloatArray, cosines: FloatArray, amplitude: np.floating
             cosine[j] = amplitude - factor * s * s
 
 
-@compiled
+@nested
 def blank_beyond(block: Block, n_frequencies: int) -> None:
     """Overwrite what fills the rows of a block to whole cache lines by zeros."""
     for part in block:

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from okl.compiled.jit import compiled, compiled_sum
+from okl.compiled.jit import compiled, compiled_sum, nested
 from okl.compiled.math import sines_and_cosines
 from okl.compiled.products import panels_of, project
 from okl.compiled.threads import Block
@@ -49,7 +49,7 @@ def map_block(block: Block, inputs: FloatArray, waves: Waves) -> None:
     sines_and_cosines(block.left, block.right, waves.amplitude)
 
 
-@compiled
+@nested
 def map_part(block: Block, inputs: FloatArray, waves: Waves, index: int) -> Block:
     """Overwrite a block by the features of the rows of that index, as many as it holds; the part that they fill."""
     first = index * block.left.shape[0]
@@ -227,7 +227,7 @@ def hadamard_transform(columns: FloatArray) -> None:
             _one_stage(columns, i, half)
 
 
-@compiled
+@nested
 def _rotate(columns: FloatArray, scratch: FloatArray, signs: FloatArray) -> None:
     """Overwrite columns (p, LANES) by H D1 H D2 H D3 scratch, where scratch holds rows of inputs."""
     size = columns.shape[0]

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba.extending import intrinsic
 
 from okl.compiled.extension import VALUE, call_extension
-from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, compiled_sum
+from okl.compiled.jit import compiled, compiled_row, compiled_sum, nested, nested_row_sum
 from okl.compiled.math import exp_negative
 from okl.compiled.products import TILE, SparseBlock, Writer, panels_of, project, typed_tile
 from okl.foundation.stored import stored
@@ -39,7 +39,7 @@ class KernelRule(NamedTuple):
     degree: int
 
 
-@compiled
+@nested
 def to_kernel_values(values: FloatArray, kernel: KernelRule) -> None:
     """Overwrite values (n,) by kernel values of okl.compiled.kernels.
 
@@ -58,14 +58,14 @@ def to_kernel_values(values: FloatArray, kernel: KernelRule) -> None:
         _materns(values, kernel)
 
 
-@compiled
+@nested
 def _exp(x: np.floating[Any]) -> np.floating[Any]:
     # a function of its own: numba's inliner warns of its own variables where exp_negative stands in a branch
     value: np.floating[Any] = exp_negative(x)  # type: ignore[no-untyped-call]
     return value
 
 
-@compiled
+@nested
 def _materns(values: FloatArray, kernel: KernelRule) -> None:
     scale, zero, one = values.dtype.type(kernel.scale), values.dtype.type(0), values.dtype.type(1)
     third = values.dtype.type(1 / 3 if kernel.code == MATERN52 else 0)
@@ -76,14 +76,14 @@ def _materns(values: FloatArray, kernel: KernelRule) -> None:
         values[i] = zero if tail == zero else (one + s + third * s * s) * tail
 
 
-@compiled
+@nested
 def _profiles(values: FloatArray, kernel: KernelRule) -> None:
     for i in range(values.shape[0]):
         distance = math.sqrt(np.float64(values[i])) if kernel.code == OWN_EUCLIDEAN else np.float64(values[i])
         values[i] = call_extension(kernel.degree, VALUE, kernel.scale * distance, 0.0)
 
 
-@compiled
+@nested
 def _powers(values: FloatArray, kernel: KernelRule) -> None:
     scale, offset = values.dtype.type(kernel.scale), values.dtype.type(kernel.offset)
     for i in range(values.shape[0]):
@@ -260,7 +260,7 @@ def block_squared_distances(sums: FloatArray, inputs: FloatArray, landmarks: Flo
             _squares_tile(sums, inputs, landmarks, panel, first)
 
 
-@compiled
+@nested
 def block_absolute_distances(sums: FloatArray, inputs: FloatArray, landmarks: FloatArray) -> None:
     """Overwrite sums (rows, n_landmarks) by ||x - l||_1 of inputs (rows, n_inputs) and packed landmarks."""
     for panel in range(landmarks.shape[0]):
@@ -333,7 +333,7 @@ def nystrom_transform(
 # Legend: A coefficients (n_outputs, n_supports); K kernel values (rows, n_supports).
 
 
-@compiled_row_sum
+@nested_row_sum
 def _add_products(sums: Doubles, values: FloatArray, coefficients: FloatArray) -> None:
     for row in range(values.shape[0]):
         for k in range(coefficients.shape[0]):

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from okl.compiled.jit import compiled, compiled_row
+from okl.compiled.jit import compiled, nested_row
 from okl.foundation.types import Doubles, FloatArray, Integers
 
 # CPU intrinsics that numba does not offer, usable in vectorised loops.
@@ -142,7 +142,7 @@ def _exponent(typing_context: Any, value: Any) -> Any:
     return value(value), generate
 
 
-@compiled_row
+@nested_row
 def log_positive(x: float) -> float:
     """Return log(x) of a normal float64 x > 0; undefined for other x."""
     m, n = _mantissa(x), _exponent(x)

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.extension import call_oracle
-from okl.compiled.jit import compiled, compiled_part, compiled_row, compiled_row_sum, compiled_step
+from okl.compiled.jit import (
+    compiled,
+    compiled_part,
+    compiled_row,
+    compiled_row_sum,
+    nested_row,
+    nested_row_sum,
+    nested_step,
+)
 from okl.foundation.types import Doubles, Integers
 
 # Projections onto the feasible sets, and their Jacobians.
@@ -38,14 +46,14 @@ class CompiledSet(NamedTuple):
     size: float
 
 
-@compiled_row
+@nested_row
 def project_box(point: Vector, low: Vector, high: Vector) -> None:
     """Clip a point in place."""
     for j in range(point.shape[0]):
         point[j] = min(max(point[j], low[j]), high[j])
 
 
-@compiled_row
+@nested_row
 def project_ball(point: Vector, centre: Vector, radius: float) -> None:
     """Pull a point to the sphere in place, if it lies outside."""
     squared = 0.0
@@ -79,7 +87,7 @@ def _threshold(point: Vector, total: float) -> float:
         active = n_above
 
 
-@compiled_row
+@nested_row
 def project_simplex(point: Vector, total: float) -> None:
     """Shift a point down to the simplex, in place."""
     tau = _threshold(point, total)
@@ -182,7 +190,7 @@ def make_work(n_rows: int, dimension: int, n_experts: int = 1) -> StepBuffers:
     )
 
 
-@compiled_row_sum
+@nested_row_sum
 def _pull(point: Vector, shifted: Vector, multipliers: Vector, matrix: Matrix) -> None:
     """Write shifted - matrix' multipliers into point (p,)."""
     for j in range(point.shape[0]):
@@ -204,7 +212,7 @@ def excesses(out: Vector, point: Vector, matrix: Matrix, bounds: Vector) -> None
         out[i] = product - bounds[i]
 
 
-@compiled_row_sum
+@nested_row_sum
 def _length(point: Vector) -> float:
     squared = 0.0
     for j in range(point.shape[0]):
@@ -235,7 +243,7 @@ def _evaluate_ball(work: StepBuffers, multipliers: Vector, rows: ConstraintRows,
         excess[i] = scale * (products[i] - excess[i]) - rows.centred[i]
 
 
-@compiled_row
+@nested_row
 def evaluate(
     work: StepBuffers, multipliers: Vector, shifted: Vector, rows: ConstraintRows, region: CompiledSet
 ) -> None:
@@ -252,7 +260,7 @@ def evaluate(
         work.numbers[LENGTH] = _length(work.point)
 
 
-@compiled_step
+@nested_step
 def gap_term(excess: float, size: float, multiplier: float, limit: float) -> float:
     """Return a row's part of the gap, 0 if its excess is no more than the rounding of a sum of terms of this size."""
     if (multiplier == 0.0 and excess <= 0.0) or abs(excess) <= _ROUNDING * size:
@@ -260,7 +268,7 @@ def gap_term(excess: float, size: float, multiplier: float, limit: float) -> flo
     return float(max((limit - multiplier) * excess, -multiplier * excess))
 
 
-@compiled_step
+@nested_step
 def gap_of(work: StepBuffers, rows: ConstraintRows, limits: Vector) -> float:
     """Return the duality gap."""
     excess, multipliers, lengths, centred = work.excess, work.multipliers, rows.lengths, rows.centred
@@ -296,14 +304,14 @@ def quadratic_values(out: Vector, points: Matrix, linear: Matrix, constant: Vect
 _REGULARISER: Final = 1e-13
 
 
-@compiled_row
+@nested_row
 def _is_free(point: Vector, region: CompiledSet, j: int) -> bool:
     if region.kind == BOX:
         return bool(region.low[j] < point[j] < region.high[j])
     return bool(point[j] > 0.0)
 
 
-@compiled_row_sum
+@nested_row_sum
 def _pack(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: int) -> tuple[int, bool]:
     """Gather the chosen rows' columns that are free, or those that are not if they are fewer.
 
@@ -323,7 +331,7 @@ def _pack(work: StepBuffers, rows: ConstraintRows, region: CompiledSet, count: i
     return n_packed, free
 
 
-@compiled_row_sum
+@nested_row_sum
 def _fill_packed(work: StepBuffers, rows: ConstraintRows, n_packed: int, free: bool, box: bool, count: int) -> None:
     """Write the Hessian over the chosen rows, from packed columns; a simplex's columns are centred first."""
     packed, hessian, chosen = work.packed, work.hessian, work.chosen
@@ -410,7 +418,7 @@ _MET: Final = 1  # what a row's multiplier may be, beside 0
 _FULL: Final = 2
 
 
-@compiled_row
+@nested_row
 def _gap_in_plane(
     point: Vector,
     multipliers: Vector,
@@ -545,7 +553,7 @@ LEAVE: Final = 1  # in those inside their bounds and one more,
 STAY: Final = 2  # or in those inside alone
 
 
-@compiled_step
+@nested_step
 def _slope(work: StepBuffers) -> float:
     """Return excess' direction."""
     slope = 0.0
@@ -595,7 +603,7 @@ def _open(work: StepBuffers, limit: float, i: int) -> bool:
     return limit > 0.0 and (multiplier > 0.0 or excess > 0.0) and (multiplier < limit or excess < 0.0)
 
 
-@compiled_step
+@nested_step
 def _choose(work: StepBuffers, rows: ConstraintRows, limits: Vector, way: int) -> int:
     """Choose the rows to move, with the trial where the multipliers are; return how many.
 
@@ -636,7 +644,7 @@ def _move_trial(work: StepBuffers, limits: Vector, way: int, count: int) -> None
             work.trial[i] = limits[i] if work.direction[a] > 0.0 else 0.0
 
 
-@compiled_step
+@nested_step
 def _newton_step(
     work: StepBuffers, shifted: Vector, rows: ConstraintRows, region: CompiledSet, limits: Vector, way: int
 ) -> bool:
@@ -683,7 +691,7 @@ def maximise_dual(
 # is, with c = x_{t-1} - alpha grad / 2 and limits alpha gamma q / 2, the problem above.
 
 
-@compiled_row_sum
+@nested_row_sum
 def _enter_ball(work: StepBuffers, point: Vector, matrix: Matrix, centre: Vector) -> None:
     """Take the centre off point in place, and note its products with the rows and its squared length."""
     squared = 0.0
@@ -698,7 +706,7 @@ def _enter_ball(work: StepBuffers, point: Vector, matrix: Matrix, centre: Vector
         work.products[i] = product
 
 
-@compiled_row_sum
+@nested_row_sum
 def _leave_ball(point: Vector, work: StepBuffers, matrix: Matrix, region: CompiledSet) -> None:
     """Replace the point by centre + scale (point - matrix' multipliers), never outside the ball."""
     _pull(point, point, work.multipliers, matrix)
@@ -752,7 +760,7 @@ FEASIBILITY: Final = 9  # and Polyak feasibility steps
 PROJECTION_PRICE: Final = 1e6  # far more than a projection needs unless rows are nearly parallel
 
 
-@compiled_step
+@nested_step
 def lengthen_queue(queue: Vector, limits: Vector, excess: Vector, penalty: float, price: float) -> None:
     """Add clipped violations to the queue (m,) in place, and write the limits (m,) of the step.
 

@@ -10,7 +10,7 @@ from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled, compiled_sum
+from okl.compiled.jit import compiled, compiled_sum, nested, nested_sum
 from okl.foundation.types import Doubles, FloatArray, Integers
 
 # The passes over all entries that a projection onto a box and hyperplanes takes: one to narrow down, one to write.
@@ -99,7 +99,7 @@ def _choose_bounds(bounds, first, last):  # type: ignore[no-untyped-def]
     return _slice if isinstance(bounds, types.Array) else _same
 
 
-@compiled
+@nested
 def _part(entries: ProjectionEntries, first: int, last: int) -> ProjectionEntries:
     # loops count from 0: an index that might be negative turns every load into a gather
     return ProjectionEntries(
@@ -110,7 +110,7 @@ def _part(entries: ProjectionEntries, first: int, last: int) -> ProjectionEntrie
     )
 
 
-@compiled_sum
+@nested_sum
 def _sum_block(sums: Doubles, flags: NDArray[np.uint8], entries: ProjectionEntries, windows: Windows) -> None:
     point, signs, lowers, uppers = entries
     plus_start, plus_stop, minus_start, minus_stop = windows
@@ -139,7 +139,7 @@ def _sum_block(sums: Doubles, flags: NDArray[np.uint8], entries: ProjectionEntri
     sums[0], sums[1], sums[2], sums[3] = constant_plus, constant_minus, falling_plus, falling_minus
 
 
-@compiled
+@nested
 def _flagged(indices: NDArray[np.int32], flags: NDArray[np.uint8]) -> int:
     """Overwrite the first of indices by where flags, a multiple of 8 of them, are set; returns how many."""
     words, found = flags.view(np.uint64), 0
@@ -152,7 +152,7 @@ def _flagged(indices: NDArray[np.int32], flags: NDArray[np.uint8]) -> int:
     return found
 
 
-@compiled
+@nested
 def _write_terms(
     counts: Integers, v: Doubles, low: Doubles, high: Doubles, indices: NDArray[np.int32], entries: ProjectionEntries
 ) -> None:
@@ -243,7 +243,7 @@ _STRETCH = 1024
 _ROUNDING = 1e-13  # of sums of a million terms
 
 
-@compiled_sum
+@nested_sum
 def _sum_at(v: Doubles, low: Doubles, high: Doubles, size: int, t: float) -> tuple[float, int]:
     """Return the sum of the terms at t, and how many of them fall there."""
     total, active = 0.0, 0
@@ -255,7 +255,7 @@ def _sum_at(v: Doubles, low: Doubles, high: Doubles, size: int, t: float) -> tup
     return total, active
 
 
-@compiled_sum
+@nested_sum
 def _sum_settled(
     flags: NDArray[np.uint8], v: Doubles, low: Doubles, high: Doubles, start: float, stop: float
 ) -> tuple[float, float]:
@@ -273,7 +273,7 @@ def _sum_settled(
     return constant, falling
 
 
-@compiled
+@nested
 def _settle(
     v: Doubles, low: Doubles, high: Doubles, flags: NDArray[np.uint8], size: int, start: float, stop: float
 ) -> tuple[int, float, int]:
@@ -293,7 +293,7 @@ def _settle(
     return kept, constant, falling
 
 
-@compiled
+@nested
 def _bend(v: float, low: float, high: float, start: float, stop: float, late: bool) -> float:
     """Return a bend of one term between start and stop, the later one if there are two and `late`."""
     leaves, arrives = v - high, v - low
@@ -302,7 +302,7 @@ def _bend(v: float, low: float, high: float, start: float, stop: float, late: bo
     return leaves
 
 
-@compiled
+@nested
 def _pivot(v: Doubles, low: Doubles, high: Doubles, size: int, start: float, stop: float, late: bool) -> float:
     """Return the bend in the middle of three terms'."""
     i, j, k = size // 6, size // 2, size - 1 - size // 6
@@ -312,7 +312,7 @@ def _pivot(v: Doubles, low: Doubles, high: Doubles, size: int, start: float, sto
     return max(min(a, b), min(max(a, b), c))
 
 
-@compiled
+@nested
 def _step(
     t: float, excess: float, slope: int, size: int, start: float, stop: float, at_start: float, at_stop: float
 ) -> float:
@@ -325,7 +325,7 @@ def _step(
     return t + 1.0625 * excess / slope if slope > 0 else np.inf
 
 
-@compiled
+@nested
 def _line_root(constant: float, falling: int, total: float, start: float, stop: float) -> float:
     """Return where the line without bends is 0; if it is level, beyond the end to which g has to go on, or where it
     is 0.
@@ -490,7 +490,7 @@ def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> tuple[
     return ClassSums(plus_total, plus_free, plus_size), ClassSums(minus_total, minus_free, minus_size)
 
 
-@compiled
+@nested
 def _newton_step(excess: float, free: float, size: float, free_before: float) -> tuple[float, bool]:
     """Return Newton's step and whether it is the last; NaN if no coordinate is free but the sum is off."""
     if excess == 0.0:
@@ -546,12 +546,12 @@ def improve_multipliers(
 _TOLERANCE = 2.220446049250313e-16  # the paper's
 
 
-@compiled
+@nested
 def _times(count: int, bound: float) -> float:
     return count * bound if count > 0 else 0.0
 
 
-@compiled_sum
+@nested_sum
 def _split(kept: Doubles, size: int, lower: float, upper: float, t: float) -> tuple[int, int, float]:
     """Return how many terms are at their upper bound at t, how many at their lower one, and the sum of the other
     entries.
@@ -567,7 +567,7 @@ def _split(kept: Doubles, size: int, lower: float, upper: float, t: float) -> tu
     return above, below, between
 
 
-@compiled
+@nested
 def _keep(bends: Doubles, size: int, start: float, stop: float) -> int:
     """Move the bends between start and stop to the front; returns how many there are."""
     count = 0
@@ -578,7 +578,7 @@ def _keep(bends: Doubles, size: int, start: float, stop: float) -> int:
     return count
 
 
-@compiled
+@nested
 def _drop(
     kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float, finely: bool
 ) -> tuple[int, int, int, int, float]:
@@ -639,7 +639,7 @@ def bisect(
     return t, iterations
 
 
-@compiled
+@nested
 def _list_bends(bends: Doubles, kept: Doubles, size: int, bound: float, count: int) -> int:
     """Append the bends at a bound to the first `count` of bends; returns how many there are."""
     if abs(bound) < np.inf:

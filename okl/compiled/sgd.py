@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.compiled.extension import SLOPE, VALUE, call_extension
 from okl.compiled.fourier import dot
-from okl.compiled.jit import compiled, compiled_row, compiled_sum
+from okl.compiled.jit import compiled, compiled_row, nested, nested_row, nested_sum
 from okl.compiled.products import SparseBlock
 from okl.compiled.threads import Block
 from okl.foundation.types import Doubles, FloatArray, Integers
@@ -44,19 +44,19 @@ def loss_value(code: int, epsilon: float, f: float, y: float) -> float:
     return 0.5 * residual * residual if abs(residual) > epsilon else 0.0
 
 
-@compiled
+@nested
 def is_regression(code: int) -> bool:
     """Return whether squared errors are counted with a loss, not mistakes."""
     return code in (THRESHOLDED_HALF_SQUARED, OWN_REGRESSION)
 
 
-@compiled
+@nested
 def slope_of(code: int, epsilon: float, address: int, f: float, y: float) -> float:
     """Return the derivative by the score of a loss with one output, of the table or at an address."""
     return slope(code, epsilon, f, y) if address == 0 else call_extension(address, SLOPE, f, y)
 
 
-@compiled
+@nested
 def value_of(code: int, epsilon: float, address: int, f: float, y: float) -> float:
     """Return the value of a loss with one output, of the table or at an address."""
     return loss_value(code, epsilon, f, y) if address == 0 else call_extension(address, VALUE, f, y)
@@ -84,7 +84,7 @@ SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET = 0, 1, 2
 SURROGATE, SQUARED_GRADIENTS, STEPPED_GRADIENTS = 3, 4, 5
 
 
-@compiled
+@nested
 def count_binary(counts: Integers, class_counts: Integers, f: float, y: float) -> int:
     """Count mistakes of the score's sign and of the majority so far, both +1 at 0; returns the row's class."""
     label = 1 if y > 0.0 else 0
@@ -94,7 +94,7 @@ def count_binary(counts: Integers, class_counts: Integers, f: float, y: float) -
     return label
 
 
-@compiled
+@nested
 def count_class(counts: Integers, class_counts: Integers, scores: FloatArray, true: int) -> None:
     """Count mistakes of the largest score (n_classes,) and of the majority so far, the first of either on a tie."""
     counts[MISTAKES] += np.argmax(scores) != true
@@ -102,7 +102,7 @@ def count_class(counts: Integers, class_counts: Integers, scores: FloatArray, tr
     class_counts[true] += 1
 
 
-@compiled
+@nested
 def count_squares(sums: Doubles, class_counts: Integers, f: float, y: float) -> int:
     """Add up squared errors of the score and of the mean target so far, 0 at first; returns 0, the only class."""
     rows = class_counts[0]
@@ -160,7 +160,7 @@ def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
         w[j] += factor * z[j]
 
 
-@compiled
+@nested
 def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
     """Multiply the weights of all outputs by a factor, in place."""
     for k in range(weights.shape[0]):
@@ -168,7 +168,7 @@ def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
             weights[k, j] *= factor
 
 
-@compiled
+@nested
 def _to_ball(weights: FloatArray, squared: float, radius: float) -> float:
     """Project weights of this squared length onto the ball, in place; returns their squared length."""
     if squared > radius * radius:
@@ -177,7 +177,7 @@ def _to_ball(weights: FloatArray, squared: float, radius: float) -> float:
     return squared
 
 
-@compiled
+@nested
 def _add_to_proof(sums: Doubles, loss: float, squared_gradient: float, step: float) -> None:
     """Add a row's loss, the squared length of its subgradient, and the step times that."""
     sums[SURROGATE] += loss
@@ -185,13 +185,13 @@ def _add_to_proof(sums: Doubles, loss: float, squared_gradient: float, step: flo
     sums[STEPPED_GRADIENTS] += step * squared_gradient
 
 
-@compiled
+@nested
 def _step_at(step_size: float, decaying: bool, row: int) -> float:
     """Return the step at a row, from 1."""
     return step_size / math.sqrt(np.float64(row)) if decaying else step_size
 
 
-@compiled
+@nested
 def add_sample(total: Doubles, counts: Integers, weights: FloatArray, number: int) -> None:
     """Add the weights to total, `number` times."""
     times = np.float64(number)
@@ -201,7 +201,7 @@ def add_sample(total: Doubles, counts: Integers, weights: FloatArray, number: in
     counts[SAMPLED] += number
 
 
-@compiled_sum
+@nested_sum
 def _learn_one_output(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     # tuples are taken apart before the loop: handing them on in it costs as much as a dot product
     weights, total, counts, sums, class_counts = learnt
@@ -228,7 +228,7 @@ def _learn_one_output(learnt: LearnerArrays, block: Block, targets: Doubles, rul
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
-@compiled_sum
+@nested_sum
 def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, step_size, class_weights, sample_every, radius, decaying, _ = rule
@@ -266,7 +266,7 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
-@compiled
+@nested
 def _part_classes(
     weights: FloatArray, true: int, wrong: int, left: FloatArray, right: FloatArray, factor: np.floating[Any]
 ) -> None:
@@ -278,7 +278,7 @@ def _part_classes(
     add_scaled(weights[wrong, width:], right, -factor)
 
 
-@compiled_sum
+@nested_sum
 def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     weights, total, counts, _, class_counts = learnt
     _, _, step_size, class_weights, sample_every, _, _, _ = rule
@@ -301,7 +301,7 @@ def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
 
 
-@compiled_sum
+@nested_sum
 def _learn_classes_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     weights, total, counts, sums, class_counts = learnt
     _, _, step_size, class_weights, sample_every, radius, decaying, _ = rule
@@ -376,7 +376,7 @@ class SummedGradients(NamedTuple):
     sums: Doubles
 
 
-@compiled
+@nested
 def _add_scaled(sums: Doubles, left: FloatArray, right: FloatArray, factor: float) -> None:
     width = left.shape[0]
     first, second = sums[:width], sums[width:]
@@ -386,7 +386,7 @@ def _add_scaled(sums: Doubles, left: FloatArray, right: FloatArray, factor: floa
         second[j] += factor * right[j]
 
 
-@compiled
+@nested
 def _slope_of_row(summed: SummedGradients, f: float, y: float, rule: UpdateRule) -> float:
     """Count a row of one output, and return class_weight * g."""
     label = 0
@@ -402,7 +402,7 @@ def _slope_of_row(summed: SummedGradients, f: float, y: float, rule: UpdateRule)
     return g
 
 
-@compiled
+@nested
 def _weight_of_row(summed: SummedGradients, scores: FloatArray, true: int, wrong: int, rule: UpdateRule) -> float:
     """Count a row of several classes, and return its weight; 0 beyond the margin. scores : (n_outputs,)"""
     summed.counts[MISTAKES] += np.argmax(scores) != true
@@ -415,7 +415,7 @@ def _weight_of_row(summed: SummedGradients, scores: FloatArray, true: int, wrong
     return weight
 
 
-@compiled
+@nested
 def _sum_one_output(
     summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> None:
@@ -425,7 +425,7 @@ def _sum_one_output(
             _add_scaled(summed.gradient[0], block.left[row], block.right[row], g)
 
 
-@compiled
+@nested
 def _sum_classes(summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule) -> None:
     for row in range(targets.shape[0]):
         true = int(targets[row])
@@ -454,7 +454,7 @@ def sum_block(summed: SummedGradients, block: Block, scores: FloatArray, targets
 # Sparse rows: the same steps and sums at the cost of the values of a row.
 
 
-@compiled
+@nested
 def _score_sparse(scores: Doubles, weights: FloatArray, rows: SparseBlock, row: int) -> None:
     """Write w'z of each output (n_outputs,), summed in float64."""
     for k in range(weights.shape[0]):
@@ -464,7 +464,7 @@ def _score_sparse(scores: Doubles, weights: FloatArray, rows: SparseBlock, row: 
         scores[k] = total
 
 
-@compiled
+@nested
 def _step_sparse(
     w: FloatArray, rest: Doubles, sampled: float, rows: SparseBlock, row: int, factor: np.floating[Any]
 ) -> None:
@@ -514,7 +514,7 @@ def learn_sparse(learnt: LearnerArrays, rows: SparseBlock, targets: Doubles, rul
             counts[SAMPLED] += counts[ROWS] // rule.sample_every
 
 
-@compiled
+@nested
 def _add_sparse(sums: Doubles, rows: SparseBlock, row: int, factor: float) -> None:
     for place in range(rows.starts[row], rows.starts[row + 1]):
         sums[rows.columns[place]] += factor * rows.data[place]
@@ -592,7 +592,7 @@ def fill_budget(
     return _fill_one_output(filling, known, among, targets, rule)
 
 
-@compiled
+@nested
 def _fill_one_output(
     filling: FillingSupports, known: FloatArray, among: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> int:
@@ -621,7 +621,7 @@ def _fill_one_output(
     return len(targets)
 
 
-@compiled
+@nested
 def _fill_classes(
     filling: FillingSupports, known: FloatArray, among: FloatArray, targets: Doubles, rule: UpdateRule
 ) -> int:
@@ -651,7 +651,7 @@ def _fill_classes(
     return len(targets)
 
 
-@compiled
+@nested
 def _add(size: Integers, added: Integers, counts: Integers, row: int) -> None:
     """Note that a row of the block is the next support."""
     added[size[0]] = row
@@ -659,7 +659,7 @@ def _add(size: Integers, added: Integers, counts: Integers, row: int) -> None:
     counts[UPDATES] += 1
 
 
-@compiled_sum
+@nested_sum
 def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: Integers) -> np.floating[Any]:
     """Return the sum of c times the kernel values with the supports before the block and the rows added from it."""
     before = known.shape[0]
@@ -760,7 +760,7 @@ def step_rows(
             _settle(points, behind, numbers)
 
 
-@compiled_row
+@nested_row
 def _violation(carried: CarriedWeights, wrongs: Integers, scores: FloatArray, y: float, place: int) -> float:
     """Count a row with these scores; +1 or -1 for its class where its hinge is positive, else 0; sets wrongs."""
     carried.counts[ROWS] += 1
@@ -775,13 +775,13 @@ def _violation(carried: CarriedWeights, wrongs: Integers, scores: FloatArray, y:
     return 1.0 if np.float64(scores[true]) - np.float64(scores[wrongs[place]]) < 1.0 else 0.0
 
 
-@compiled_row
+@nested_row
 def _weights_factor(numbers: Doubles, lam: float) -> float:
     """Return what x is to be multiplied by for the weights, 0 before the first step."""
     return numbers[SCALE] / (lam * numbers[STEPS]) if numbers[STEPS] > 0.0 else 0.0
 
 
-@compiled_row
+@nested_row
 def _add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, factors: float, average: int) -> None:
     """Add a row times added to x, and times W as well to u where there is an average."""
     factor = point.dtype.type(added)
@@ -793,7 +793,7 @@ def _add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, 
             behind[j] += late * row[j]
 
 
-@compiled_row
+@nested_row
 def _end_step(numbers: Doubles, steps: PegasosSteps, moved: bool) -> None:
     """Count the step, project if asked to, and let the weights count for the average; numbers change in place."""
     numbers[STEPS] += 1.0
@@ -808,7 +808,7 @@ def _end_step(numbers: Doubles, steps: PegasosSteps, moved: bool) -> None:
         numbers[TOTAL] += share
 
 
-@compiled_row
+@nested_row
 def _settle(points: FloatArray, behind: Doubles, numbers: Doubles) -> None:
     """Put c into x, and W x into u, in place: sums of what was added before projections would cancel digits."""
     scale = points.dtype.type(numbers[SCALE])
@@ -859,7 +859,7 @@ def step_kernel(
             _settle(carried.points, carried.behind, numbers)
 
 
-@compiled_row
+@nested_row
 def add_kernel_row(scores: Doubles, row: FloatArray, factor: float) -> None:
     """Add factor times a row of K (m,) to scores."""
     for j in range(scores.shape[0]):

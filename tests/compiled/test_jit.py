@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from okl.compiled.jit import cache_folder, one_blas_thread
+from okl.compiled.jit import cache_folder, compiled, one_blas_thread
+from okl.compiled.sgd import count_binary
 from okl.compiled.threads import borrowed_block, rows_per_block, run_threads
+from okl.foundation.types import Integers
 
 
 def blas_threads() -> list[int]:
@@ -54,9 +56,9 @@ def test_first_use_prints_one_line_and_later_ones_nothing(tmp_path: Path) -> Non
         "import numpy as np\n"
         "from okl.compiled import jit\n"
         "jit.SILENT_SECONDS = 0.0\n"
-        "from okl.compiled.kernels import KernelRule, to_kernel_values\n"
+        "from okl.compiled.budget import weighted\n"
         "for dtype in (np.float32, np.float64):\n"
-        "    to_kernel_values(np.ones(2, dtype=dtype), KernelRule(5, 1.0, 0.0, 0))"
+        "    weighted(np.ones(2, dtype=dtype), np.ones(2, dtype=dtype))"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     for expected in (1, 0):
@@ -74,11 +76,11 @@ def test_processes_that_need_the_same_function_compile_it_once(tmp_path: Path) -
         "import sys\n"
         "import numpy as np\n"
         "from numba.core import event\n"
-        "from okl.compiled.kernels import KernelRule, to_kernel_values\n"
+        "from okl.compiled.budget import weighted\n"
         "print('ready', flush=True)\n"
         "sys.stdin.readline()\n"
         "with event.install_recorder('numba:compile') as recorder:\n"
-        "    to_kernel_values(np.ones(2, dtype=np.float32), KernelRule(5, 1.0, 0.0, 0))\n"
+        "    weighted(np.ones(2), np.ones(2))\n"
         "print(len(recorder.buffer))"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -97,6 +99,18 @@ def test_processes_that_need_the_same_function_compile_it_once(tmp_path: Path) -
         one.stdin.flush()
     events = sorted(int(one.communicate()[0]) for one in both)
     assert events[0] == 0 < events[1]
+
+
+def test_a_nested_function_is_called_by_compiled_ones_only() -> None:
+    assert learnt_class(np.zeros(5, dtype=np.int64), np.zeros(2, dtype=np.int64), 0.5, 1.0) == 1
+    for _ in range(2):  # compiled by now, too
+        with pytest.raises(TypeError, match="is for compiled callers only"):
+            count_binary(np.zeros(5, dtype=np.int64), np.zeros(2, dtype=np.int64), 0.5, 1.0)
+
+
+@compiled
+def learnt_class(counts: Integers, class_counts: Integers, f: float, y: float) -> int:
+    return count_binary(counts, class_counts, f, y)
 
 
 def test_blocks_fit_the_cache_and_divide_256() -> None:
