@@ -25,6 +25,7 @@ TOGETHER = (
     ("tests/features/test_sparse_maps", "two workers"),
     ("tests/runs/test_sparse", "two workers"),
     ("tests/solvers/online/test_sparse", "two workers"),
+    ("tests/solvers/test_nystrom_map", "two workers"),
 )
 # what waits most comes first, beside what compiles for many others; units or how their names begin
 EARLY = (
@@ -32,8 +33,8 @@ EARLY = (
     "stack",
     "tests/compiled/",
     "rounds",
-    "commands",
     "two workers",
+    "commands",
     "tests/solvers/online/",
     "tests/distributed/",
     "backends",

@@ -16,10 +16,8 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.oco import make_rows, make_work, step
 from okl.compiled.sgd import HINGE, LOGISTIC, UPDATES, LearnerArrays, learn_block
 from okl.compiled.threads import Block, give_up_turns, new_turns, run_threads
-from okl.foundation.types import Precision
 from okl.solvers.oco.sets import Ball
 from tests.compiled.cases import (
-    PRECISIONS,
     TOLERANCE,
     Case,
     assert_same,
@@ -34,10 +32,7 @@ from tests.naive import constrained as naive_constrained
 from tests.naive.constrained import mapped
 
 RADIUS = 1.5
-CONSTRAINED_TOLERANCE = {
-    "float32": 1e-3,
-    "float64": 1e-6,
-}  # of hundreds of steps, each solved to 1e-12 or so by its twin
+CONSTRAINED_TOLERANCE = 1e-3  # of hundreds of steps in float32, each solved to 1e-12 or so by its twin
 Vector = NDArray[np.float64]
 
 
@@ -113,25 +108,24 @@ def limits_from(matrix: Vector, low: Vector, high: Vector, case: Case, radius: f
     return Limits(matrix.astype(case.inputs.dtype), units, owners, signs, made, region, 0.6)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(("code", "decaying"), [(HINGE, True), (LOGISTIC, False)])
-def test_constrained_steps_match_naive(code: int, decaying: bool, precision: Precision) -> None:
-    case = make_case(code, precision, rows=150)
+def test_constrained_steps_match_naive(code: int, decaying: bool) -> None:
+    case = make_case(code, "float32", rows=150)
     rule = case.rule._replace(radius=RADIUS, decaying=decaying)
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 3)
     expected, watched_too, _ = fresh(case, 3)
     learn_constrained_block(learnt, watched, make_work(len(limits.signs), 1), block, case.targets, rule, limits)
     naive.learn_constrained_block(expected, watched_too, block, case.targets, rule, limits)
-    assert_same(learnt, expected, CONSTRAINED_TOLERANCE[precision])
-    assert_same(watched, watched_too, CONSTRAINED_TOLERANCE[precision] * 10)
+    assert_same(learnt, expected, CONSTRAINED_TOLERANCE)
+    assert_same(watched, watched_too, CONSTRAINED_TOLERANCE * 10)
     assert 0 < expected.counts[UPDATES] <= len(case.inputs)
     assert (watched_too.queues[limits.owners == 2] > 0).any()
     assert watched_too.queues[0] > 0
 
 
 def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
-    case = make_case(HINGE, "float64", rows=200)
+    case = make_case(HINGE, "float32", rows=200)
     rule = case.rule._replace(radius=RADIUS)
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 2)
@@ -140,12 +134,12 @@ def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
     expected = fresh_learnt(case)._replace(sums=np.zeros(6))
     learn_constrained_block(learnt, watched, make_work(4, 1), block, case.targets, rule, far)
     learn_block(expected, block, case.targets, rule)
-    assert_same(learnt, expected, 1e-10)
+    assert_same(learnt, expected, 1e-5)
     assert not watched.exceeded.any()
 
 
 def test_violation_fades_while_rows_go_by() -> None:
-    case = make_case(HINGE, "float64", rows=512)
+    case = make_case(HINGE, "float32", rows=512)
     rule = case.rule._replace(radius=3.0, decaying=True)
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 3)
@@ -166,10 +160,9 @@ def test_violation_fades_while_rows_go_by() -> None:
 CODES = [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("code", CODES)
-def test_learning_in_turns_matches_naive_for_any_number_of_threads(code: int, precision: Precision) -> None:
-    case = make_case(code, precision)
+def test_learning_in_turns_matches_naive_for_any_number_of_threads(code: int) -> None:
+    case = make_case(code, "float32")
     expected = fresh_learnt(case)
     naive_constrained.learn_fourier(expected, case.inputs, case.targets, case.waves, case.rule)
     for n_threads in (1, 2, 3):
@@ -182,14 +175,13 @@ def test_learning_in_turns_matches_naive_for_any_number_of_threads(code: int, pr
 
         with one_blas_thread():
             run_threads(n_threads, learn)
-        assert_same(learnt, expected, TOLERANCE[precision])
+        assert_same(learnt, expected, TOLERANCE["float32"])
         assert turns[0] == 6
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("code", CODES)
-def test_summing_in_turns_matches_naive_for_any_number_of_threads(code: int, precision: Precision) -> None:
-    case = make_case(code, precision)
+def test_summing_in_turns_matches_naive_for_any_number_of_threads(code: int) -> None:
+    case = make_case(code, "float32")
     weights, expected = some_weights(case), fresh_summed(case)
     naive_constrained.sum_fourier(expected, case.inputs, case.targets, case.waves, weights, case.rule)
     for n_threads in (1, 2, 3):
@@ -202,7 +194,7 @@ def test_summing_in_turns_matches_naive_for_any_number_of_threads(code: int, pre
 
         with one_blas_thread():
             run_threads(n_threads, add)
-        assert_same(summed, expected, TOLERANCE[precision])
+        assert_same(summed, expected, TOLERANCE["float32"])
 
 
 def test_nobody_waits_for_a_thread_that_failed() -> None:

@@ -75,18 +75,17 @@ def learn_all(
 PAIRS = [(0, 0), (0, 2), (1, 1)]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("code", [0, 2])
-def test_teams_of_multiples_match_naive_and_do_not_depend_on_one_another(code: int, precision: Precision) -> None:
-    case = make_case(code, precision, ROWS)
+def test_teams_of_multiples_match_naive_and_do_not_depend_on_one_another(code: int) -> None:
+    case = make_case(code, "float32", ROWS)
     teams = make_teams(case, PAIRS)
     predictions, stepped = learn_all(case, teams, 1, 32)
     for m, pair in enumerate(PAIRS):
         team, results = fresh(case, False)
         block = naive_experts.mapped(case.inputs, teams, m, N_FREQUENCIES)
         naive.learn_team(results, team, block, case.targets, np.ones(ROWS), rule_of(case))
-        np.testing.assert_allclose(predictions[m], results.predictions, atol=TOLERANCE[precision])
-        np.testing.assert_allclose(teams.weights[m], team.weights, atol=TOLERANCE[precision])
+        np.testing.assert_allclose(predictions[m], results.predictions, atol=TOLERANCE["float32"])
+        np.testing.assert_allclose(teams.weights[m], team.weights, atol=TOLERANCE["float32"])
         apart = make_teams(case, [pair])
         alone, _ = learn_all(case, apart, 1, 32)
         assert alone[0].tobytes() == predictions[m].tobytes()
@@ -98,7 +97,7 @@ def test_teams_of_multiples_match_naive_and_do_not_depend_on_one_another(code: i
 
 @pytest.mark.parametrize(("n_threads", "rows_per_block"), [(1, 64), (2, 8), (3, 16)])
 def test_neither_threads_nor_blocks_change_a_bit(n_threads: int, rows_per_block: int) -> None:
-    case = make_case(2, "float64", ROWS)
+    case = make_case(2, "float32", ROWS)
     teams, expected = make_teams(case, PAIRS), make_teams(case, PAIRS)
     predictions, stepped = learn_all(case, expected, 1, 32)
     again, stepped_again = learn_all(case, teams, n_threads, rows_per_block)
@@ -110,7 +109,7 @@ def test_neither_threads_nor_blocks_change_a_bit(n_threads: int, rows_per_block:
 
 @pytest.mark.parametrize("code", [2, 3])
 def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
-    case = make_case(code, "float64", ROWS)
+    case = make_case(code, "float32", ROWS)
     teams = make_teams(case, PAIRS[2:])
     mixture, expected = make_mixture(case, teams), make_mixture(case, teams)
     predictions, stepped = learn_all(case, teams, 2, 8, mixture)
@@ -125,7 +124,7 @@ def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
 
 
 def test_a_thread_that_failed_keeps_nobody_waiting() -> None:
-    case = make_case(2, "float64", ROWS)
+    case = make_case(2, "float32", ROWS)
     teams = make_teams(case, PAIRS)
     predictions, stepped = np.zeros((3, ROWS, len(STEPS), 2)), np.zeros((3, ROWS), dtype=np.uint8)
     turns = np.stack([new_turns() for _ in range(len(PAIRS) + 1)])

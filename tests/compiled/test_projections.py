@@ -55,17 +55,17 @@ def sum_both(compiled: BlockSums, expected: BlockSums, entries: ProjectionEntrie
 
 @pytest.mark.parametrize(("precision", "arrays"), KINDS)
 @pytest.mark.parametrize("name", WINDOWS)
-@pytest.mark.parametrize("sign", [0, 1, -1])
-def test_sums_and_what_bends_match_naive(precision: Precision, arrays: bool, name: str, sign: int) -> None:
+def test_sums_and_what_bends_match_naive(precision: Precision, arrays: bool, name: str) -> None:
     entries, (compiled, expected) = make_entries(precision, arrays), (fresh_gathered(), fresh_gathered())
     sum_both(compiled, expected, entries, WINDOWS[name])
     np.testing.assert_allclose(compiled.sums, expected.sums, rtol=1e-12, atol=1e-10)
     np.testing.assert_array_equal(compiled.counts, expected.counts)
-    joined, others = np.zeros((2, 3, 2 * BLOCK))
-    size = projections.join(joined[0], joined[1], joined[2], compiled, sign)
-    assert size == naive.join(others[0], others[1], others[2], expected, sign)
-    np.testing.assert_array_equal(joined[:, :size], others[:, :size])
-    assert (size > 0) == (name != "closed")
+    for sign in (0, 1, -1):
+        joined, others = np.zeros((2, 3, 2 * BLOCK))
+        size = projections.join(joined[0], joined[1], joined[2], compiled, sign)
+        assert size == naive.join(others[0], others[1], others[2], expected, sign)
+        np.testing.assert_array_equal(joined[:, :size], others[:, :size])
+        assert (size > 0) == (name != "closed")
 
 
 @pytest.mark.parametrize(("precision", "arrays"), KINDS)
@@ -82,7 +82,7 @@ def test_clipped_entries_match_naive(precision: Precision, arrays: bool) -> None
 @pytest.mark.parametrize("guess", [-0.7, 0.0, -1e6, 1e6, math.nan, math.inf])
 def test_root_matches_naive(guess: float) -> None:
     sides = []
-    for seed in range(300):
+    for seed in range(100):
         rng = np.random.default_rng([seed, 8])
         size = int(rng.integers(1, 30))
         v = np.round(rng.standard_normal(size), int(rng.integers(1, 4)))

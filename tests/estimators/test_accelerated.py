@@ -48,12 +48,12 @@ def iris() -> tuple[FloatArray, FloatArray]:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @parametrize_with_checks(
     [  # type: ignore[untyped-decorator]
-        UnifiedClassifier(),
+        UnifiedClassifier(max_iter=20),
         CSVMClassifier(),
         L2SVMClassifier(),
         LogisticClassifier(),
-        NuSVMClassifier(max_iter=100),
-        DWDClassifier(max_iter=100),
+        NuSVMClassifier(max_iter=20),
+        DWDClassifier(max_iter=20),
         MMFDAClassifier(),
         MMMPMClassifier(),
         L1LogisticClassifier(),

@@ -23,17 +23,17 @@ from okl.solvers.base import Solver, SolverProgress
 from tests.solver_cases import PASSES, SOLVERS, Make, bits, last_state, states
 
 
-@pytest.fixture(params=list(SOLVERS))
+@pytest.fixture(scope="module", params=list(SOLVERS))
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make(name: str) -> Make:
     return SOLVERS[name][0]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data(name: str, learnable: dict[Task, Dataset]) -> Dataset:
     return learnable[SOLVERS[name][1]]
 
@@ -44,6 +44,12 @@ def here() -> Any:
         yield execution
 
 
+@pytest.fixture(scope="module")
+def visited(make: Make, data: Dataset, here: Execution) -> list[Any]:
+    """All states of one run."""
+    return list(states(make(), data, here))
+
+
 def test_configuration_is_frozen(make: Make) -> None:
     solver = make()
     with pytest.raises(FrozenInstanceError):
@@ -51,10 +57,9 @@ def test_configuration_is_frozen(make: Make) -> None:
 
 
 def test_advance_leaves_its_input_state_unchanged_and_depends_on_it_alone(
-    make: Make, data: Dataset, here: Execution
+    make: Make, data: Dataset, here: Execution, visited: list[Any]
 ) -> None:
     solver = make()
-    visited = list(states(solver, data, here))
     assert len(visited) > 2
     for before, after in pairwise(visited):
         stored = pickle.dumps(before)
@@ -63,28 +68,28 @@ def test_advance_leaves_its_input_state_unchanged_and_depends_on_it_alone(
         assert bits(solver, again) == bits(solver, after) != bits(solver, before)
 
 
-def test_pickled_state_goes_on_to_the_same_bits(make: Make, data: Dataset, here: Execution) -> None:
-    solver, resumed = make(), pickle.loads(pickle.dumps(make()))
+def test_pickled_state_goes_on_to_the_same_bits(make: Make, data: Dataset, here: Execution, visited: list[Any]) -> None:
+    resumed = pickle.loads(pickle.dumps(make()))
     state = resumed.start(data, here)
     while resumed.finished(state) is None:
         with LocalExecution(1) as fresh:  # as in another process: nothing is left of the steps before
             state = pickle.loads(pickle.dumps(resumed.advance(state, data, fresh)))
-    assert bits(resumed, state) == bits(solver, last_state(solver, data, here))
+    assert bits(resumed, state) == bits(make(), visited[-1])
 
 
 def test_same_configuration_gives_the_same_bits_and_another_seed_gives_others(
-    make: Make, data: Dataset, here: Execution
+    make: Make, data: Dataset, here: Execution, visited: list[Any]
 ) -> None:
     solver, other = make(), make(seed=4)
-    first = bits(solver, last_state(solver, data, here))
+    first = bits(solver, visited[-1])
     assert bits(solver, last_state(make(), data, here)) == first
     assert bits(other, last_state(other, data, here))[0] != first[0]
 
 
-def test_one_and_two_threads_give_the_same_bits(make: Make, data: Dataset, here: Execution) -> None:
+def test_one_and_two_threads_give_the_same_bits(make: Make, data: Dataset, visited: list[Any]) -> None:
     solver = make()
     with LocalExecution(1) as alone:
-        assert bits(solver, last_state(solver, data, alone)) == bits(solver, last_state(solver, data, here))
+        assert bits(solver, last_state(solver, data, alone)) == bits(solver, visited[-1])
 
 
 def progress_of(solver: Solver[Any], state: Any) -> SolverProgress:
@@ -93,9 +98,8 @@ def progress_of(solver: Solver[Any], state: Any) -> SolverProgress:
     return standing
 
 
-def test_finished_says_nothing_until_all_passes_are_over(make: Make, data: Dataset, here: Execution) -> None:
+def test_finished_says_nothing_until_all_passes_are_over(make: Make, data: Dataset, visited: list[Any]) -> None:
     solver = make()
-    visited = list(states(solver, data, here))
     done = [progress_of(solver, state).done_rows for state in visited]
     assert [solver.finished(state) for state in visited[:-1]] == [None] * (len(visited) - 1)
     outcome = solver.finished(visited[-1])
@@ -118,9 +122,8 @@ def test_learns_better_than_the_majority_or_the_mean(make: Make, data: Dataset, 
     assert 0 < reports["learnt"][metric] < 0.75 * reports["constant"][metric]
 
 
-def test_predictor_fits_the_schema_and_is_the_same_when_stored(make: Make, data: Dataset, here: Execution) -> None:
-    solver = make()
-    predictor = solver.predictor(last_state(solver, data, here))
+def test_predictor_fits_the_schema_and_is_the_same_when_stored(make: Make, data: Dataset, visited: list[Any]) -> None:
+    predictor = make().predictor(visited[-1])
     assert (predictor.n_inputs, predictor.n_outputs) == (data.schema.n_features, data.schema.n_outputs)
     rows = read_rows(data, data.split("test")[0], (0, 1), "float32")
     scores = predictor.scores(rows.inputs)
@@ -132,9 +135,8 @@ def test_predictor_fits_the_schema_and_is_the_same_when_stored(make: Make, data:
     assert again.scores(rows.inputs).tobytes() == scores.tobytes()
 
 
-def test_what_start_chose_is_plain_json_with_reasons(make: Make, data: Dataset, here: Execution) -> None:
-    solver = make()
-    chosen = solver.chosen(solver.start(data, here))
+def test_what_start_chose_is_plain_json_with_reasons(make: Make, visited: list[Any]) -> None:
+    chosen = make().chosen(visited[0])
     assert json.loads(json.dumps(chosen)) == chosen
     reasons = {name.removesuffix("_reason"): why for name, why in chosen.items() if name.endswith("_reason")}
     assert "bandwidth" in reasons

@@ -42,8 +42,19 @@ def test_projection_onto_norm_ball_is_the_nearest_point(power: float) -> None:
     assert project_norm_ball(inside, power, 1.5) == pytest.approx(inside, rel=1e-12)
 
 
-@pytest.mark.parametrize("power", POWERS)
-@pytest.mark.parametrize("model", [L2SVM(0.3), LogisticRegression(0.5), CSVM(0.3), NuSVM(0.5)])
+@pytest.mark.parametrize(
+    ("model", "power"),  # every model and every power: the projection knows no model, and the models no power
+    [
+        (L2SVM(0.3), 1.1),
+        (L2SVM(0.3), 3.0),
+        (LogisticRegression(0.5), 1.5),
+        (LogisticRegression(0.5), 8.0),
+        (CSVM(0.3), 1.1),
+        (CSVM(0.3), 3.0),
+        (NuSVM(0.5), 2.0),
+        (NuSVM(0.5), 8.0),
+    ],
+)
 def test_constrained_optimum_is_certified(model: CSVM | L2SVM | LogisticRegression | NuSVM, power: float) -> None:
     rows = two_classes(20, n_rows=40, n_columns=4, distance=1.5)
     found = fit_binary(NormConstrained(model, power, 0.4), rows, METHOD)

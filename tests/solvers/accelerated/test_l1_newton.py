@@ -102,9 +102,9 @@ def test_large_costs_raw_columns_and_weights_are_certified(kind: Any) -> None:
         assert again.primal == pytest.approx(state.best_record.certificate.primal, rel=1e-9)
 
 
-@pytest.mark.parametrize("C", [1e3, 1e5])
-def test_rows_that_can_nearly_be_separated_are_solved_though_most_steps_are_short(C: float) -> None:
+def test_rows_that_can_nearly_be_separated_are_solved_though_most_steps_are_short() -> None:
     """The gap stays near 1 for dozens of steps: the run once ended there."""
+    C = 1e5
     rng = np.random.default_rng(0)
     inputs = (rng.random((400, 100)) < 0.05).astype(np.float64)
     scores = inputs @ rng.standard_normal(100) + 0.3 * rng.standard_normal(400)

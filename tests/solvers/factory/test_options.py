@@ -134,10 +134,10 @@ LEAST_SQUARES = [
 
 
 @pytest.mark.parametrize(("solver", "option"), LEAST_SQUARES)
-@pytest.mark.parametrize("task", ["binary", "multiclass"])
 def test_every_option_of_kernel_least_squares_changes_what_is_learnt(
-    solver: str, option: str, task: Task, data: dict[Task, Dataset]
+    solver: str, option: str, data: dict[Task, Dataset]
 ) -> None:
+    task: Task = "multiclass"
     own: dict[str, dict[str, Any]] = {
         "landmarks": {"landmarks": "kmeans"},
         "class_weights": {"class_weights": {str(data[task].schema.labels[1]): 3.0}},

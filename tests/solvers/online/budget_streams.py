@@ -30,7 +30,7 @@ def hard_stream(task: Task, seed: int = 0, n_rows: int = 300, n_inputs: int = 3)
     inputs[10::10] = inputs[rng.integers(0, 10, len(inputs[10::10]))]
     inputs[29::30] = 1e3 * (1 + np.arange(len(inputs[29::30])))[:, None]
     signal = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * np.cos(inputs[:, 2]) + 0.3 * rng.standard_normal(n_rows)
-    return Stream(inputs, _targets(signal, task), Gaussian(0.7), task)
+    return Stream(_rounded(inputs), _targets(signal, task), Gaussian(0.7), task)
 
 
 def plain_stream(task: Task, kernel: Kernel, seed: int = 0, n_rows: int = 300) -> Stream:
@@ -41,13 +41,18 @@ def plain_stream(task: Task, kernel: Kernel, seed: int = 0, n_rows: int = 300) -
     if isinstance(kernel, Linear):
         inputs[20::40] = 0.0
     signal = inputs[:, 0] + inputs[:, 1] * inputs[:, 2] + 0.3 * rng.standard_normal(n_rows)
-    return Stream(inputs, _targets(signal, task), kernel, task)
+    return Stream(_rounded(inputs), _targets(signal, task), kernel, task)
 
 
 def streams(task: Task) -> list[Stream]:
     """One of each kind of kernel that takes another way through the compiled code."""
     kernels: list[Kernel] = [Laplacian(2.0), Polynomial(2, 1.0, 1.0), Linear()]
     return [hard_stream(task), hard_stream(task, 1), *(plain_stream(task, kernel) for kernel in kernels)]
+
+
+def _rounded(inputs: FloatArray) -> FloatArray:
+    """Return the nearest float32 numbers, as float64: learners in both precisions then see the rows of their twins."""
+    return inputs.astype(np.float32).astype(np.float64)
 
 
 def _targets(signal: FloatArray, task: Task) -> NDArray[np.float64]:

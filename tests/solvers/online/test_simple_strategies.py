@@ -11,14 +11,23 @@ from okl.compiled.budget import COUNT, NUMBER
 from okl.foundation.types import Precision, Task
 from okl.kernels import Gaussian, Linear
 from okl.solvers.online.budget import BudgetLearner, BudgetState
-from tests.solvers.online.budget_cases import BUDGET, CASES, bits, budget_learner, rows_of, slots_of
+from tests.solvers.online.budget_cases import (
+    BUDGET,
+    CASES,
+    TOLERANCE,
+    bits,
+    budget_learner,
+    precision_of,
+    rows_of,
+    slots_of,
+)
 from tests.solvers.online.budget_streams import Stream, hard_stream, streams
 
 BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
 
 
-def learner_of(name: str, stream: Stream, budget: int = BUDGET, precision: Precision = "float64") -> BudgetLearner:
-    return budget_learner(CASES[name].strategy, stream, budget, precision)
+def learner_of(name: str, stream: Stream, budget: int = BUDGET, precision: Precision | None = None) -> BudgetLearner:
+    return budget_learner(CASES[name].strategy, stream, budget, precision or precision_of(name))
 
 
 def learn(learner: BudgetLearner, stream: Stream) -> BudgetState:
@@ -37,12 +46,13 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         assert state.n_supports == len(slots.supports) == BUDGET
         assert state.progress.updates > 3 * BUDGET
         assert task == "regression" or 0.05 < mistakes / len(judged) < 0.8
+        close = TOLERANCE[precision_of(name)]
         if task == "regression":
             squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, judged, strict=True))
-            assert state.progress.squared_error == pytest.approx(squares, rel=1e-9)
+            assert state.progress.squared_error == pytest.approx(squares, rel=10 * close)
         expected = np.stack([slots.scores(x) for x in stream.inputs])
         scores = learner.predictor(state).scores(stream.inputs).reshape(expected.shape)
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10 * (1.0 + np.abs(expected).max()))
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=close * (1.0 + np.abs(expected).max()))
 
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
@@ -56,13 +66,10 @@ def test_budget_is_met_and_never_exceeded(name: str, task: Task) -> None:
         assert len(set(state.marks[NUMBER, : state.n_supports].tolist())) == state.n_supports
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
-def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(
-    name: str, task: Task, precision: Precision
-) -> None:
+def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(name: str, task: Task) -> None:
     stream = hard_stream(task)
-    learner = learner_of(name, stream, precision=precision)
+    learner = learner_of(name, stream)
     state = learner.start()
     for first, last in ((0, 1), (1, 37), (37, 37), (37, 38), (38, 300)):
         before = bits(state)
@@ -70,15 +77,15 @@ def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(
         assert bits(state) == before
         state = pickle.loads(pickle.dumps(after))
     assert bits(state) == bits(learn(learner, stream))
-    assert state.supports.dtype == learner.predictor(state).scores(stream.inputs).dtype == precision
+    assert state.supports.dtype == learner.predictor(state).scores(stream.inputs).dtype == precision_of(name)
 
 
-@pytest.mark.parametrize(("name", "task"), BY_TASK)
-def test_float32_is_close_to_float64(name: str, task: Task) -> None:
+@pytest.mark.parametrize("task", CASES["norma"].strategy.tasks)
+def test_float32_is_close_to_float64(task: Task) -> None:
     # compared by their errors: one decision that rounding turns changes all that follow
     stream = hard_stream(task, seed=2, n_rows=600)
     errors = [
-        learn(learner_of(name, stream, BUDGET, precision), stream).progress.error
+        learn(learner_of("norma", stream, BUDGET, precision), stream).progress.error
         for precision in ("float32", "float64")
     ]
     assert errors[0] == pytest.approx(errors[1], rel=0.1)
@@ -110,7 +117,7 @@ def test_the_seed_decides_what_is_drawn() -> None:
     stream = hard_stream("binary")
     for name in ("rbp", "bogd", "bogd++"):
         learners = [
-            BudgetLearner(stream.kernel, CASES[name].strategy, "binary", 3, BUDGET, precision="float64", seed=seed)
+            BudgetLearner(stream.kernel, CASES[name].strategy, "binary", 3, BUDGET, precision="float32", seed=seed)
             for seed in (0, 0, 1)
         ]
         first, again, other = (bits(learn(learner, stream)) for learner in learners)

@@ -166,7 +166,7 @@ def bits(data: Dataset, execution: Execution, **options: Any) -> bytes:
 @pytest.mark.parametrize(
     "options",
     [{"passes": 2}, {"order": "stored"}, {"mode": "mix", "rounds": 3}, {"mode": "sum", "rounds": 5},
-     {"mode": "sum", "rounds": 400, "step_rule": "plain"}],
+     {"mode": "sum", "rounds": 310, "step_rule": "plain"}],
 )  # fmt: skip
 def test_threads_and_workers_give_the_same_bits(data: Dataset, two_workers: Execution, options: dict[str, Any]) -> None:
     with open_execution(0, threads=1) as alone, open_execution(0, threads=3) as here:
