@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.dispatcher import Dispatcher
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from okl.compiled.jit import compiled
 from okl.foundation.types import Doubles, FloatArray
@@ -120,6 +120,51 @@ def call_oracle(typing_context: Any, address: Any, at: Any, point: Any, values: 
     return types.none(_WHOLE, _WHOLE, point, values, slopes), generate
 
 
+def _write(out, found):  # type: ignore[no-untyped-def]
+    """Overwrite an array by a number or by an array of its shape; one row (1, p) also by an array (p,)."""
+
+
+def _write_row(out: Doubles, found: FloatArray) -> None:
+    if found.shape[0] != out.shape[0]:
+        raise ValueError("other values than expected")
+    for i in range(out.shape[0]):
+        out[i] = found[i]
+
+
+def _write_only_row(out: Doubles, found: FloatArray) -> None:
+    if out.shape[0] != 1 or found.shape[0] != out.shape[1]:
+        raise ValueError("other slopes than expected")
+    for j in range(out.shape[1]):
+        out[0, j] = found[j]
+
+
+def _write_rows(out: Doubles, found: FloatArray) -> None:
+    if found.shape[0] != out.shape[0] or found.shape[1] != out.shape[1]:
+        raise ValueError("other slopes than expected")
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = found[i, j]
+
+
+_BY_DIMENSIONS = {(1, 1): _write_row, (2, 1): _write_only_row, (2, 2): _write_rows}
+
+
+@overload(_write, strict=False)
+def _choose_write(out, found):  # type: ignore[no-untyped-def]
+    # loops: a slice compiles numba's message about unequal shapes, for seconds, in every process
+    if isinstance(found, types.Array) and (out.ndim, found.ndim) in _BY_DIMENSIONS:
+        return _BY_DIMENSIONS[out.ndim, found.ndim]
+    return _write_any if out.ndim == 1 else _write_any_rows
+
+
+def _write_any(out: Doubles, found: Any) -> None:
+    out[:] = found
+
+
+def _write_any_rows(out: Doubles, found: Any) -> None:
+    out[:, :] = found
+
+
 @dataclass(frozen=True, eq=False)
 class OracleCode:
     """Value and slope as compiled functions that Python can call, and the machine code of both."""
@@ -144,12 +189,12 @@ def compiled_oracle(value: Callable[..., Any], slope: Callable[..., Any], takes_
     )
 
     def in_round(at: int, x: Doubles, values: Doubles, slopes: Doubles) -> None:
-        values[:] = of_value(at, x)
-        slopes[:, :] = of_slope(at, x)
+        _write(values, of_value(at, x))  # type: ignore[no-untyped-call]
+        _write(slopes, of_slope(at, x))  # type: ignore[no-untyped-call]
 
     def always(at: int, x: Doubles, values: Doubles, slopes: Doubles) -> None:
-        values[:] = of_value(x)
-        slopes[:, :] = of_slope(x)
+        _write(values, of_value(x))  # type: ignore[no-untyped-call]
+        _write(slopes, of_slope(x))  # type: ignore[no-untyped-call]
 
     try:
         fill = numba.njit(in_round if takes_round else always)

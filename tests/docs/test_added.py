@@ -117,7 +117,7 @@ def test_the_metric_is_that_of_scikit_learn_over_any_parts() -> None:
 
 
 def test_the_stoptron_is_a_perceptron_until_its_budget_is_full() -> None:
-    inputs = RANDOM.normal(size=(400, 2))
+    inputs = RANDOM.normal(size=(400, 2)).astype(np.float32).astype(np.float64)
     targets = np.where(np.sin(2 * inputs[:, 0]) + inputs[:, 1] > 0.1, 1.0, -1.0)
     kernel, budget = Gaussian(1.0), 40
     supports: list[int] = []
@@ -128,7 +128,7 @@ def test_the_stoptron_is_a_perceptron_until_its_budget_is_full() -> None:
         mistakes += (score >= 0.0) != (targets[row] > 0.0)
         if targets[row] * score <= 0.0 and len(supports) < budget:
             supports.append(row)
-    learner = BudgetLearner(kernel, example("stoptron").Stoptron(), "binary", 2, budget, precision="float64")
+    learner = BudgetLearner(kernel, example("stoptron").Stoptron(), "binary", 2, budget)
     state = learner.learn(learner.start(), Rows(inputs, targets))
     np.testing.assert_array_equal(state.rows, inputs[supports])
     np.testing.assert_array_equal(state.scaled_coefficients[0], targets[supports])

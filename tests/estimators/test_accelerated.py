@@ -52,7 +52,7 @@ def iris() -> tuple[FloatArray, FloatArray]:
         CSVMClassifier(),
         L2SVMClassifier(),
         LogisticClassifier(),
-        NuSVMClassifier(max_iter=20),
+        NuSVMClassifier(max_iter=3),
         DWDClassifier(max_iter=20),
         MMFDAClassifier(),
         MMMPMClassifier(),
