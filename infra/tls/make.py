@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from okl.distributed.tls import write_certificates
+from okl.distributed.tls import write_tls_certificates
 
 
 def main(words: list[str] | None = None) -> int:
@@ -26,7 +26,7 @@ def main(words: list[str] | None = None) -> int:
     if given.days < 1:
         parser.error(f"--days {given.days}, but it takes 1 or more.")
     try:
-        write_certificates(given.folder, given.days, tuple(given.host))
+        write_tls_certificates(given.folder, given.days, tuple(given.host))
     except (OSError, ValueError) as error:
         print(f"{given.folder}: {error}", file=sys.stderr)
         return 1

@@ -127,7 +127,7 @@ class Mixture(NamedTuple):
     complete: bool
 
 
-def new_memo(n_experts: int, n_labels: int) -> MixtureMemory:
+def new_mixture_memory(n_experts: int, n_labels: int) -> MixtureMemory:
     """Return an empty memo for a number of experts; weights are computed at the first row."""
     doubles = np.zeros((3, n_experts))
     return MixtureMemory(doubles[0], doubles[1], doubles[2], np.zeros(n_labels), np.array([math.inf, 1.0]))

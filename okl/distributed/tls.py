@@ -36,7 +36,7 @@ def write_self_signed(folder: Path) -> None:
     _write(folder, certificate, certificate, key)
 
 
-def write_certificates(folder: Path, days: int = 365, hosts: tuple[str, ...] = ()) -> None:
+def write_tls_certificates(folder: Path, days: int = 365, hosts: tuple[str, ...] = ()) -> None:
     """Write an authority, if there is none, and new certificates of it for every role, each into a folder of its own.
 
     Raises

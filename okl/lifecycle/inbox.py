@@ -339,7 +339,7 @@ class ShardStore:
         """Return the data sets of accepted shards as one, in the order given."""
         return union(self.location, [self.dataset(record) for record in records])
 
-    def know_under(self, record: ShardRecord, name: str) -> ShardRecord:
+    def add_name(self, record: ShardRecord, name: str) -> ShardRecord:
         """Record another name of the same file."""
         return record if name in record.names else self.put(replace(record, names=(*record.names, name)))
 

@@ -233,7 +233,7 @@ class Intake:
                     continue
                 record = checked
             for name in (*(before.names if before else ()), *twins.get(digest, ())):
-                record = self.store.know_under(record, name)  # so that it is reported once
+                record = self.store.add_name(record, name)  # so that it is reported once
             records[digest] = record
             if digest in self._released and record.status == "quarantined" and not learnable(record.findings):
                 self.vain.append(record)
@@ -281,7 +281,7 @@ class Intake:
         elif record is None or arrival.name not in record.names:
             self.same.append((arrival.name, record.name if record else first, digest))
         if record is not None:
-            self._records[digest] = self.store.know_under(record, arrival.name)
+            self._records[digest] = self.store.add_name(record, arrival.name)
             if not pending and first == arrival.name and record.status == "quarantined":
                 self.standing.append(record)
 

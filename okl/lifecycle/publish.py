@@ -101,7 +101,7 @@ def next_model(
     return Model(schema, predictor, settings.train.model_dump(mode="json"), origin)
 
 
-def warm_for(settings: RetrainSettings, history: ModelHistory) -> Predictor | None:
+def warm_start_for(settings: RetrainSettings, history: ModelHistory) -> Predictor | None:
     """Return the champion's solution, if it solves the same problem as is about to be solved for other shards."""
     champion = history.champion
     if champion is None:
@@ -270,7 +270,7 @@ class LearningPlan:
             result = learn_shards(self.train, store, self.begin, self.records, execution, observer)
             return replace(result, how=f"{result.how}, because {self.otherwise}") if self.otherwise else result
         window = self.accepted[-self.settings.window_shards :]
-        warm = warm_for(self.settings, self.history)
+        warm = warm_start_for(self.settings, self.history)
         return solve_window(self.train, store, window, self.records, execution, observer, warm)
 
 

@@ -17,9 +17,9 @@ from scipy.sparse import csr_array, issparse
 from okl.data.dataset import Dataset, Encoding, Schema
 from okl.data.encoder import check_kinds, encoder_of, texts_and_index, unfit
 from okl.data.ingest.columns import near_names, values_hint
-from okl.data.ingest.formats import convert_table
 from okl.data.ingest.sources import SourceBatch, list_files, without_views
 from okl.data.ingest.targets import stored_index
+from okl.data.ingest.value_formats import convert_table
 from okl.data.sparse import beside, finite_sparse_rows
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, numbers
 from okl.foundation.errors import DataError, DivergedError, ModelError, listed

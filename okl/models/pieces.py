@@ -14,10 +14,10 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import unfit
 from okl.data.executor import Rows
 from okl.data.ingest.csv import first_word
-from okl.data.ingest.formats import convert_table
 from okl.data.ingest.reference import csv_types, open_by
 from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, open_source, read_piece, scan_source
 from okl.data.ingest.targets import stored_index
+from okl.data.ingest.value_formats import convert_table
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.sparse import n_rows as count_inputs
 from okl.data.sparse import stacked

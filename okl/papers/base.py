@@ -45,7 +45,7 @@ CONSTANT_SHARE = 0.1  # of the printed mean's distance from the constant predict
 
 
 @cache
-def frozen() -> dict[str, Any]:
+def frozen_settings() -> dict[str, Any]:
     """Return the frozen settings, margins and causes of all papers, from the file whose digest a report prints."""
     return tomllib.loads((resources.files("okl.papers") / "frozen.toml").read_text(encoding="utf-8"))
 
@@ -69,7 +69,7 @@ class Margin:
 
     @classmethod
     def of_table(cls, name: str) -> Margin:
-        return cls(**frozen()["margins"][name])
+        return cls(**frozen_settings()["margins"][name])
 
     def of(self, printed: float, unit: float, constant: float | None) -> float:
         """Return the margin of a cell; unit : of its last digit; constant : metric of the constant predictor."""
@@ -665,7 +665,7 @@ class PaperTable:
     def cells(self, request: Request) -> list[TableCell]:
         """Return a cell for each quantity of each requested case, also of those that could not be run."""
         cells = []
-        causes = frozen()["causes"].get(self.name, {})
+        causes = frozen_settings()["causes"].get(self.name, {})
         for case in self.requested(request):
             missing = self.experiment.unavailable(request, case)
             for quantity in case.quantities:

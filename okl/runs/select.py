@@ -218,12 +218,12 @@ def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
     return [*sizes[:-1], replace(sizes[-1], largest=True)]
 
 
-def largest(sizes: list[Size], seconds: float) -> list[Size]:
+def largest_affordable(sizes: list[Size], seconds: float) -> list[Size]:
     """Return the largest size that can be trained in so many nominal seconds, otherwise the smallest."""
     return [size for size in sizes if size.seconds <= seconds][-1:] or sizes[:1]
 
 
-def affordable(sizes: list[Size], seconds: float) -> list[Size]:
+def affordable_sizes(sizes: list[Size], seconds: float) -> list[Size]:
     """Return the first sizes, as many as can be trained one after the other in so many nominal seconds; at least one.
 
     More time allows the sizes of less time, and perhaps more after them.
@@ -471,7 +471,7 @@ def _sizes_with_cells(
         sizes = fitting or sizes[:1]  # training refuses the smallest, and says what it needs
     # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
     one = by == "blocks" or sizes[0].solver == "fogd"
-    return largest(sizes, seconds) if one else affordable(sizes, left), local, tuned_seconds
+    return largest_affordable(sizes, seconds) if one else affordable_sizes(sizes, left), local, tuned_seconds
 
 
 def _fitting(settings: TrainSettings, update: dict[str, Any], sizes: list[Size], data: Dataset) -> list[Size]:

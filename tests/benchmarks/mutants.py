@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from okl.papers.base import TableCell, code_digest, frozen
+from okl.papers.base import TableCell, code_digest, frozen_settings
 from okl.papers.run import table_named
 
 ROOT = Path(__file__).parents[2]
@@ -313,7 +313,7 @@ class Laboratory:
 
     def _sources(self, site: str) -> list[Any]:
         """Return what decides the numbers of a site beside the data: sources and settings, without the verdict."""
-        settings = {name: part for name, part in frozen().items() if name not in ("causes", "margins")}
+        settings = {name: part for name, part in frozen_settings().items() if name not in ("causes", "margins")}
         code = tuple(part for part in table_named(SITES[site].table).code if part != "papers.base")
         return [code_digest(code), settings]
 

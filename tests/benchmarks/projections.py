@@ -33,7 +33,7 @@ from okl.solvers.accelerated.projections import (
     RIVALS,
     Rival,
     project_box_hyperplane_by,
-    project_truncated_simplex_pair,
+    project_capped_simplex_pair,
 )
 from tests.solvers.accelerated.projection_cases import (
     assert_optimal,
@@ -66,7 +66,7 @@ class Problem:
         """Project, and return the passes over the data."""
         given = (self.out, self.point, self.signs, 0.0, self.upper)
         if self.pair:
-            return project_truncated_simplex_pair(*given, n_threads=n_threads).passes
+            return project_capped_simplex_pair(*given, n_threads=n_threads).passes
         return project_box_hyperplane(*given, n_threads=n_threads).passes
 
     def rival(self, name: Rival) -> float:

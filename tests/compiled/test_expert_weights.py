@@ -18,7 +18,7 @@ from okl.compiled.expert_weights import (
     ShareRule,
     mix_rows,
     mixability_gap,
-    new_memo,
+    new_mixture_memory,
     share_rows,
     weigh,
 )
@@ -56,7 +56,7 @@ def mix(
     counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels(task), np.int64))
     hedge = AdaHedgeState(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)
-    memo = new_memo(n_experts, n_labels(task))
+    memo = new_mixture_memory(n_experts, n_labels(task))
     for part in (slice(0, 64), slice(64, 72), slice(72, None)):
         rule = ExpertRule(CODES[task], 0.0, class_weights)
         mixture = Mixture(counted, hedge, memo, complete=False)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.compiled.expert_weights import AdaHedgeState, Mixture, MixtureCounters, mix_rows, new_memo
+from okl.compiled.expert_weights import AdaHedgeState, Mixture, MixtureCounters, mix_rows, new_mixture_memory
 from okl.compiled.experts import ExpertPredictions, Team, Teams, age_of, double_angles, learn_team, learn_teams
 from okl.compiled.fourier import as_waves
 from okl.compiled.threads import Block, borrowed_block, give_up_turns, new_turns, run_threads
@@ -52,7 +52,7 @@ def make_mixture(case: Case, teams: Teams) -> Mixture:
     n_experts, n_labels = 2 * len(STEPS), len(case.rule.class_weights)
     counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels, np.int64))
     hedge = AdaHedgeState(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
-    return Mixture(counted, hedge, new_memo(n_experts, n_labels), len(teams.base) == 1)
+    return Mixture(counted, hedge, new_mixture_memory(n_experts, n_labels), len(teams.base) == 1)
 
 
 def learn_all(

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from okl.data.ingest.formats import described
 from okl.data.ingest.run import check_source, find_formats, ingest
 from okl.data.ingest.sources import scan_source
+from okl.data.ingest.value_formats import described
 from okl.foundation.errors import DataError
 from tests.data.odd_files import FILES
 from tests.data.sources import settings

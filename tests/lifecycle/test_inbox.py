@@ -118,7 +118,7 @@ def test_records_survive_being_written(tmp_path: Path, schema: Schema) -> None:
     assert store.records()[record.sha256] == bad
     assert store.release(bad).released
     assert [one.key for one in store.accepted()] == [record.key]
-    twice = store.know_under(bad, "other.parquet")
+    twice = store.add_name(bad, "other.parquet")
     assert store.records()[record.sha256].names == twice.names == ("day-1.parquet", "other.parquet")
     assert find_quarantined(store.records(), record.key) == twice
     held = rf"Quarantined shards: {record.key} \(day-1\.parquet\)\."

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from okl.papers.base import DataFolder, Margin, TableCell, WorkItem, frozen, printed_unit
+from okl.papers.base import DataFolder, Margin, TableCell, WorkItem, frozen_settings, printed_unit
 from okl.papers.ito2017 import tables
 from okl.papers.ito2017.tables import (
     GRIDS,
@@ -25,7 +25,7 @@ from okl.papers.run import reproduce
 from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_set
 
-BIAS = frozen()["ito2017"]["bias"]
+BIAS = frozen_settings()["ito2017"]["bias"]
 
 
 def settings(data: Path, out: Path, table: str, **values: Any) -> ReproduceSettings:

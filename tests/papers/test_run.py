@@ -12,7 +12,7 @@ import pytest
 from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
-from okl.papers.base import frozen, frozen_digest
+from okl.papers.base import frozen_digest, frozen_settings
 from okl.papers.lu2016.tables import ALGORITHMS, LINEAR
 from okl.papers.run import CATALOGUE, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
@@ -171,7 +171,7 @@ def test_the_rival_of_a_cell_is_the_printed_perceptron_or_rbp_of_its_data_set() 
 
 
 def test_frozen_settings_name_what_is_there_and_only_these_sets_are_not_blind() -> None:
-    chosen = frozen()
+    chosen = frozen_settings()
     assert set(chosen["lu2016"]["settings"]) == set(ALGORITHMS) - {LINEAR}
     tables = {name for name in chosen["margins"] if not name.endswith("-excess")}
     assert tables | set(chosen["causes"]) <= set(CATALOGUE)

@@ -46,7 +46,7 @@ from okl.runs.select import (
     Choice,
     NeighbourSimilarity,
     Shape,
-    affordable,
+    affordable_sizes,
     are_test_rows_given,
     choose_solver,
     fogd_seconds,
@@ -453,7 +453,7 @@ def test_more_of_anything_costs_more(name: str) -> None:
 def test_more_time_adds_rounds_and_sizes_and_takes_none_away(rows: int) -> None:
     shape, rounds, sizes = replace(SHAPE, rows=rows), list[tuple[int, int]](), list[Any]()
     for seconds in BUDGETS:
-        allowed, trained = selection_rounds(seconds, shape, 30), affordable(sizes_of(shape, True), seconds)
+        allowed, trained = selection_rounds(seconds, shape, 30), affordable_sizes(sizes_of(shape, True), seconds)
         assert allowed[: len(rounds)] == rounds
         assert trained[: len(sizes)] == sizes
         assert all(1 <= landmarks <= sample <= rows for sample, landmarks in allowed)

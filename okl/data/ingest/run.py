@@ -21,7 +21,6 @@ from okl.data.encoder import texts_and_index
 from okl.data.executor import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
 from okl.data.ingest.csv import BESIDE_DECIMAL_COMMAS
-from okl.data.ingest.formats import Context, Tally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, settings_by
 from okl.data.ingest.sources import (
     Piece,
@@ -34,6 +33,7 @@ from okl.data.ingest.sources import (
     scan_source,
 )
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, is_measured, stratified
+from okl.data.ingest.value_formats import Context, FormatTally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.writer import (
     Progress,
     RowCopier,
@@ -509,13 +509,13 @@ def find_formats(
     return (source.with_formats(formats) if formats else source), decision.notes
 
 
-def _tallies_of(rows: SourceBatch) -> dict[str, Tally]:
+def _tallies_of(rows: SourceBatch) -> dict[str, FormatTally]:
     columns = zip(rows.batch.schema.names, rows.batch.columns, strict=True)
     return {name: tally_of(column, rows.file, rows.first_row) for name, column in columns}
 
 
-def _tally_piece(names: Sequence[str], piece: Piece) -> list[Tally]:
-    tallies = [Tally()] * len(names)
+def _tally_piece(names: Sequence[str], piece: Piece) -> list[FormatTally]:
+    tallies = [FormatTally()] * len(names)
     for rows in read_piece(piece, names):
         tallies = [so_far.plus(new) for so_far, new in zip(tallies, _tallies_of(rows).values(), strict=True)]
     return tallies

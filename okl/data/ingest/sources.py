@@ -23,7 +23,7 @@ from okl.data.dataset import INDICES, MANIFEST, ColumnFormat, SvmlightColumns
 from okl.data.executor import Execution
 from okl.data.ingest import csv, jsonlines
 from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, packing_of, unpacked_ending
-from okl.data.ingest.formats import TYPES, convert
+from okl.data.ingest.value_formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mix_bits
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
 from okl.data.values import is_text

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from okl.data.ingest.formats import NUMBERS, parse_numbers
+from okl.data.ingest.value_formats import NUMBERS, parse_numbers
 from okl.data.order import mix_bits
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.foundation.errors import ConfigError, DataError

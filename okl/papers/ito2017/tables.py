@@ -38,7 +38,7 @@ from okl.papers.base import (
     TableCell,
     WorkItem,
     as_points,
-    frozen,
+    frozen_settings,
     printed_number,
     printed_unit,
     read_records,
@@ -56,7 +56,7 @@ from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, TiledKernel, kernel_matrix, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
-from okl.solvers.accelerated.projections import RIVALS, project_box_hyperplane_by, project_truncated_simplex_pair
+from okl.solvers.accelerated.projections import RIVALS, project_box_hyperplane_by, project_capped_simplex_pair
 
 # Data sets.
 #
@@ -329,7 +329,7 @@ def project(out: NDArray[np.float64], point: NDArray[np.float64], signs: NDArray
     """Overwrite out by the projection of a point and return iterations, or passes over the data."""
     upper = 2.0 / len(point)  # 1 / (m nu) with nu = 1/2
     if search == "newton":
-        return project_truncated_simplex_pair(out, point, signs, 0.0, upper, 0.5, 0.5).passes
+        return project_capped_simplex_pair(out, point, signs, 0.0, upper, 0.5, 0.5).passes
     counts = []
     for sign in (1, -1):
         chosen = signs == sign
@@ -1093,7 +1093,7 @@ class AccuracyExperiment(Experiment):
             bias: [outcome[bias][position] for outcome, position in zip(outcomes, best[bias], strict=True)]
             for bias in BIASES
         }
-        chosen = frozen()["ito2017"]["bias"]
+        chosen = frozen_settings()["ito2017"]["bias"]
         parameters = [o["parameters"][position] for o, position in zip(outcomes, best[chosen], strict=True)]
         setting = {
             case.parameters["name"]: fmean(parameters),

@@ -47,7 +47,7 @@ from okl.papers.base import (
     TableCell,
     WorkItem,
     error_panels,
-    frozen,
+    frozen_settings,
     read_printed,
     read_records,
     study_curves,
@@ -75,7 +75,7 @@ from okl.solvers.online.strategies import (
 # Data sets.
 
 PACKAGE = "okl.papers.lu2016"
-FROZEN: Mapping[str, Any] = frozen()["lu2016"]
+FROZEN: Mapping[str, Any] = frozen_settings()["lu2016"]
 STAND_INS = {"usps": "mnist", "shuttle": "avila", "KDDCUP08": "w7a", "codrna": "ijcnn1", "acoustic": "covtype"}
 
 

@@ -36,7 +36,7 @@ from okl.solvers.accelerated.problem import (
     SumOfLosses,
 )
 from okl.solvers.accelerated.shards import MappedRows, WarmStart, part_of_shard
-from okl.solvers.rounds import HeldRuns
+from okl.solvers.worker_rounds import HeldRuns
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,7 +41,7 @@ from okl.solvers.accelerated.shards import (
     part_of_shard,
     spread,
 )
-from okl.solvers.rounds import AcceptedStep, Rounds, Verdict, added
+from okl.solvers.worker_rounds import AcceptedStep, Rounds, Verdict, added
 
 _NOTHING = np.empty(0)
 

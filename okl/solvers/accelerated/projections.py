@@ -626,7 +626,7 @@ def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: 
 def pair_set(
     signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, plus_total: float, minus_total: float
 ) -> PreparedSet:
-    """Prepare the set of `project_truncated_simplex_pair`, with the same errors."""
+    """Prepare the set of `project_capped_simplex_pair`, with the same errors."""
     entries, sums = checked_entries(signs, lower, upper)
     check_total(plus_total, *sums.plus, "entries with sign +1 sum to", "plus_total")
     check_total(minus_total, *sums.minus, "entries with sign -1 sum to", "minus_total")
@@ -643,7 +643,7 @@ def _joined(bound: ArrayLike, size: int) -> ArrayLike:
 # Projections onto boxes cut by hyperplanes: the dual sets of C-SVM, l2-SVM, logistic regression, DWD and nu-SVM.
 
 
-def project_truncated_simplex_pair(
+def project_capped_simplex_pair(
     out: FloatArray,
     point: FloatArray,
     signs: ArrayLike,

@@ -19,7 +19,7 @@ from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.operators import Result, SegmentedRows, squared_lengths
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
-from okl.solvers.rounds import added
+from okl.solvers.worker_rounds import added
 
 
 def signs_of_class(targets: FloatArray, positive: int | None) -> Doubles:

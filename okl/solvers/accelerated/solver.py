@@ -36,7 +36,7 @@ from okl.solvers.accelerated.shards import (
     signs_of_class,
 )
 from okl.solvers.base import Convergence, Outcome, SolverMap
-from okl.solvers.rounds import CommandLog, Rounds, WorkerState
+from okl.solvers.worker_rounds import CommandLog, Rounds, WorkerState
 
 SAMPLE_ROWS = 4096
 

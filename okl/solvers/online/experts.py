@@ -12,7 +12,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.expert_weights import AdaHedgeState, ExpertRule, Mixture, MixtureCounters, mix_rows, new_memo
+from okl.compiled.expert_weights import (
+    AdaHedgeState,
+    ExpertRule,
+    Mixture,
+    MixtureCounters,
+    mix_rows,
+    new_mixture_memory,
+)
 from okl.compiled.experts import AVERAGED, ExpertPredictions, Team, Teams, age_of, learn_team, learn_teams
 from okl.compiled.jit import aligned_empty
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
@@ -470,7 +477,7 @@ def learn_fourier(
     mixture = mixture or Mixture(
         MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64)),
         AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)),
-        new_memo(1, 1),
+        new_mixture_memory(1, 1),
         complete=False,
     )
     inputs, n_rows = rows.inputs, len(rows.inputs)
@@ -523,7 +530,7 @@ def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidat
     cores cost more than it gained.
     """
     hedge = AdaHedgeState(experts.losses, experts.recent, experts.numbers)
-    memo = new_memo(len(experts.losses), len(counted.class_counts))
+    memo = new_mixture_memory(len(experts.losses), len(counted.class_counts))
     mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
     for part in rows.cut(STRETCH_ROWS):
         scores, stepped = _score_groups(experts, candidates, part, mixture)

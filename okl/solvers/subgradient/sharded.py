@@ -18,7 +18,6 @@ from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.kernels import KnownKernel
 from okl.losses import PiecewiseLinear
-from okl.solvers.rounds import Command, CommandLog, Rounds, Verdict, WorkerState, added
 from okl.solvers.subgradient.sampling import (
     FullBound,
     GapEstimate,
@@ -42,6 +41,7 @@ from okl.solvers.subgradient.scs import (
     solve_sample,
 )
 from okl.solvers.subgradient.spaces import KernelInputs, KernelRows, KernelValues, Vector
+from okl.solvers.worker_rounds import Command, CommandLog, Rounds, Verdict, WorkerState, added
 
 # Worker state: rows, and scores of a point and a direction.
 

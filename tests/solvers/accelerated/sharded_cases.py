@@ -20,7 +20,7 @@ from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.models import parameter_of
 from okl.solvers.accelerated.solver import AcceleratedSolver, AcceleratedState, Bias
 from okl.solvers.online.maps import FourierChoice, InputsChoice
-from okl.solvers.rounds import WorkerState, held_vectors
+from okl.solvers.worker_rounds import WorkerState, held_vectors
 from tests.distributed.works import KilledOnce
 
 ROWS, SHARD_ROWS, GROUP_ROWS, N_COLUMNS = 1500, 400, 150, 40

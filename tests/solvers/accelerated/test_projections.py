@@ -14,7 +14,7 @@ from okl.solvers.accelerated.projections import (
     Rival,
     hyperplane_set,
     project_box_hyperplane_by,
-    project_truncated_simplex_pair,
+    project_capped_simplex_pair,
     sampled_interval,
 )
 from tests.solvers.accelerated.projection_cases import (
@@ -38,7 +38,7 @@ def projected(case: Case) -> Doubles:
 
 def projected_pair(case: Case) -> Doubles:
     out = np.empty_like(case.point)
-    project_truncated_simplex_pair(out, case.point, case.signs, case.lower, case.upper, *case.pair)
+    project_capped_simplex_pair(out, case.point, case.signs, case.lower, case.upper, *case.pair)
     return out
 
 
@@ -175,7 +175,7 @@ def test_large_pair_projection_is_optimal_within_six_passes(kind: str) -> None:
     if kind == "nu-svm":
         case = case._replace(signs=large_case("c-svm").signs)
     out = np.empty_like(case.point)
-    result = project_truncated_simplex_pair(out, case.point, case.signs, case.lower, case.upper, *case.pair)
+    result = project_capped_simplex_pair(out, case.point, case.signs, case.lower, case.upper, *case.pair)
     for sign, total in zip((1, -1), case.pair, strict=True):
         assert_optimal(out, case, case.signs == sign, np.ones(SIZE), total)
     assert result.passes <= 6
@@ -280,7 +280,7 @@ def test_nu_beyond_its_range_names_the_class() -> None:
     with pytest.raises(
         ConfigError, match=r"plus_total = 0.5 cannot be reached: entries with sign \+1 sum to at most 0.3"
     ):
-        project_truncated_simplex_pair(np.empty(4), np.zeros(4), signs, 0.0, 0.3)
+        project_capped_simplex_pair(np.empty(4), np.zeros(4), signs, 0.0, 0.3)
 
 
 @pytest.mark.parametrize("size", [5, SIZE])

@@ -230,7 +230,7 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tally:
+class FormatTally:
     """Rows of a column of text by what their values are, and the first of each.
 
     What they are: "value", any that is not missing; "number" or "date" in some reading; ".", ",", "day", "month",
@@ -242,15 +242,15 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     firsts: Mapping[str, Seen] = field(default_factory=dict)
 
-    def plus(self, later: Tally) -> Tally:
-        return Tally(self.counts + later.counts, {**later.firsts, **self.firsts})
+    def plus(self, later: FormatTally) -> FormatTally:
+        return FormatTally(self.counts + later.counts, {**later.firsts, **self.firsts})
 
     def share(self, what: str) -> float:
         """Return the share of the values that are something; 0 without values."""
         return self.counts[what] / max(1, self.counts["value"])
 
 
-def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
+def tally_of(column: pa.Array, file: str, first_row: int) -> FormatTally:
     """Count what the values of a column of text may be; first_row : number of its first row in the file."""
     texts, index = texts_and_index(column)
     present = _present(texts)
@@ -287,7 +287,7 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> Tally:
             places = np.flatnonzero(mask & (rows > 0))
             at = int(places[first[places].argmin()])
             counts[what], firsts[what] = count, Seen(texts[at].as_py(), file, first_row + int(first[at]))
-    return Tally(counts, firsts)
+    return FormatTally(counts, firsts)
 
 
 LONGEST = 60  # characters of a value in a message
@@ -296,7 +296,7 @@ MOST = 0.9  # of the values: then others are more likely mistakes than names
 LIKELY = 0.5  # of the values of the first rows: then all rows are read
 
 
-def may_be_formatted(tally: Tally) -> bool:
+def may_be_formatted(tally: FormatTally) -> bool:
     """Return whether all rows of a column are worth reading, by its first rows."""
     return not tally.counts["value"] or tally.share("number") + tally.share("date") >= LIKELY
 
@@ -319,14 +319,14 @@ class Context(NamedTuple):
     strict: bool = False
 
 
-class Decision(NamedTuple):
+class FormatDecision(NamedTuple):
     """Formats of columns, and a sentence on each that the values of the column do not decide."""
 
     formats: tuple[ColumnFormat, ...]
     notes: list[str]
 
 
-def decide_formats(tallies: Mapping[str, Tally], context: Context) -> Decision:
+def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> FormatDecision:
     """Decide which columns of text hold numbers or dates, and how they are written.
 
     All numbers have one mark of decimals. A column whose values fit both readings is read as other columns are;
@@ -336,7 +336,7 @@ def decide_formats(tallies: Mapping[str, Tally], context: Context) -> Decision:
     ------
     DataError : a column most of whose values are numbers, or dates, but not all in one format; two marks of decimals
     """
-    numbers, dates = dict[str, Tally](), dict[str, Tally]()
+    numbers, dates = dict[str, FormatTally](), dict[str, FormatTally]()
     labels = "" if context.measured else context.target
     for name, tally in tallies.items():
         if tally.share("date") >= MOST and name != context.target:
@@ -351,14 +351,14 @@ def decide_formats(tallies: Mapping[str, Tally], context: Context) -> Decision:
     orders = _shown(dates, ORDERS)
     made = [_number_format(name, tally, context, marks) for name, tally in numbers.items()]
     made += [_date_format(name, tally, context.order, orders) for name, tally in dates.items()]
-    return Decision(tuple(form for form, _ in made), [note for _, note in made if note])
+    return FormatDecision(tuple(form for form, _ in made), [note for _, note in made if note])
 
 
-def _fitting(tally: Tally, readings: Iterable[str]) -> list[str]:
+def _fitting(tally: FormatTally, readings: Iterable[str]) -> list[str]:
     return [reading for reading in readings if not tally.counts[f"not {reading}"]]
 
 
-def _shown(columns: Mapping[str, Tally], readings: Iterable[str]) -> dict[str, str]:
+def _shown(columns: Mapping[str, FormatTally], readings: Iterable[str]) -> dict[str, str]:
     """Return the reading of each column whose values fit one only."""
     fitting = {name: _fitting(tally, readings) for name, tally in columns.items()}
     return {name: found[0] for name, found in fitting.items() if len(found) == 1}
@@ -371,7 +371,7 @@ def _agreed(shown: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _number_format(
-    name: str, tally: Tally, context: Context, marks: Mapping[str, str]
+    name: str, tally: FormatTally, context: Context, marks: Mapping[str, str]
 ) -> tuple[ColumnFormat, str]:  # fmt: skip
     fitting, hint = _fitting(tally, MARKS), ""
     mark = context.decimal or max(fitting or MARKS, key=tally.counts.__getitem__)
@@ -412,20 +412,20 @@ def described(form: ColumnFormat) -> str:
     return f"text of {form.column} is read as numbers with decimal {MARKS[form.decimal]}{means}"
 
 
-def _unit(tally: Tally) -> str:
+def _unit(tally: FormatTally) -> str:
     units = {what.removeprefix("unit "): count for what, count in tally.counts.items() if what.startswith("unit ")}
     units.pop("", None)
     return max(units, key=units.__getitem__, default="")
 
 
-def _odd_unit(tally: Tally) -> Seen | None:
+def _odd_unit(tally: FormatTally) -> Seen | None:
     """Return the first value with another unit than most have: currencies do not mix, and % is in all or none."""
     unit = _unit(tally)
     valid = {"unit %"} if unit == "%" else {"unit ", f"unit {unit}"}
     return next((seen for what, seen in tally.firsts.items() if what.startswith("unit ") and what not in valid), None)
 
 
-def _date_format(name: str, tally: Tally, requested: str, orders: Mapping[str, str]) -> tuple[ColumnFormat, str]:
+def _date_format(name: str, tally: FormatTally, requested: str, orders: Mapping[str, str]) -> tuple[ColumnFormat, str]:
     fitting, hint = _fitting(tally, ORDERS), ""
     order = requested or max(fitting or ORDERS, key=tally.counts.__getitem__)
     if tally.counts["year"] == tally.counts[order]:
@@ -446,7 +446,7 @@ def _date_format(name: str, tally: Tally, requested: str, orders: Mapping[str, s
     return form, hint and f"T{described(form)[1:]}{hint}."
 
 
-def _example(tally: Tally, *whats: str) -> Seen:
+def _example(tally: FormatTally, *whats: str) -> Seen:
     return next(tally.firsts[what] for what in (*whats, "value") if what in tally.firsts)
 
 

@@ -18,8 +18,8 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.executor import Execution
 from okl.data.ingest import csv
-from okl.data.ingest.formats import Tally, parse_dates, parse_numbers, tally_of
 from okl.data.ingest.run import check_source, ingest
+from okl.data.ingest.value_formats import FormatTally, parse_dates, parse_numbers, tally_of
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import DataError
 from okl.models.inputs import inputs_of
@@ -204,5 +204,5 @@ def test_tallies_do_not_depend_on_how_rows_are_cut() -> None:
     for cut in (1, 20, 51):
         parts = tally_of(column[:cut], "f", 0).plus(tally_of(column[cut:], "f", cut))
         assert parts == whole
-    assert Tally().plus(whole) == whole
+    assert FormatTally().plus(whole) == whole
     assert whole.counts["value"] == len(column) - 4
