@@ -18,7 +18,7 @@ from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.checkpoint import Origin, Position, RunCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.solvers import rounds
+from okl.solvers import worker_rounds
 from okl.solvers.accelerated.newton_problem import held_arrays
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver, training_columns
@@ -66,7 +66,7 @@ def story(learnt: TrainedSolver) -> tuple[Any, ...]:
 def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[TrainedSolver, int]:
     """Learn in processes that are gone after some steps, each with a folder of vectors of its own; and their number."""
     for number in itertools.count(1):
-        rounds.held_vectors.forget()  # what another process does not hold
+        worker_rounds.held_vectors.forget()  # what another process does not hold
         held_arrays.forget()
         scratch = folder / f"vectors-{number}"
         scratch.mkdir()

@@ -19,7 +19,7 @@ from okl.distributed import open_execution
 from okl.distributed.cache import process_cache
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
-from okl.solvers import rounds
+from okl.solvers import worker_rounds
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.fitting import ModelTask
@@ -96,7 +96,7 @@ def test_shards_reach_the_optimum_of_one_memory(name: str, fit_intercept: bool, 
 def test_lost_vectors_come_back_with_the_same_bits(
     name: str, data: Dataset, here: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "CHECKPOINT_STEPS", 7)
+    monkeypatch.setattr(worker_rounds, "CHECKPOINT_STEPS", 7)
     learning = replace(solver(name, 1e-6, iterations=31), scratch=tmp_path)
     whole = last_state(learning, data, here)
     watched = Watched(here, range(5, 400, 19), vectors_lost)
@@ -185,7 +185,7 @@ def expected(data: Dataset, here: Execution) -> dict[str, Any]:
 def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
     data: Dataset, here: Execution, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rounds, "CHECKPOINT_STEPS", 4)
+    monkeypatch.setattr(worker_rounds, "CHECKPOINT_STEPS", 4)
     (tmp_path / "checkpoints").mkdir()
     killed_at = {"nu-svm": None, "logistic": None, "l1-logistic": 9}
     of_newton = {name: bits(newton(name), last_state(newton(name), data, here)) for name in killed_at}
