@@ -61,7 +61,8 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     kept = query(configured.home, "select key from artifact where key like 'okl-retrain-%'")
     assert {key for (key,) in kept} == {f"okl-retrain-hours-{part}" for part in ("progress", "metrics", "report")}
     promoted = "select count(*) from events where event = 'okl.model.promoted' and resource_id = 'okl.model.hours'"
-    assert soon(lambda: query(configured.home, promoted) == [(2,)]), "events are stored by and by"
+    # events are stored by and by
+    assert soon(lambda: query(configured.home, promoted) == [(2,)]), query(configured.home, "select event from events")
 
 
 def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> None:
