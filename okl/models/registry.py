@@ -1019,7 +1019,8 @@ class RegisteredModel:
         unnamed = sorted({*present} - {published.folder for published in self.log.publications(head)})
         last = self._last_pruning(head)
         discarded = tuple(name for name in unnamed if int(name.partition("-")[0]) < last)
-        if state == head.state and not unnamed:
+        # a killed writer's file is removed by the pruning after the next one, so that this must be an entry
+        if state == head.state and not unnamed and not self.log.leftovers(head.number + 1):
             return None
         return Entry(0, "prune", state, discarded=discarded, why=why)
 

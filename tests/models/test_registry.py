@@ -169,6 +169,18 @@ def test_pruning_keeps_what_aliases_name_and_every_lineage(model: RegisteredMode
         model.prune(keep=0)
 
 
+def test_an_entry_that_a_killed_writer_left_goes_at_the_second_pruning(model: RegisteredModel) -> None:
+    publish(model, 1, promote=True)
+    left = Path(str(model.folder)) / "log" / f".{model.head().number + 1:08}.json.0123abcd"
+    left.write_bytes(b"{")
+    model.prune(keep=5)
+    model.prune(keep=5)
+    assert not left.exists()
+    number = model.head().number
+    model.prune(keep=5)
+    assert model.head().number == number, "there is nothing more to remove"
+
+
 def test_what_a_killed_writer_left_goes_at_the_second_pruning_and_a_slow_one_is_told(model: RegisteredModel) -> None:
     publish(model, 1, promote=True)
     left = models_registry.Payload(model.folder / "versions", model.head().number)
