@@ -267,7 +267,7 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
 
 
 @nested
-def _part_classes(
+def _move_two_classes(
     weights: FloatArray, true: int, wrong: int, left: FloatArray, right: FloatArray, factor: np.floating[Any]
 ) -> None:
     """Add factor times the row (left, right) to the weights of the true class, and subtract it from the wrong one's."""
@@ -294,7 +294,7 @@ def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
         wrong = best_wrong(scores, true)
         if np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0:
             factor = weights.dtype.type(step_size * class_weights[true])
-            _part_classes(weights, true, wrong, left, right, factor)
+            _move_two_classes(weights, true, wrong, left, right, factor)
             counts[UPDATES] += 1
         counts[ROWS] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
@@ -326,7 +326,7 @@ def _learn_classes_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles
             # the subgradient is -z for the true class and z for the best wrong one
             _add_to_proof(sums, weight * (1.0 - margin), 2.0 * weight * weight * length, step)
             factor = weights.dtype.type(step * weight)
-            _part_classes(weights, true, wrong, left, right, factor)
+            _move_two_classes(weights, true, wrong, left, right, factor)
             squared = _to_ball(weights, squared + 2.0 * factor * (margin + factor * length), radius)
             counts[UPDATES] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:

@@ -106,10 +106,10 @@ def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray, powe
     """
     diagonal = sums.squares / sums.count * metric
     means = np.bincount(groups, weights=diagonal) / np.bincount(groups)
-    weights = means[groups]
+    weights = means[groups] ** power
     if not (np.isfinite(weights).all() and weights.max() > 0.0):  # a constant solution has no gradient
         return tuple(np.asarray(metric, dtype=np.float64).tolist())
-    weights = np.maximum((weights / weights.max()) ** power, LEAST_WEIGHT)
+    weights = np.maximum(weights, LEAST_WEIGHT * weights.max())
     return tuple((weights / weights.mean()).tolist())
 
 

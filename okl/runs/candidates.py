@@ -413,9 +413,7 @@ LARGE_SAMPLE, SMALL_SAMPLE = (32768, 1024), (8192, 1536)  # rows and landmarks o
 LARGE_STEPS, SMOOTH = 6, "gaussian"  # there: the most steps, and the kernel
 _MUCH_LESS = 0.9  # times the squared error without a metric: a metric on more rows may find more
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
-POWER = (
-    1.5  # of the weights from the second step on, where rows are few: too sharp where more than a few columns matter
-)
+POWER = 1.5  # of the weights from the second step on, where rows are few: on all rows it misses columns
 _STEADY = 0.005  # a step that reduces the squared error by less than that share hardly does
 
 

@@ -656,8 +656,10 @@ def _raced(
     larger = larger_sample(shape.rows)
     enlarged = enlarged and choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()
     if enlarged and large_sample_seconds(options.budget_seconds, shape, rounds):
-        more, places = _sample(data, larger[0], settings.seed)
-        larger_track = ValidationSample(data.schema, more, places, outputs, _threads(settings))
+        larger_track = track
+        if larger[0] > _ROUNDS[-1][0]:
+            more, places = _sample(data, larger[0], settings.seed)
+            larger_track = ValidationSample(data.schema, more, places, outputs, _threads(settings))
         result = with_larger_sample(larger_track, result, *larger)
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):

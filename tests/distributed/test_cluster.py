@@ -71,8 +71,8 @@ def test_work_under_certificates_has_the_same_bits_and_listens_on_loopback_only(
     assert {address.partition(":")[0] for address in addresses} <= LOOPBACK
 
 
-def test_workers_hold_as_few_rows_as_they_are_told_until_the_run_is_over(guarded: DaskExecution, ours: Path) -> None:
-    """Those that come later, too; whoever uses them next finds what there was."""
+def test_workers_keep_the_limit_of_rows_until_the_run_is_over(guarded: DaskExecution, ours: Path) -> None:
+    """The limit also holds for workers that join later; after the run the former limit is back."""
     before = set(guarded.map(works.held_limit, [0]))
     with DaskExecution(address=guarded.address, n_threads=1, tls=str(ours / "client")) as run:
         limit = run.memory_limit_bytes

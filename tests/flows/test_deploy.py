@@ -83,7 +83,7 @@ def client(server: TemporaryServer, place: Path) -> Iterator[SyncPrefectClient]:
 
 @pytest.fixture(scope="module")
 def deployed(client: SyncPrefectClient) -> dict[str, Any]:
-    """What `okl deploy` prints, for a pool that no worker takes runs from."""
+    """Return the output of `okl deploy`, for a pool that has no worker."""
     words = ["deploy", "rows.parquet", "--pool", POOL, "--cron", YEARLY, "--timezone", "Europe/Zurich", "--json"]
     words += ["--passes", "2", "--solver", "bogd++", "--budget", "30", "--set", "regularisation=0.01"]
     before = signal.getsignal(signal.SIGINT)

@@ -73,7 +73,7 @@ def task_states(server: TemporaryServer, flow_run: UUID) -> dict[str, str]:
 
 @pytest.fixture
 def closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How the runs ended that were closed."""
+    """Return the final states of the runs that were closed."""
     found: list[str] = []
 
     def close(run: CountingRun) -> None:
@@ -276,7 +276,7 @@ def test_a_server_configured_in_a_file_is_found(
 
 
 def test_a_run_imports_prefect_only_to_record(in_new_process: Callable[[str], str]) -> None:
-    """Whether a server is configured is known without, where no file mentions one."""
+    """Prefect is not imported where no file configures a server."""
     show = (
         "import flows.run, flows.server, flows.progress, os, sys; print(flows.run.server_is_configured())\n"
         "print([m for m in sys.modules if 'prefect' in m])\n"

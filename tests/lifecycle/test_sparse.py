@@ -83,7 +83,7 @@ def reasons(result: dict[str, Any]) -> dict[str, tuple[Sequence[str], str]]:
 
 
 def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(place: Path) -> None:
-    """Of shards that are written in three ways."""
+    """Train on the same shards, written in three formats."""
     for day, ending in ((1, "csv"), (2, "parquet")):
         land(place, day, documents(day), ending)
     first = retrain(asked(place, OF_TEXT))
