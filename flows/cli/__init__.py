@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -27,13 +28,20 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """Signal handler of Ctrl-C: the first raises Interrupted, the second prints a message, the third ends at once."""
+    """Signal handler of Ctrl-C: the first raises Interrupted, the second prints a message, the third ends at once.
+
+    Python discards an exception that is raised while an object is destroyed. The handler then raises it again.
+    """
 
     def __init__(self) -> None:
         self.seen = 0
+        self.discarded = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal SIGINT."""
+        if self.discarded:
+            self.discarded = False
+            raise Interrupted
         self.seen += 1
         if self.seen == 1:
             _print_message(FIRST)
@@ -41,6 +49,27 @@ class Interrupts:
         if self.seen > 2:
             end_process(EXIT_CODE)
         _print_message(SECOND)
+
+    @contextmanager
+    def heed_discarded(self) -> Iterator[None]:
+        """Raise Interrupted again, a moment later, each time that Python discards it in a block."""
+        hook = sys.unraisablehook
+
+        def raise_again(unraisable: sys.UnraisableHookArgs) -> None:
+            if not isinstance(unraisable.exc_value, Interrupted):
+                hook(unraisable)
+                return
+            self.discarded = True
+            # not at once: what destroys the object still runs; as a signal, because it ends a sleep
+            main = threading.main_thread().ident
+            assert main is not None
+            threading.Timer(0.05, signal.pthread_kill, (main, signal.SIGINT)).start()
+
+        sys.unraisablehook = raise_again
+        try:
+            yield
+        finally:
+            sys.unraisablehook = hook
 
 
 @contextmanager
@@ -53,7 +82,8 @@ def interruptible() -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupts)
     try:
-        yield
+        with interrupts.heed_discarded():
+            yield
     except BaseException as error:
         # not only Interrupted: half-imported modules and interrupted workers raise other errors
         if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):

@@ -100,6 +100,9 @@ def end_started() -> None:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        for pipe in (process.stdout, process.stderr):
+            assert pipe is not None
+            pipe.close()  # one left open is a warning in another test
 
 
 def wait(process: subprocess.Popen[str]) -> Outcome:

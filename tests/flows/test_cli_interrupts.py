@@ -146,6 +146,10 @@ def run_source(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[st
 
 
 TYPE = "os.kill(os.getpid(), signal.SIGINT)"
+# Python discards what is raised while a generator is destroyed
+DESTROYED = (
+    f"def read():\n    try:\n        yield\n    finally:\n        {TYPE}\nnext(read())\ntime.sleep(60)\nprint('lost')"
+)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +161,19 @@ TYPE = "os.kill(os.getpid(), signal.SIGINT)"
         (f"try:\n    {TYPE}\nexcept KeyboardInterrupt:\n    raise AttributeError('half an import')", 130, [FIRST]),
         (f"try:\n    {TYPE}\nexcept KeyboardInterrupt:\n    pass", 0, [FIRST]),
         (f"try:\n    exec({TYPE!r})\nexcept KeyboardInterrupt:\n    pass", 0, [FIRST]),
+        (DESTROYED, 130, [FIRST]),
         ("sys.exit(2)", 2, []),
     ],
-    ids=["once", "twice", "thrice", "an error in its wake", "handled", "handled in code from text", "not at all"],
+    ids=[
+        "once",
+        "twice",
+        "thrice",
+        "an error in its wake",
+        "handled",
+        "handled in code from text",
+        "discarded",
+        "never",
+    ],
 )
 def test_ctrl_c_is_said_once_and_never_a_traceback(
     body: str, code: int, told: list[str], run_source: Callable[[str], subprocess.CompletedProcess[str]]

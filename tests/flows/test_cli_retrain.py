@@ -26,7 +26,7 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     configured: TemporaryServer, tmp_path: Path, terminal: Terminal
 ) -> None:
     inbox, registry = tmp_path / "inbox", tmp_path / "registry"
-    words = ["retrain", "hours", str(inbox), "--registry", str(registry), *WORDS]
+    words = ["retrain", "tides", str(inbox), "--registry", str(registry), *WORDS]
     for day in range(3):
         land(inbox, f"day-{day}.parquet", content(day, rows=1200))
     first = terminal.okl_json(*words)
@@ -44,25 +44,25 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     assert bad["kinds"] == ["too-few-rows"]
     assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
     told = summary_text(second)
-    assert "hours: published, version 2. " in told
+    assert "tides: published, version 2. " in told
     assert (
         f"Warning: day-4.parquet is quarantined: {bad['reason']} To train on it anyway: --release {bad['sha256'][:16]}"
         in told
     )
     assert "shards: day-3.parquet (" in told
-    shown = terminal.okl("models", "show", "hours", "--registry", registry).out
+    shown = terminal.okl("models", "show", "tides", "--registry", registry).out
     assert re.search(rf"day-4\.parquet +--release {bad['sha256'][:16]} +{re.escape(bad['reason'])}", shown)
     assert "already quarantined in an earlier run: day-4.parquet." in terminal.okl(*words).out
 
     table = content(9)
-    model = okl.load("hours@champion", registry)
+    model = okl.load("tides@champion", registry)
     right = model.predict(np.column_stack([table[f"x{i}"].to_numpy() for i in range(4)])) == table["y"].to_numpy()
     assert right.mean() > 0.8 > max((table["y"].to_numpy() == label).mean() for label in (-1, 1))
     kept = query(configured.home, "select key from artifact where key like 'okl-retrain-%'")
-    assert {key for (key,) in kept} == {f"okl-retrain-hours-{part}" for part in ("progress", "metrics", "report")}
-    promoted = "select count(*) from events where event = 'okl.model.promoted' and resource_id = 'okl.model.hours'"
-    # events are stored by and by
-    assert soon(lambda: query(configured.home, promoted) == [(2,)]), query(configured.home, "select event from events")
+    assert {key for (key,) in kept} == {f"okl-retrain-tides-{part}" for part in ("progress", "metrics", "report")}
+    promoted = "select count(*) from events where event = 'okl.model.promoted' and resource_id = 'okl.model.tides'"
+    # events are stored by and by; no other test of this server has a model of this name
+    assert soon(lambda: query(configured.home, promoted) == [(2,)]), query(configured.home, promoted)
 
 
 def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> None:
