@@ -2,8 +2,8 @@
 
     OKL_DATA=../shared/data python -m tests.benchmarks.forests [SETS] [--splits 3] [--models okl boosting] [--out FILE]
 
-LightGBM, XGBoost and CatBoost take part where they are installed. FILE is a CSV with a row a measurement; what is there
-is not measured again.
+LightGBM, XGBoost, CatBoost and xRFM take part where they are installed. FILE is a CSV with a row a measurement; what
+is there is not measured again.
 
 A fifth of the rows, drawn by class, are test rows. okl gets the table as it is. The others get dates as month, weekday
 and hour; forests and linear models also one-hot text, means for missing numbers and, if linear, standardised columns.
@@ -83,11 +83,45 @@ def boosters(kind: str) -> dict[str, Callable[[], Any]]:
         "catboost": ("CatBoost", {"verbose": False, "allow_writing_files": False}),
     }
     found: dict[str, Callable[[], Any]] = {}
+    if importlib.util.find_spec("xrfm") is not None:
+        found["xrfm"] = partial(Xrfm, kind == "Regressor")
     for module, (prefix, options) in named.items():
         if importlib.util.find_spec(module) is not None:
             model = getattr(importlib.import_module(module), prefix + kind)
             found[module] = partial(model, random_state=0, **options)
     return found
+
+
+class Xrfm:
+    """xRFM with its defaults: standardised numbers, one-hot text; a fifth of the training rows choose its iteration."""
+
+    def __init__(self, regression: bool) -> None:
+        self.regression = regression
+
+    def fit(self, table: pd.DataFrame, target: pd.Series) -> Xrfm:
+        """Fit on a table and its target."""
+        torch, xrfm = map(importlib.import_module, ("torch", "xrfm"))
+        kind = np.float32 if self.regression else np.int64
+        self.classes_ = np.unique(target)
+        self.inputs = encoded(None, True)[:-1].fit(table)
+        self.scale = (target.mean(), target.std()) if self.regression else (0, 1)
+        rows = self.inputs.transform(table).astype(np.float32), ((target - self.scale[0]) / self.scale[1]).astype(kind)
+        few = None if self.regression else target
+        parts = train_test_split(rows[0], rows[1].to_numpy()[:, None], test_size=0.2, random_state=0, stratify=few)
+        learn, check, learn_targets, check_targets = map(torch.from_numpy, parts)
+        metric = "mse" if self.regression else "accuracy"
+        self.model = xrfm.xRFM(device="cpu", tuning_metric=metric, verbose=False, random_state=0)
+        self.model.fit(learn, learn_targets, check, check_targets)
+        return self
+
+    def predict(self, table: pd.DataFrame) -> Any:
+        """Return labels or values."""
+        rows = self.inputs.transform(table).astype(np.float32)
+        return np.asarray(self.model.predict(rows)) * self.scale[1] + self.scale[0]
+
+    def predict_proba(self, table: pd.DataFrame) -> Any:
+        """Return probabilities (rows, classes)."""
+        return np.asarray(self.model.predict_proba(self.inputs.transform(table).astype(np.float32)))
 
 
 def models_of(regression: bool) -> dict[str, Callable[[], Any]]:

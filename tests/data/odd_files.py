@@ -204,6 +204,9 @@ odd("all_quoted.csv", '"a","b","y"\n"1","u","0"\n"2","v","1"\n', ROWS)
 odd("spaces_after_commas.csv", "a, b, y\n1, u, 0\n2, v, 1\n", r"has no target column 'y'\. Did you mean ' y'")
 odd("bom.csv", b"\xef\xbb\xbf" + PLAIN.encode(), ROWS)
 odd("utf16.csv", PLAIN.encode("utf-16"), ROWS)
+odd("utf16.txt", PLAIN.replace(",", "\t").encode("utf-16"), ROWS)  # "Unicode Text" of Excel
+odd("tabs.txt", PLAIN.replace(",", "\t"), ROWS)
+odd("letter.txt", "hello world\nthis is text\n", r"is not svmlight text.* Expected a line like '1 3:0\.5 7:1'")
 odd("utf16_be.tsv", b"\xfe\xff" + PLAIN.replace(",", "\t").encode("utf-16-be"), ROWS)
 odd(
     "latin1.csv",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import INDICES, MANIFEST, ColumnFormat, SvmlightColumns
 from okl.data.executor import Execution
 from okl.data.ingest import csv, jsonlines
-from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, packing_of, unpacked_ending
+from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, open_text, packing_of, unpacked_ending
 from okl.data.ingest.value_formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mix_bits
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
@@ -82,7 +83,7 @@ def list_files(location: Place) -> list[Place]:
 
 
 def kind_of(file: Place) -> Kind:
-    """Return the kind of a file by its ending; Parquet also by its first bytes."""
+    """Return the kind of a file by its ending; Parquet also by its first bytes, and `.txt` by its first line."""
     kind = kind_by_name(file.name)
     try:
         with open_binary(file) as stream:
@@ -96,7 +97,18 @@ def kind_of(file: Place) -> Kind:
     if kind is None:
         ending = unpacked_ending(file.name) + (Path(file.name.lower()).suffix if packing_of(file.name) else "")
         raise DataError(f"{file}: the ending {ending!r} is unknown; expected {EXPECTED}.")
+    if unpacked_ending(file.name) == ".txt" and not _begins_like_svmlight(file):
+        return "csv"
     return kind
+
+
+def _begins_like_svmlight(file: Place) -> bool:
+    """Return whether the first line, comments apart, is a label with INDEX:VALUE pairs, or has no mark of a table."""
+    with open_text(file) as stream:
+        lines = bytes(stream.read(65536)).splitlines()
+    line = next((line for line in lines if line.strip() and not line.startswith(b"#")), b"")
+    pairs = re.match(rb"\s*[-+.,\deE]+(\s+(qid|\d+):\S+)+", line)
+    return pairs is not None or not re.search(rb"[\t,;|]|^\xff\xfe|^\xfe\xff", line)
 
 
 def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
