@@ -296,8 +296,9 @@ class RegretAtHorizon:
         if not isinstance(self.learner, ConstrainedLearner):
             return {}
         constraints = self.learner.kept
+        values = constraints.values(self.hindsight.weights)
         return {
-            "values": constraints.values(self.hindsight.weights).tolist(),
+            "values": (values[0] if len(values) == 1 else values).tolist(),
             "excess": float(constraints.excess(self.hindsight.weights).max()),
         }
 

@@ -13,6 +13,8 @@ from okl.compiled.fourier import Waves, dot, map_part, score_block
 from okl.compiled.jit import compiled, compiled_sum, nested, nested_row, nested_step, nested_sum
 from okl.compiled.oco import SCALE, SQUARED, CompiledSet, ConstraintRows, StepBuffers, lengthen_queue, maximise_dual
 from okl.compiled.sgd import (
+    HINGE,
+    MULTICLASS_HINGE,
     ROWS,
     SQUARED_GRADIENTS,
     STEPPED_GRADIENTS,
@@ -23,7 +25,11 @@ from okl.compiled.sgd import (
     UpdateRule,
     add_sample,
     add_scaled,
+    best_wrong,
     count_binary,
+    count_class,
+    count_squares,
+    is_regression,
     learn_block,
     loss_value,
     slope,
@@ -34,20 +40,20 @@ from okl.foundation.types import Doubles, FloatArray, Integers
 
 Vector = NDArray[np.float64]
 
-# Algorithm 1 of Yi et al. in a ball, row by row, with the loss of a score.
+# Algorithm 1 of Yi et al. in a ball, row by row, with the loss of a score, or of the margin of several classes.
 #
 # Legend: w weights, z features, f = w'z, g derivative of the loss by f, C rows of constraints, each of length 1, and
 # C w their values; q queues, of the limits; step the paper's alpha / 2, gain its gamma_0. Of w and C, the step needs
-# inner products alone.
+# inner products alone. K outputs have the same limits each: there are K m values and K k limits, output by output.
 
 
 class Limits(NamedTuple):
     """Limits of C w in a ball: S w <= h, where each row of S is one of C, or minus one.
 
     rows : C (m, n_columns), in the precision of the weights, each of length 1
-    units : (m,), a value of 1 in the unit of its constraint
-    owners, signs : (k,) which row of C each row of S is, and +1 of upper and -1 of lower limits
-    sides : S (k, n_columns) and h, in float64; region : the ball about 0
+    units : (K m,), a value of 1 in the unit of its constraint
+    owners, signs : (K k,) which of the values each limit is of, and +1 of upper and -1 of lower limits
+    sides : S (k, n_columns) of one output, h and the Gram matrix of all, in float64; region : the ball about 0
     gain : gamma_0, of the queues
     """
 
@@ -63,9 +69,9 @@ class Limits(NamedTuple):
 class LimitCounters(NamedTuple):
     """State that learning under limits changes in place, in addition to LearnerArrays.
 
-    queues : (k,) float64, of the limits; values : (m,), C w
-    exceeded : (m + 1,), sums over rows of what each value was outside its limits, in its unit, before the row was
-        learnt; at the end the sum of the lengths of these
+    queues : (K k,) float64, of the limits; values : (K m,), C w
+    exceeded : (K m + 1,), sums over rows of what each value was outside its limits, in its unit, before the row was
+        learnt; at the end the sum of the lengths of these, in each row that of the output where it is largest
     """
 
     queues: Vector
@@ -74,10 +80,10 @@ class LimitCounters(NamedTuple):
 
 
 @nested_sum
-def _values(values: Vector, rows: FloatArray, w_left: FloatArray, w_right: FloatArray) -> None:
-    width = w_left.shape[0]
+def _values(values: Vector, rows: FloatArray, weights: FloatArray, width: int) -> None:
     for i in range(values.shape[0]):
-        values[i] = np.float64(dot(rows[i, :width], w_left) + dot(rows[i, width:], w_right))
+        row, w = rows[i % rows.shape[0]], weights[i // rows.shape[0]]
+        values[i] = np.float64(dot(row[:width], w[:width]) + dot(row[width:], w[width:]))
 
 
 @nested_step
@@ -89,29 +95,33 @@ def _watch(
     signs: Vector,
     units: Vector,
     bounds: Vector,
+    n_outputs: int,
     gamma: float,
     price: float,
 ) -> bool:
-    """Count what is outside its limits, lengthen the queues by that, and write excess and limits of the step (k,).
+    """Count what is outside its limits, lengthen the queues by that, and write excess and limits of the step (K k,).
 
     gamma : of this row; price : half of alpha of this row times gamma of the next. Whether anything is outside.
     """
-    outside, values, exceeded = 0.0, watched.values, watched.exceeded
-    for k in range(signs.shape[0]):
-        i = owners[k]
-        excess[k] = signs[k] * values[i] - bounds[k]
-        if excess[k] > 0.0:
-            along = units[i] * excess[k]
-            exceeded[i] += along
-            outside += along * along
-    exceeded[values.shape[0]] += math.sqrt(outside)
+    most, values, exceeded, count = 0.0, watched.values, watched.exceeded, signs.shape[0] // n_outputs
+    for output in range(n_outputs):
+        outside = 0.0
+        for k in range(output * count, (output + 1) * count):
+            i = owners[k]
+            excess[k] = signs[k] * values[i] - bounds[k]
+            if excess[k] > 0.0:
+                along = units[i] * excess[k]
+                exceeded[i] += along
+                outside += along * along
+        most = max(most, outside)
+    exceeded[values.shape[0]] += math.sqrt(most)
     lengthen_queue(watched.queues, caps, excess, gamma, price)
-    return outside > 0.0
+    return most > 0.0
 
 
 @nested_step
 def _within(products: Vector, reach: Vector, caps: Vector, owners: Integers, signs: Vector, bounds: Vector) -> bool:
-    """Write the products of the point u with S (k,); whether u is in the limits that have a price.  reach : C u."""
+    """Write the products of the point u with S (K k,); whether u is in the limits with a price.  reach : C u (K m,)."""
     inside = True
     for k in range(signs.shape[0]):
         products[k] = signs[k] * reach[owners[k]]
@@ -121,31 +131,30 @@ def _within(products: Vector, reach: Vector, caps: Vector, owners: Integers, sig
 
 @nested_row
 def _correct(
-    w_left: FloatArray, w_right: FloatArray, watched: LimitCounters, limits: Limits, work: StepBuffers, squared: float
+    weights: FloatArray, width: int, watched: LimitCounters, limits: Limits, work: StepBuffers, squared: float
 ) -> float:
     """Take weights that hold u to the argmin of the step, and the values with them; returns the new ||w||^2.
 
     work : holds S u and the limits of the step; it is changed
     """
-    width, sides, multipliers, bounds = w_left.shape[0], limits.sides, work.multipliers, limits.sides.bounds
+    sides, multipliers, bounds, n_rows = limits.sides, work.multipliers, limits.sides.bounds, limits.rows.shape[0]
     work.numbers[SQUARED] = squared
     maximise_dual(work, work.point, sides, limits.region, work.limits)
     scale, total = work.numbers[SCALE], squared
     for k in range(bounds.shape[0]):
-        value = work.excess[k] + bounds[k]
+        value, owner = work.excess[k] + bounds[k], limits.owners[k]
         if multipliers[k] != 0.0:
-            row = limits.rows[limits.owners[k]]
-            factor = w_left.dtype.type(-multipliers[k] * limits.signs[k])
-            add_scaled(w_left, row[:width], factor)
-            add_scaled(w_right, row[width:], factor)
+            row, w = limits.rows[owner % n_rows], weights[owner // n_rows]
+            factor = weights.dtype.type(-multipliers[k] * limits.signs[k])
+            add_scaled(w[:width], row[:width], factor)
+            add_scaled(w[width:], row[width:], factor)
             total -= multipliers[k] * (work.products[k] + value / scale)
-        watched.values[limits.owners[k]] = limits.signs[k] * value
+        watched.values[owner] = limits.signs[k] * value
     if scale < 1.0:
-        shrinking = w_left.dtype.type(scale)
-        for j in range(width):
-            w_left[j] *= shrinking
-        for j in range(w_right.shape[0]):
-            w_right[j] *= shrinking
+        shrinking = weights.dtype.type(scale)
+        for output in range(weights.shape[0]):
+            for j in range(weights.shape[1]):
+                weights[output, j] *= shrinking
     return float(max(total, 0.0) * scale * scale)
 
 
@@ -161,12 +170,29 @@ def _copy(target: Vector, source: Vector) -> None:
 
 
 @nested_sum
-def _reach(reach: Vector, values: Vector, rows: FloatArray, left: FloatArray, right: FloatArray, factor: float) -> None:
-    """Overwrite reach by C (w + factor z); values : C w."""
-    width = left.shape[0]
-    for i in range(reach.shape[0]):
+def _reach(
+    reach: Vector, rows: FloatArray, left: FloatArray, right: FloatArray, factor: float, true: int, wrong: int
+) -> None:
+    """Add C (factor z) to the values in reach of the output `true`, and subtract it from those of `wrong`, if >= 0."""
+    width, n_rows = left.shape[0], rows.shape[0]
+    for i in range(n_rows):
         along = np.float64(dot(rows[i, :width], left) + dot(rows[i, width:], right))
-        reach[i] = values[i] + factor * along
+        reach[true * n_rows + i] += factor * along
+        if wrong >= 0:
+            reach[wrong * n_rows + i] -= factor * along
+
+
+@nested
+def _move(
+    weights: FloatArray, true: int, wrong: int, left: FloatArray, right: FloatArray, factor: np.floating[Any]
+) -> None:
+    """Add factor z to the weights of the output `true`, and subtract it from those of `wrong`, if >= 0."""
+    width = left.shape[0]
+    add_scaled(weights[true, :width], left, factor)
+    add_scaled(weights[true, width:], right, factor)
+    if wrong >= 0:
+        add_scaled(weights[wrong, :width], left, -factor)
+        add_scaled(weights[wrong, width:], right, -factor)
 
 
 @compiled_sum
@@ -188,51 +214,66 @@ def learn_constrained_block(
 
     Values C w and ||w||^2 are followed, and measured afresh in every block. A row costs its score, unless its loss has
     a slope or something is outside its limits: then a product with every row of C, and an addition for every
-    multiplier that is not 0. Averages, steps and counts are as in okl.compiled.sgd.learn_block.
+    multiplier that is not 0. Averages, steps and counts are as in okl.compiled.sgd.learn_block. Of several classes, w
+    holds the weights of all, and f is the margin of the true class over the best wrong one, by the hinge loss of +1.
 
-    targets : (rows,) float64, -1 or +1
+    targets : (rows,) float64: -1 or +1, the class index, or the real target
 
     Source: Yi et al., ICML 2021, Algorithm 1, with (16) or (24).
     """
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, _, class_weights, sample_every, _, _, _ = rule
     lefts, rights = block
-    width = lefts.shape[1]
-    w_left, w_right, reach = weights[0, :width], weights[0, width:], np.zeros(limits.units.shape[0])
+    width, n_outputs = lefts.shape[1], weights.shape[0]
+    several = code == MULTICLASS_HINGE
+    loss = HINGE if several else code
+    scores, reach, squared = np.empty(n_outputs, weights.dtype), np.zeros(limits.units.shape[0]), 0.0
     owners, signs, bounds, radius = limits.owners, limits.signs, limits.sides.bounds, limits.region.size
     excess, caps, products = work.excess, work.limits, work.products
-    _values(watched.values, limits.rows, w_left, w_right)
-    squared = float(dot(w_left, w_left) + dot(w_right, w_right))
+    _values(watched.values, limits.rows, weights, width)
+    for k in range(n_outputs):
+        squared += float(dot(weights[k, :width], weights[k, :width]) + dot(weights[k, width:], weights[k, width:]))
     for row in range(targets.shape[0]):
         left, right = lefts[row], rights[row]
-        y = targets[row]
-        f = np.float64(dot(left, w_left) + dot(right, w_right))
-        weight = class_weights[count_binary(counts, class_counts, f, y)]
+        for k in range(n_outputs):
+            scores[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
+        true, wrong, y, f = 0, -1, targets[row], np.float64(scores[0])
+        if several:
+            true = int(y)
+            wrong = best_wrong(scores, true)
+            count_class(counts, class_counts, scores, true)
+            label, y, f = true, 1.0, np.float64(scores[true]) - np.float64(scores[wrong])
+        elif is_regression(code):
+            label = count_squares(sums, class_counts, f, y)
+        else:
+            label = count_binary(counts, class_counts, f, y)
+        weight = class_weights[label]
         counts[ROWS] += 1
-        sums[SURROGATE] += weight * loss_value(code, epsilon, f, y)
+        sums[SURROGATE] += weight * loss_value(loss, epsilon, f, y)
         step = _step_of(rule, np.float64(counts[ROWS]))
         gamma = limits.gain / math.sqrt(2.0 * step)
         following = limits.gain / math.sqrt(2.0 * _step_of(rule, counts[ROWS] + 1.0))
         price = step * following
-        outside = _watch(watched, excess, caps, owners, signs, limits.units, bounds, gamma, price)
-        g = weight * slope(code, epsilon, f, y)
+        outside = _watch(watched, excess, caps, owners, signs, limits.units, bounds, n_outputs, gamma, price)
+        g = weight * slope(loss, epsilon, f, y)
+        if g != 0.0 or outside:
+            _copy(reach, watched.values)
         if g != 0.0:
             length = np.float64(dot(left, left) + dot(right, right))
+            if several:  # the gradient is of the weights of two classes
+                length *= 2.0
             sums[SQUARED_GRADIENTS] += g * g * length
             sums[STEPPED_GRADIENTS] += step * g * g * length
             factor = weights.dtype.type(-step * g)
-            add_scaled(w_left, left, factor)
-            add_scaled(w_right, right, factor)
+            _move(weights, true, wrong, left, right, factor)
             squared += factor * (2.0 * f + factor * length)
-            _reach(reach, watched.values, limits.rows, left, right, np.float64(factor))
+            _reach(reach, limits.rows, left, right, np.float64(factor), true, wrong)
             counts[UPDATES] += 1
-        elif outside:
-            _copy(reach, watched.values)
         if g != 0.0 or outside:
             if _within(products, reach, caps, owners, signs, bounds) and squared <= radius * radius:
                 _copy(watched.values, reach)
             else:
-                squared = _correct(w_left, w_right, watched, limits, work, squared)
+                squared = _correct(weights, width, watched, limits, work, squared)
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
 

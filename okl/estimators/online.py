@@ -379,10 +379,10 @@ class PegasosClassifier(OnlineClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConstrainedFOGDClassifier(OnlineClassifier):
-    """Two classes, learned row after row in a ball within limits of what is linear in the scores.
+    """Two classes or several, learned row after row in a ball within limits of what is linear in the scores.
 
-    Limits hold, to the last, for the model and the rows of `fit`. With `partial_fit` their rows are refreshed before
-    every batch, from all batches so far, and no theorem is claimed.
+    Limits hold for the score of each class, to the last, for the model and the rows of `fit`. With `partial_fit` their
+    rows are refreshed before every batch, from all batches so far, and no theorem is claimed.
 
     Parameters
     ----------
@@ -390,8 +390,9 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         "mean(sex=1) >= -0.2"; see okl.solvers.online.constraints
     radius : of the ball that weights stay in; constraint_margin : so much inside their limits scores are kept
     n_frequencies, kernel, map, bandwidth, class_weight, average : as in FOGDClassifier
-    loss : "hinge" or "logistic"; with neither there are probabilities
-    step_size : float > 0, or "auto" for radius / sqrt(2 t), the one that regret is proved for
+    loss : "hinge" or "logistic"; with neither there are probabilities; several classes take the multi-class hinge
+    step_size : float > 0, or "auto" for radius / sqrt(2 t), of several classes radius / (2 sqrt(t)), the one that
+        regret is proved for
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
     Attributes

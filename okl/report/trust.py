@@ -242,6 +242,15 @@ RATES = {
 }
 
 
+LIMITED = {
+    "binary": "The constraints limit mean scores, not decisions. Positive rates of the decisions are shown for "
+    "comparison.",
+    "multiclass": "The constraints limit the mean scores of each class, not decisions. Shown are the class farthest "
+    "outside its limits, or nearest to them, and how often it is predicted.",
+    "regression": "The constraints limit mean predictions, in the unit of the target.",
+}
+
+
 def constraint_blocks(result: RunResult) -> list[Block]:
     """Return whether the constraints are satisfied, and their violation; empty without constraints."""
     constraints = result.constraints
@@ -257,8 +266,7 @@ def constraint_blocks(result: RunResult) -> list[Block]:
             f"During training, the average violation per row was {number(constraints['violation_a_row'])} in units of "
             f"the constraints. The final projection removed a violation of "
             f"{number(constraints['violation_as_learnt'])}. {constraints['theorem']}",
-            "The constraints limit mean scores, not decisions. Positive rates of the decisions are shown for "
-            "comparison.",
+            LIMITED[result.dataset["task"]],
         ),
     ]
     if violations := constraints.get("curve"):
@@ -266,10 +274,10 @@ def constraint_blocks(result: RunResult) -> list[Block]:
         blocks.append(Figure("Violation during training", partial(violation_curve, violations), caption))
     rows = [
         [limit["constraint"], _value(limit["train"], False), _value(limit.get("test"), True)]
-        + [_rate(limit.get(split)) for split in ("train", "test")]
+        + [_rate(limit.get(split)) for split in ("train", "test") if not result.is_regression]
         for limit in constraints["limits"]
     ]
-    return [*blocks, Table("Constraints", CONSTRAINT_HEADER, rows, wide=True)]
+    return [*blocks, Table("Constraints", CONSTRAINT_HEADER[: len(rows[0])], rows, wide=True)]
 
 
 def constraint_facts(result: RunResult) -> Facts:
@@ -277,16 +285,17 @@ def constraint_facts(result: RunResult) -> Facts:
     facts = []
     for limit in result.constraints.get("limits") or []:
         test = f", {_value(limit['test'], True)} on test rows" if limit.get("test") else ""
-        text = f"{_value(limit['train'], False)} on training rows{test}; {_rate(limit['train'])}"
-        facts.append((limit["constraint"], text))
+        decided = f"; {rate}" if (rate := _rate(limit["train"])) != "-" else ""
+        facts.append((limit["constraint"], f"{_value(limit['train'], False)} on training rows{test}{decided}"))
     return facts
 
 
 def _value(figures: Mapping[str, Any] | None, with_error: bool) -> str:
     if not figures:
         return "-"
-    error = figures["standard_error"]
-    return number(figures["value"]) + (f" ± {number(2.0 * error)}" if with_error and error is not None else "")
+    error, of_class = figures["standard_error"], f" (class {figures['class']})" if "class" in figures else ""
+    spread = f" ± {number(2.0 * error)}" if with_error and error is not None else ""
+    return number(figures["value"]) + spread + of_class
 
 
 def _rate(figures: Mapping[str, Any] | None) -> str:

@@ -14,9 +14,18 @@ from okl.compiled.constrained import (
 )
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.oco import make_rows, make_work, step
-from okl.compiled.sgd import HINGE, LOGISTIC, UPDATES, LearnerArrays, learn_block
+from okl.compiled.sgd import (
+    HINGE,
+    LOGISTIC,
+    MULTICLASS_HINGE,
+    THRESHOLDED_HALF_SQUARED,
+    UPDATES,
+    LearnerArrays,
+    learn_block,
+)
 from okl.compiled.threads import Block, give_up_turns, new_turns, run_threads
 from okl.solvers.oco.sets import Ball
+from okl.solvers.online.constraints import LinearLimits
 from tests.compiled.cases import (
     TOLERANCE,
     Case,
@@ -25,6 +34,7 @@ from tests.compiled.cases import (
     fresh_learnt,
     fresh_summed,
     make_case,
+    n_outputs,
     some_weights,
 )
 from tests.naive import constrained as naive
@@ -92,23 +102,27 @@ def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[LearnerArrays, 
     low[::2] = -np.inf
     high[-1], low[-1] = 0.4, 0.3  # outside at 0, where learning begins
     limits = limits_from(matrix, low, high, case)
-    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(rows), np.zeros(rows + 1))
+    n_values = len(limits.units)
+    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(n_values), np.zeros(n_values + 1))
     return fresh_learnt(case)._replace(sums=np.zeros(6)), watched, limits
 
 
 def limits_from(matrix: Vector, low: Vector, high: Vector, case: Case, radius: float = RADIUS) -> Limits:
-    is_low, owners = np.ascontiguousarray(np.nonzero(np.isfinite([high, low])))  # as those of a run
-    signs = np.where(is_low > 0, -1.0, 1.0)
-    sides, bounds = signs[:, None] * matrix[owners], signs * np.array([high, low])[is_low, owners]
-    for array in (sides, bounds):
-        array.setflags(write=False)  # as those of a run: no second compilation
-    region = Ball(np.zeros(matrix.shape[1]), radius).region
-    units = np.linspace(1.0, 2.0, len(matrix))
-    made = make_rows(sides, bounds, region)
-    return Limits(matrix.astype(case.inputs.dtype), units, owners, signs, made, region, 0.6)
+    made = LinearLimits(
+        matrix * np.linspace(1.0, 2.0, len(matrix))[:, None],
+        low * np.linspace(1.0, 2.0, len(matrix)),
+        high * np.linspace(1.0, 2.0, len(matrix)),
+        tuple("abcd"[: len(matrix)]),
+        radius,
+        n_outputs=n_outputs(case.rule.code),
+    )
+    return made.compiled("float32", 0.6)
 
 
-@pytest.mark.parametrize(("code", "decaying"), [(HINGE, True), (LOGISTIC, False)])
+@pytest.mark.parametrize(
+    ("code", "decaying"),
+    [(HINGE, True), (LOGISTIC, False), (MULTICLASS_HINGE, True), (THRESHOLDED_HALF_SQUARED, False)],
+)
 def test_constrained_steps_match_naive(code: int, decaying: bool) -> None:
     case = make_case(code, "float32", rows=150)
     rule = case.rule._replace(radius=RADIUS, decaying=decaying)
@@ -120,8 +134,9 @@ def test_constrained_steps_match_naive(code: int, decaying: bool) -> None:
     assert_same(learnt, expected, CONSTRAINED_TOLERANCE)
     assert_same(watched, watched_too, CONSTRAINED_TOLERANCE * 10)
     assert 0 < expected.counts[UPDATES] <= len(case.inputs)
-    assert (watched_too.queues[limits.owners == 2] > 0).any()
+    assert (watched_too.queues[limits.owners % 3 == 2] > 0).any()
     assert watched_too.queues[0] > 0
+    assert 0.0 < watched_too.exceeded[-1] <= watched_too.exceeded[:-1].sum()
 
 
 def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
@@ -138,8 +153,9 @@ def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
     assert not watched.exceeded.any()
 
 
-def test_violation_fades_while_rows_go_by() -> None:
-    case = make_case(HINGE, "float32", rows=512)
+@pytest.mark.parametrize("code", [HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED])
+def test_violation_fades_while_rows_go_by(code: int) -> None:
+    case = make_case(code, "float32", rows=512)
     rule = case.rule._replace(radius=3.0, decaying=True)
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 3)

@@ -36,6 +36,17 @@ def test_fit_keeps_its_constraints_and_more_rows_refresh_them() -> None:
     assert not fair.claims_theorem_
 
 
+def test_limits_hold_for_the_score_of_each_class() -> None:
+    inputs, labels = moons()
+    right = (inputs[:, 0] > 0.5).astype(np.float64)
+    three = labels + (inputs[:, 1] > 0.5)
+    fair = ConstrainedFOGDClassifier(constraints=[f"abs(covariance(x)) <= {BOUND}"], n_frequencies=50, random_state=0)
+    scores = fair.fit(inputs, three, {"x": right}).decision_function(inputs)
+    assert scores.shape == (len(labels), 3)
+    assert max(abs(covariance(of_class, right)) for of_class in scores.T) <= BOUND
+    assert fair.score(inputs, three) > 0.5
+
+
 def test_missing_columns_and_constraints_are_told() -> None:
     inputs, labels = moons(100)
     with pytest.raises(DataError, match="no column 'x'"):

@@ -15,7 +15,7 @@ from okl.compiled.sgd import LearnerArrays, SummedGradients, UpdateRule
 from okl.compiled.threads import Block
 from okl.foundation.types import FloatArray
 from tests.naive.fourier import map_block, score_block
-from tests.naive.sgd import learn_block, loss_of, sum_block
+from tests.naive.sgd import count, learn_block, loss_of, slopes_of, sum_block, value_of
 
 # Steps, by a cone solver.
 
@@ -49,33 +49,33 @@ def step(point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, 
 def learn_constrained_block(
     learnt: LearnerArrays, watched: LimitCounters, block: Block, targets: Vector, rule: UpdateRule, limits: Limits
 ) -> None:
-    loss, rows = loss_of(rule.code, rule.epsilon), limits.rows.astype(np.float64)
+    """All outputs' weights are one long vector, and every output has rows of its own, with zeros for the others."""
+    loss, shape, size = loss_of(rule.code, rule.epsilon), learnt.weights.shape, learnt.weights.size
+    rows = np.kron(np.eye(len(learnt.weights)), limits.rows.astype(np.float64))
     sides, high = limits.signs[:, None] * rows[limits.owners], limits.sides.bounds
     low, free = np.full(len(high), -np.inf), np.zeros(len(high))
     for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
-        w = learnt.weights[0].astype(np.float64)
-        f, t = w @ z, int(learnt.counts[0]) + 1
-        majority = 1.0 if learnt.class_counts[1] >= learnt.class_counts[0] else -1.0
-        learnt.counts[:3] += [1, (1.0 if f >= 0 else -1.0) != y, majority != y]
-        learnt.class_counts[int(y > 0)] += 1
+        w = learnt.weights.astype(np.float64).reshape(size)
+        f = w.reshape(shape) @ z
+        weight, t = rule.class_weights[count(learnt, loss, f, y)], int(learnt.counts[0])
         steps = [rule.step_size / np.sqrt(s) if rule.decaying else rule.step_size for s in (t, t + 1)]
-        alpha, gamma, following = 2 * steps[0], *(limits.gain / np.sqrt(2 * size) for size in steps)
+        alpha, gamma, following = 2 * steps[0], *(limits.gain / np.sqrt(2 * one) for one in steps)
         outside = np.maximum(sides @ w - high, 0.0)
         watched.queues[...] += gamma * outside
         caps = alpha * following * (watched.queues + gamma * outside)
         outside *= limits.units[limits.owners]
         np.add.at(watched.exceeded, limits.owners, outside)
-        watched.exceeded[-1] += np.linalg.norm(outside)
-        weight = rule.class_weights[int(y > 0)]
-        gradient = weight * loss.derivative(np.array([f]), np.array([y]))[0] * z
-        learnt.sums[3] += weight * loss.value(np.array([f]), np.array([y]))[0]
+        watched.exceeded[-1] += np.linalg.norm(outside.reshape(len(f), -1), axis=1).max()
+        gradient = weight * np.outer(slopes_of(loss, f, y), z).reshape(size)
+        learnt.sums[3] += weight * value_of(loss, f, y)
         learnt.sums[4:6] += [gradient @ gradient, steps[0] * (gradient @ gradient)]
         learnt.counts[3] += bool(np.any(gradient != 0))
-        learnt.weights[0] = step(w - alpha * gradient / 2, sides, low, high, free, caps, rule.radius)
+        moved = step(w - alpha * gradient / 2, sides, low, high, free, caps, rule.radius)
+        learnt.weights[...] = moved.reshape(shape)
         if rule.sample_every and t % rule.sample_every == 0:
             learnt.total[...] += t // rule.sample_every * learnt.weights.astype(np.float64)
             learnt.counts[4] += t // rule.sample_every
-    watched.values[...] = rows @ learnt.weights[0]
+    watched.values[...] = rows @ learnt.weights.reshape(size)
 
 
 # Loops over rows: all rows in one block, by one thread.

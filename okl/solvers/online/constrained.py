@@ -10,6 +10,7 @@ import numpy as np
 
 from okl.compiled.constrained import LimitCounters, LimitedSteps
 from okl.compiled.oco import make_work
+from okl.data.dataset import Schema
 from okl.data.executor import Rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
@@ -29,12 +30,14 @@ from okl.solvers.online.constraints import (
     limits_of,
     rows_from,
     sums_of,
+    unit_of,
 )
 from okl.solvers.online.linear import (
     LinearLearner,
     Weights,
     average_shard_weights,
     learner_arrays,
+    longest_subgradient,
     race_step_sizes,
     step_in_ball,
     sweep_rows,
@@ -50,8 +53,8 @@ from okl.solvers.online.maps import MapChoice
 class ConstrainedWeights(Weights):
     """Weights, and the queues of Algorithm 1; never written into.
 
-    queues : (2, m) float64, of lower and upper limits
-    exceeded : (m + 1,), as in okl.compiled.constrained.LimitCounters
+    queues : (2 n_outputs, m) float64, of lower and upper limits of each output in turn
+    exceeded : (n_outputs m + 1,), as in okl.compiled.constrained.LimitCounters
     """
 
     queues: Doubles
@@ -87,18 +90,20 @@ ROUNDING = 1e-12
 @stored("constrained-learner")
 @dataclass(frozen=True, eq=False)
 class ConstrainedLearner(LinearLearner):
-    """Settings of learning row by row, two classes, within limits in the long run.
+    """Settings of learning row by row within limits of the scores in the long run.
 
     w_(t+1) = argmin over the ball of alpha_t <grad, w> + alpha_t gamma_(t+1) <q-hat, [g(w)]_+> + ||w - w_t||^2, with
     alpha_t = 2 step_t, gamma_t = gamma_0 / sqrt(alpha_t) and g the rows of the limits at length 1. gamma_0 =
-    1 / (sqrt(2) G), where G bounds the gradients of the loss, whose features have length 1, and of g.
+    1 / (sqrt(2) G), where G bounds the gradients of the loss, whose features have length 1, and of g. Those of a
+    squared loss have no such bound: there G is of g alone, as the proof needs no more. Of several classes, g holds the
+    limits of each score.
 
     What predicts is the nearest of the (averaged) weights that is within all limits: the limits hold for it to the
     last, whatever they were overstepped by on the way.
 
     Parameters
     ----------
-    feature_map, loss, step_size, class_weights, average, decaying : as in LinearLearner
+    feature_map, loss, step_size, n_outputs, class_weights, average, decaying : as in LinearLearner
     limits : of linear quantities, with the radius of the ball
     fixed : whether the rows of the limits stay; rows that are refreshed leave no theorem to claim
     given_gain : gamma_0, None for the largest that the theorems allow; above it no theorem is claimed either
@@ -107,7 +112,8 @@ class ConstrainedLearner(LinearLearner):
     ------
     ConfigError : what LinearLearner refuses, no limits, or a gamma_0 that is not above 0
 
-    Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay).
+    Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay); of the loss,
+    Lemma 4 uses G in (41) alone, where the length of the gradient itself does.
     """
 
     limits: LinearLimits | None = None
@@ -142,11 +148,12 @@ class ConstrainedLearner(LinearLearner):
 
         A limit of two sides counts once in G: what is outside of one side is inside of the other.
         """
-        return 1.0 / (math.sqrt(2.0) * max(*(self.class_weights or (1.0, 1.0)), self.kept.steepness))
+        longest = longest_subgradient(self.loss) * max(self.class_weights or (1.0,))
+        return 1.0 / (math.sqrt(2.0) * max(longest if math.isfinite(longest) else 0.0, self.kept.steepness))
 
     def start(self) -> ConstrainedWeights:
-        count = len(self.kept.low)
-        return ConstrainedWeights.of(super().start(), np.zeros((2, count)), np.zeros(count + 1))
+        count, n_outputs = len(self.kept.low), self.n_outputs
+        return ConstrainedWeights.of(super().start(), np.zeros((2 * n_outputs, count)), np.zeros(n_outputs * count + 1))
 
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> ConstrainedWeights:
         """Learn rows in their order, exactly one after the other; see LinearLearner.learn."""
@@ -154,28 +161,28 @@ class ConstrainedLearner(LinearLearner):
         inputs, targets = self._checked(weights.last, rows)
         arrays, sides = learner_arrays(weights), self.kept.has_side
         rule, limits = self.rule, self.kept.compiled(self.precision, self.gain)
-        watched = LimitCounters(weights.queues[::-1][sides], np.zeros(len(self.kept.low)), weights.exceeded.copy())
+        queues = np.zeros_like(weights.queues)
+        before, after_rows = (each.reshape(-1, *sides.shape)[:, ::-1] for each in (weights.queues, queues))
+        watched = LimitCounters(before[:, sides].ravel(), np.zeros(limits.units.size), weights.exceeded.copy())
         task = LimitedSteps(arrays, watched, make_work(len(watched.queues), 1), rule, limits)
         sweep_rows(task, self.feature_map, inputs, targets, n_threads)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
-        queues = np.zeros_like(weights.queues)
-        queues[::-1][sides] = watched.queues
+        after_rows[:, sides] = watched.queues.reshape(self.n_outputs, -1)
         return ConstrainedWeights.of(after, queues, watched.exceeded)
 
     def predictor(self, weights: Weights) -> LinearPredictor:
-        nearest = self.kept.nearest(self.raw(weights)[0])
-        return LinearPredictor(self.feature_map, nearest[None, :].astype(self.precision))
+        return LinearPredictor(self.feature_map, self.kept.nearest(self.raw(weights)).astype(self.precision))
 
     def raw(self, weights: Weights) -> FloatArray:
-        """Return the averaged weights, or the last ones, (1, n_columns), as they were learned."""
+        """Return the averaged weights, or the last ones, (n_outputs, n_columns), as they were learned."""
         return weights.averaged if self.average else weights.last
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
-        raw = self.raw(weights)[0]
+        raw = self.raw(weights)
         return {
             "violation_a_row": weights.progress.violation / max(1, weights.progress.rows),
-            "violation_as_learnt": float(np.linalg.norm(self.kept.excess(raw))),
+            "violation_as_learnt": max(float(np.linalg.norm(excess)) for excess in self.kept.excess(raw)),
             "moved_within_limits": float(np.linalg.norm(self.kept.nearest(raw) - raw)),
         }
 
@@ -194,12 +201,13 @@ class ConstrainedFactory:
 
     Parameters
     ----------
-    maps : the feature map to draw; loss : hinge or logistic
+    maps : the feature map to draw; loss : of the table
     constraints : at least one; radius : of the ball; margin : as in LinearLimits
     gain : gamma_0, as in ConstrainedLearner
-    race : whether step_size None is chosen by a race on the sample, without limits; a constant one
-    step_size : otherwise None for the one that regret is proved for, radius / sqrt(2 t); a number as in LinearRecipe
-    class_weights, average, decaying : as in LinearRecipe
+    race : whether step_size None is chosen by a race on the sample, without ball and limits; a constant one
+    step_size : otherwise None for the one that regret is proved for, that of `step_in_ball`, or with squared losses
+        that of a race in the ball; a number as in LinearFactory
+    class_weights, average, decaying : as in LinearFactory
 
     Source: Yi et al., ICML 2021, Algorithm 1; alpha_t = 2 step_t.
     """
@@ -233,17 +241,20 @@ class ConstrainedFactory:
         check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)
         rows, sums = self._estimated(context, feature_map)
-        limits = limits_of(self.constraints, rows, self.radius, self.margin)
-        if self.step_size is None and self.race:
-            free = LinearLearner(feature_map, self.loss, 1.0, 1, self.class_weights, self.average)
-            decaying, (step_size, why) = self.decaying, race_step_sizes(free, sample, adaptive=False)
+        n_outputs, length, decaying = schema.n_outputs, longest_subgradient(self.loss), self.decaying
+        limits = limits_of(self.constraints, rows, self.radius, self.margin, n_outputs, self._unit(schema))
+        if self.step_size is None and (self.race or math.isinf(length)):
+            racer = LinearLearner(feature_map, self.loss, 1.0, n_outputs, self.class_weights, self.average)
+            racer = racer if self.race else replace(racer, radius=self.radius, decaying=decaying)
+            step_size, why = race_step_sizes(racer, sample, adaptive=False)
             why += ", divided by the square root of the rows seen" if decaying else ""
         else:
-            step_size, decaying, why = step_in_ball(self.radius, self.step_size, self.decaying)
+            step_size, decaying, why = step_in_ball(self.radius, self.step_size, decaying, length)
         learner = ConstrainedLearner(
             feature_map,
             self.loss,
             step_size,
+            n_outputs,
             class_weights=self.class_weights,
             average=self.average,
             decaying=decaying,
@@ -269,6 +280,10 @@ class ConstrainedFactory:
         if context.data is None or context.execution is None:
             raise ConfigError("Constraints on columns need a data set, but the rows have none.")
         return estimate_rows(context.data, self.constraints, feature_map, context.execution)
+
+    def _unit(self, schema: Schema) -> tuple[float, float]:
+        """Return shift and spread of scores in the unit of the constraints."""
+        return unit_of(schema)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.constrained import Limits
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.oco import ConstraintRows, make_rows, make_work, step
+from okl.compiled.oco import SQUARED, ConstraintRows, make_rows, make_work, maximise_dual, step
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word, plain_number
 from okl.data.executor import Execution
@@ -655,15 +655,19 @@ _SINGLE = 1e-5  # of a row's length times the radius: what scores in float32 may
 @stored("linear-constraints")
 @dataclass(frozen=True, eq=False)
 class LinearLimits:
-    """low <= C w <= high for weights of a ball.
+    """low <= C w + shift <= high for the weights w of each output, all of them together in a ball.
+
+    Weights are (n_outputs, n_columns), or (n_columns,) for one output; of several they may be one long vector, too.
 
     Parameters
     ----------
     rows : C (m, n_columns) float64, in the units of the constraints
     low, high : (m,), may be infinite; names : (m,), of the constraints, as they are written
-    radius : of the ball ||w|| <= radius
+    radius : of the ball ||w|| <= radius, the weights of all outputs together
     margin : >= 0, in the units of the constraints: so much inside its limits each quantity is kept, as far as limits
         of two sides leave room, to which rounding is added
+    n_outputs : scores of a row, K for K > 2 classes
+    shift : (m,), quantities of weights of 0, other than 0 for the mean of a shifted target only
 
     Raises
     ------
@@ -676,9 +680,13 @@ class LinearLimits:
     names: tuple[str, ...]
     radius: float
     margin: float = 0.0
+    n_outputs: int = 1
+    shift: Doubles | float = 0.0
 
     def __post_init__(self) -> None:
-        if conflict := find_conflict(self.ball, self.sides.matrix, self.sides.bounds, self.owners):
+        # the shortest weights within limits are the same for each output
+        each = replace(self.ball, radius=self.radius / math.sqrt(self.n_outputs))
+        if conflict := find_conflict(each, self.sides.matrix, self.sides.bounds, self.owners):
             limits = " and ".join(repr(self.names[index]) for index in conflict)
             least = ", including their margins," if self.margin else ""
             raise ConfigError(
@@ -701,7 +709,7 @@ class LinearLimits:
 
     @property
     def ball(self) -> Ball:
-        """Return the ball of the weights."""
+        """Return the ball of the weights of one output."""
         return Ball(np.zeros(self.rows.shape[1]), self.radius)
 
     @property
@@ -711,14 +719,18 @@ class LinearLimits:
 
     @property
     def owners(self) -> Integers:
-        """Return the constraint of each finite limit, upper ones first, (k,)."""
+        """Return the constraint of each finite limit of one output, upper ones first, (k,)."""
         return np.ascontiguousarray(np.nonzero(self.has_side)[1])  # a view otherwise, to be compiled for apart
 
     @property
     def sides(self) -> ConstraintRows:
-        """Return the finite limits less their margins, S w <= h with rows of length 1: upper ones, then lower ones."""
+        """Return the finite limits of one output less their margins: upper ones, then lower ones.
+
+        S w <= h with rows of length 1.
+        """
         scaled, (above, below) = self.rows / self.lengths[:, None], self.has_side
-        high, low = (self.high - self.margins) / self.lengths, (self.low + self.margins) / self.lengths
+        high = (self.high - self.shift - self.margins) / self.lengths
+        low = (self.low - self.shift + self.margins) / self.lengths
         matrix, bounds = np.concatenate([scaled[above], -scaled[below]]), np.concatenate([high[above], -low[below]])
         return make_rows(matrix, bounds, self.ball.region)
 
@@ -727,38 +739,89 @@ class LinearLimits:
         """Return the largest singular value of the rows at length 1, a bound of the length of subgradients."""
         return float(np.linalg.norm(self.rows / self.lengths[:, None], 2))
 
+    @cached_property
+    def stacked_sides(self) -> ConstraintRows:
+        """Return the sides of all outputs, one output after the other; only the matrix is that of one."""
+        sides, count = self.sides, self.n_outputs
+        return sides._replace(
+            bounds=np.tile(sides.bounds, count),
+            centred=np.tile(sides.centred, count),
+            gram=np.asarray(np.kron(np.eye(count), sides.gram), dtype=np.float64),
+            lengths=np.tile(sides.lengths, count),
+        )
+
     def compiled(self, precision: Precision, gain: float) -> Limits:
         """Return the constraints for compiled code, with rows of length 1."""
         rows = (self.rows / self.lengths[:, None]).astype(precision)
         signs = np.where(np.nonzero(self.has_side)[0] > 0, -1.0, 1.0)
-        return Limits(rows, self.lengths, self.owners, signs, self.sides, self.ball.region, gain)
+        owners = (np.arange(self.n_outputs)[:, None] * len(rows) + self.owners).ravel()
+        return Limits(
+            rows,
+            np.tile(self.lengths, self.n_outputs),
+            owners,
+            np.tile(signs, self.n_outputs),
+            self.stacked_sides,
+            self.ball.region,
+            gain,
+        )
 
     def values(self, weights: FloatArray) -> Doubles:
-        return self.rows @ weights.astype(np.float64)
+        """Return the quantities of each output, (n_outputs, m)."""
+        outputs = weights.reshape(self.n_outputs, -1).astype(np.float64)
+        return np.array([self.rows @ of_output for of_output in outputs]) + self.shift
 
     def excess(self, weights: FloatArray) -> Doubles:
-        """Return how far each quantity is outside its own limits, (m,) >= 0, in its unit."""
+        """Return how far each quantity is outside its own limits, (n_outputs, m) >= 0, in its unit."""
         values = self.values(weights)
         return np.maximum(0.0, np.maximum(self.low - values, values - self.high))
 
     def nearest(self, weights: FloatArray) -> Doubles:
-        """Return the weights of the ball within all limits that are nearest to some (n_columns,), float64."""
+        """Return the nearest weights of the ball within all limits, float64, in the shape of those given."""
         nearest = np.array(weights, dtype=np.float64)
-        count = len(self.owners)
-        step(nearest, make_work(count, nearest.size), self.sides, self.ball.region, np.full(count, np.inf))
+        sides, region, count = self.sides, self.ball.region, len(self.owners)
+        if self.n_outputs == 1:
+            step(nearest.reshape(-1), make_work(count, nearest.size), sides, region, np.full(count, np.inf))
+            return nearest
+        outputs = nearest.reshape(self.n_outputs, -1)
+        work = make_work(self.n_outputs * count, 1)
+        work.numbers[SQUARED] = np.sum(nearest**2)
+        with one_blas_thread():
+            work.products[...] = (outputs @ sides.matrix.T).ravel()
+            maximise_dual(work, work.point, self.stacked_sides, region, np.full(self.n_outputs * count, np.inf))
+            outputs -= work.multipliers.reshape(self.n_outputs, -1) @ sides.matrix
+        nearest *= min(1.0, self.radius / max(float(np.linalg.norm(nearest)), self.radius))
         return nearest
 
 
-def limits_of(constraints: tuple[Constraint, ...], rows: Doubles, radius: float, margin: float = 0.0) -> LinearLimits:
-    """Return the limits that constraints mean, whose rows (m, n_columns) have been added up, in a ball."""
+def unit_of(schema: Schema) -> tuple[float, float]:
+    """Return shift and spread: in the unit of the target, a score is shift + spread * score; (0, 1) unless scaled."""
+    shift, factor = schema.target_shift_and_factor
+    return shift, 1.0 / (factor or 1.0)
+
+
+def limits_of(
+    constraints: tuple[Constraint, ...],
+    rows: Doubles,
+    radius: float,
+    margin: float = 0.0,
+    n_outputs: int = 1,
+    unit: tuple[float, float] = (0.0, 1.0),
+) -> LinearLimits:
+    """Return the limits that constraints mean in a ball.
+
+    rows : (m, n_columns), added up, of scores as they are learned; unit : as of `unit_of`
+    """
     low, high = (np.array([getattr(constraint, side) for constraint in constraints]) for side in ("low", "high"))
-    return LinearLimits(rows, low, high, tuple(str(constraint) for constraint in constraints), radius, margin)
+    names = tuple(str(constraint) for constraint in constraints)
+    shift = np.array([unit[0] * isinstance(constraint.quantity, GroupMean) for constraint in constraints])
+    return LinearLimits(unit[1] * rows, low, high, names, radius, margin, n_outputs, shift)
 
 
-# Measurement of constrained quantities on scores and decisions.
+# Measurement of constrained quantities on scores, in the unit of the target, and on decisions.
 
 Moments = NDArray[np.float64]
-"""(2, weighings, 3, 3): sums over rows of weight^a value^b, of scores and then of decisions (1 from 0 upward)."""
+"""(2, weighings, 3, 3): sums over rows of weight^a value^b, of scores and then of decisions (1 for the positive class,
+or the class of the output); those of every output, (n_outputs, 2, weighings, 3, 3)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -770,22 +833,28 @@ class MeasureConstraints:
     precision: Precision
 
     def __call__(self, shard: Shard, predictor: Predictor) -> Moments:
-        """Return moments of a shard, row group by row group."""
-        total = np.zeros((2, len(self.weighings.all), 3, 3))
+        """Return moments of every output over a shard, row group by row group."""
+        schema = self.data.schema
+        shift, spread = unit_of(schema)
+        total = np.zeros((schema.n_outputs, 2, len(self.weighings.all), 3, 3))
         for inputs, columns, where in _read_groups(self.data, self.weighings, shard, self.precision):
-            total += moments_of(self.weighings, columns, predictor.scores(inputs), where)
+            scores = predictor.scores(inputs).astype(np.float64)
+            total += moments_of(self.weighings, columns, shift + spread * scores, where)
         return total
 
 
-def moments_of(weighings: Weighings, columns: Columns, scores: FloatArray, where: str) -> Moments:
-    """Return moments of rows in memory: scores (rows,), and the columns of constraints."""
-    scores = scores.astype(np.float64)
-    weights = weighings.of(columns, len(scores), where)
-    total = np.zeros((2, len(weights), 3, 3))
-    for index, values in enumerate((scores, (scores >= 0.0).astype(np.float64))):
+def moments_of(weighings: Weighings, columns: Columns, scores: Doubles, where: str) -> Moments:
+    """Return moments of rows in memory: scores (rows,) or (rows, n_outputs), and the columns of constraints."""
+    weights, outputs = weighings.of(columns, len(scores), where), scores.reshape(len(scores), -1)
+    decided = outputs >= 0.0
+    if outputs.shape[1] > 1:
+        decided = outputs.argmax(axis=1)[:, None] == np.arange(outputs.shape[1])
+    total = np.zeros((outputs.shape[1], 2, len(weights), 3, 3))
+    for output, index in np.ndindex(*total.shape[:2]):
+        values = (outputs, decided)[index][:, output].astype(np.float64)
         powers = np.stack([np.ones(len(values)), values, values**2], axis=1)
         for power in range(3):
-            total[index, :, power] += weights**power @ powers
+            total[output, index, :, power] += weights**power @ powers
     return total
 
 
@@ -806,25 +875,34 @@ def measure_constraints(
 
     Returns
     -------
-    a dict a constraint: value, of scores; standard_error, of the value for fresh rows; excess, outside the limits; and
-    of decisions positive_rate of a group, positive_rate_difference between two, or decision_covariance with a column
-    that holds more than 0 and 1; None where a group has no rows
+    a dict a constraint: value, of scores, in the unit of the target; standard_error, of the value for fresh rows;
+    excess, outside the limits; of several classes, those of the class that is farthest outside, or nearest to a limit,
+    and that class; and, unless this is a regression, of decisions positive_rate of a group, positive_rate_difference
+    between two, or decision_covariance with a column that holds more than 0 and 1; None where a group has no rows
     """
     work = MeasureConstraints(data, Weighings(constraints), precision)
-    return figures_of(constraints, execution.sum(work, shards, predictor, add_moments))
+    return figures_of(constraints, execution.sum(work, shards, predictor, add_moments), data.schema)
 
 
-def figures_of(constraints: tuple[Constraint, ...], moments: Moments) -> list[dict[str, Any]]:
-    """Return each constraint from the moments of its weighings, as `measure_constraints` gives it."""
-    scores, decisions = moments
-    places = Weighings(constraints).places
-    table = []
+def figures_of(constraints: tuple[Constraint, ...], moments: Moments, schema: Schema) -> list[dict[str, Any]]:
+    """Return each constraint from the moments of every output, as `measure_constraints` gives it."""
+    places, table = Weighings(constraints).places, []
     for constraint in constraints:
-        value, error = _value(constraint, scores, places)
-        decided, _ = _value(constraint, decisions, places)
-        excess = None if value is None else max(0.0, value - constraint.high, constraint.low - value)
-        figures = {"value": value, "standard_error": error, "excess": excess}
-        table.append(figures | _of_decisions(constraint, decided, scores, places))
+        values = [_value(constraint, scores, places) for scores, _ in moments]
+        beyond = [0.0 if value is None else max(value - constraint.high, constraint.low - value) for value, _ in values]
+        worst = int(np.argmax(beyond))
+        value, error = values[worst]
+        figures: dict[str, Any] = {
+            "value": value,
+            "standard_error": error,
+            "excess": None if value is None else max(0.0, beyond[worst]),
+        }
+        if schema.task == "multiclass":
+            figures |= {"class": schema.labels[worst]}
+        if schema.task != "regression":
+            scores, decisions = moments[worst]
+            figures |= _of_decisions(constraint, _value(constraint, decisions, places)[0], scores, places)
+        table.append(figures)
     return table
 
 

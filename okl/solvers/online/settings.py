@@ -305,7 +305,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     )
     constraints: tuple[str, ...] = Field(
         (),
-        description="constraint on the scores (two classes), such as 'abs(covariance(COLUMN)) <= 0.01', "
+        description="constraint on the scores, such as 'abs(covariance(COLUMN)) <= 0.01', "
         "'abs(difference(COLUMN=1, COLUMN=0)) <= 0.05' or 'mean(COLUMN=1) >= -0.2'; 'norm <= 10' is a radius",
     )
     constraint_margin: float = Field(
@@ -393,7 +393,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
         decaying = self.step_rule == "sqrt"
         constrained = bool(parse_constraints(self.constraints)[0])
-        check_ball(radius, decaying, learning["loss"], constrained)
+        check_ball(radius, decaying, learning["loss"])
         learning |= {"step_size": number_of(self.step_size), "radius": radius, "decaying": decaying}
         if constrained:
             del learning["adaptive"]

@@ -68,7 +68,6 @@ BESIDE: dict[str, dict[str, Any]] = {
     "constraint_gain": {"constraints": CONSTRAINTS},
     "learn_sensitive": {"constraints": CONSTRAINTS},
 }
-TWO_CLASSES = ("radius", "certify", "constraints", "constraint_margin", "constraint_gain", "learn_sensitive")
 LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learnt; they only look at it
 
 
@@ -83,7 +82,7 @@ def test_every_option_that_a_solver_takes_changes_what_it_learns(
         with pytest.raises(ConfigError, match="kernel"):
             check_all(settings_of(solver, **values), data["binary"])
         return
-    task: Task = "multiclass" if "multiclass" in defined(solver) and option not in TWO_CLASSES else "binary"
+    task: Task = "multiclass" if "multiclass" in defined(solver) else "binary"
     usual = settings_of(solver, **BESIDE.get(option, {}))
     changed = settings_of(solver, **BESIDE.get(option, {}) | values)
     seen = [(given, training_columns(given, data[task])) for given in (usual, changed)]

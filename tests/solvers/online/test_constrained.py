@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -12,9 +12,11 @@ from okl.distributed.local import LocalExecution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
+from okl.foundation.types import Task
 from okl.runs.plan import check
 from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
+from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 from tests.solvers.online.constraints_cases import sensitive_data
@@ -24,8 +26,13 @@ TEXTS = (f"abs(covariance(s)) <= {BOUND}", "difference(how=often, how=never) <= 
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    return sensitive_data(tmp_path_factory.mktemp("constrained"))
+def every(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
+    return {task: sensitive_data(tmp_path_factory.mktemp(task), task) for task in get_args(Task)}
+
+
+@pytest.fixture(scope="module")
+def data(every: dict[Task, Dataset]) -> Dataset:
+    return every["binary"]
 
 
 def settings_of(data: Dataset, **values: Any) -> TrainSettings:
@@ -67,9 +74,48 @@ def test_predicting_weights_keep_to_all_limits(data: Dataset, mode: str) -> None
     assert standing.error < 0.9 * standing.baseline_error
 
 
-def test_threads_and_segments_change_no_bit(data: Dataset) -> None:
-    solver, one = learn(data)
-    _, two = learn(data, threads=2)
+@pytest.mark.parametrize("mode", ["stream", "mix"])
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_limits_hold_for_each_class_and_in_the_unit_of_the_target(
+    every: dict[Task, Dataset], task: Task, mode: str
+) -> None:
+    texts = ("abs(covariance(s)) <= 0.01", "mean(how=often) <= 52", "norm <= 20")
+    solver, state = learn(every[task], constraints=texts, mode=mode)
+    learner, predictor = state.learner, solver.predictor(state)
+    schema = every[task].schema
+    assert isinstance(predictor, LinearPredictor)
+    assert predictor.weights.shape[0] == schema.n_outputs == learner.n_outputs
+    assert np.linalg.norm(predictor.weights) <= 20 * (1 + 1e-6)
+    constraints, _ = parse_constraints(texts)
+    seen = training_columns(settings_of(every[task], constraints=texts), every[task])
+    with LocalExecution(1) as execution:
+        parts = (seen, seen.split("train"), constraints, predictor, "float32", execution)
+        covariance, mean = measure_constraints(*parts)  # type: ignore[arg-type]
+    assert not learner.kept.excess(predictor.weights).any()
+    assert covariance["excess"] == mean["excess"] == 0.0
+    assert covariance.get("class") in (schema.labels or (None,))
+    values = learner.kept.values(predictor.weights)
+    assert covariance["value"] == pytest.approx(max(values[:, 0], key=abs), rel=1e-3)
+    assert mean["value"] == pytest.approx(values[:, 1].max(), rel=1e-3)
+    assert (mean["value"] > 45) == (task == "regression")  # the mean of the target, which is scaled when learned
+    assert solver.progress(state).violation > 0  # type: ignore[operator]
+    assert solver.progress(state).error < solver.progress(state).baseline_error
+
+
+@pytest.mark.parametrize("task", get_args(Task))
+def test_violation_a_row_falls_as_rows_grow(every: dict[Task, Dataset], task: Task) -> None:
+    texts = ("abs(covariance(s)) <= 0.001", "norm <= 8")
+    rates = []
+    for passes in (1, 4):
+        solver, state = learn(every[task], constraints=texts, passes=passes)
+        rates.append(solver.chosen(state)["violation_a_row"])
+    assert 0.0 < rates[1] < 0.4 * rates[0]
+
+
+@pytest.mark.parametrize("task", get_args(Task))
+def test_threads_and_segments_change_no_bit(every: dict[Task, Dataset], task: Task) -> None:
+    solver, one = learn(every[task])
+    _, two = learn(every[task], threads=2)
     np.testing.assert_array_equal(solver.predictor(one).weights, solver.predictor(two).weights)  # type: ignore[attr-defined]
     np.testing.assert_array_equal(one.learned.exceeded, two.learned.exceeded)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +45,26 @@ def test_a_certified_run_keeps_its_constraints_and_tells_of_them(tmp_path: Path)
     assert "Violation during training" in page
     stored = json.loads((tmp_path / "run" / "result.json").read_text())
     assert stored["constraints"]["curve"][-1][0] == result["rows"]
+
+
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_certified_runs_of_classes_and_of_numbers_keep_their_constraints(task: Any, tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table(800, task))
+    scale = {"scale": "standard", "scale_target": True} if task == "regression" else {}
+    texts = (TEXTS[0], "mean(how=often) <= 45", "norm <= 9")
+    settings = train_settings(source, tmp_path / "run", {"keys": ("how",)} | scale, constraints=texts, certify=True)
+    result = train(settings)
+    told, proof = result["constraints"], result["certificate"]
+    assert told["met"]
+    assert told["violation_a_row"] > 0
+    assert ("Theorem 2" in told["theorem"]) == (task == "multiclass")  # a race chooses a constant step with squares
+    assert [one["high"] for one in told["limits"]] == [BOUND, 45.0]
+    assert proof["comparator"]["excess"] == 0.0
+    assert proof["regret"] <= proof["regret_at_most"] <= proof["bound"] + 0.02 * proof["loss"]
+    assert np.shape(proof["comparator"]["values"]) == ((3, 2) if task == "multiclass" else (2,))
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert ("(class " in page) == (task == "multiclass")
+    assert ("in the unit of the target" in page) == ("Decisions, training" not in page) == (task == "regression")
 
 
 def test_shards_average_within_limits_and_claim_no_theorem(tmp_path: Path) -> None:
