@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
+from scipy.optimize import brentq, nnls
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
@@ -304,11 +304,12 @@ class _BestWrong(Risk):
 
 
 @one_blas_thread()  # bits depend on the number of threads
-def solve_least_squares(rows: MemoryRows, radius: float) -> Hindsight:
-    """Minimise 1/2 sum_i (<w, z_i> - y_i)^2 over ||w|| <= radius.
+def solve_least_squares(rows: MemoryRows, radius: float, limits: LinearLimits | None = None) -> Hindsight:
+    """Minimise 1/2 sum_i (<w, z_i> - y_i)^2 over ||w|| <= radius, within limits S w <= h if any, less their margins.
 
-    The minimiser solves (Z'Z + shift) w = Z'y with the least shift that keeps it in the ball. Whatever w is, convexity
-    gives the lower bound loss(w) - <gradient, w> - radius ||gradient||.
+    The minimiser solves (Z'Z + shift) w = Z'y - S'p with the least shift that keeps it in the ball, and multipliers
+    p >= 0 of the limits. Whatever w and p >= 0 are, convexity gives the lower bound loss(w) - <gradient, w> -
+    radius ||gradient + S'p|| - h'p.
     """
     gram, pulled = np.zeros((rows.n_columns, rows.n_columns)), np.zeros(rows.n_columns)
     for part, features in rows.blocks():
@@ -316,32 +317,64 @@ def solve_least_squares(rows: MemoryRows, radius: float) -> Hindsight:
         pulled += features.T @ rows.labels[part]
     values, vectors = np.linalg.eigh(gram)
     values, turned = np.maximum(values, 0.0), vectors.T @ pulled
+    bounds = np.empty(0) if limits is None else limits.sides.bounds
+    sides = np.empty((0, len(values))) if limits is None else limits.sides.matrix @ vectors
+
+    def solve(shift: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        weights = turned / (values + shift)
+        if not len(bounds):
+            return weights, bounds
+        pulls = sides / (values + shift)
+        multipliers = _nonnegative(pulls @ sides.T, sides @ weights - bounds)
+        return weights - multipliers @ pulls, multipliers
 
     def excess(shift: float) -> float:
-        return float(np.linalg.norm(turned / (values + shift))) - radius
+        return float(np.linalg.norm(solve(shift)[0])) - radius
 
     low = max(_EPSILON * len(values) * float(values.max()), float(np.finfo(np.float32).tiny))
-    shift = brentq(excess, low, low + float(np.linalg.norm(turned)) / radius, rtol=1e-12) if excess(low) > 0.0 else low
-    weights = vectors @ (turned / (values + shift))
+    high = low + float(np.linalg.norm(turned)) / radius
+    for _ in range(_DOUBLINGS if len(bounds) else 0):  # limits may keep weights long
+        high *= 2.0 if excess(high) > 0.0 else 1.0
+    shift = low
+    if excess(low) > 0.0:
+        shift = brentq(excess, low, high, rtol=1e-12) if excess(high) <= 0.0 else high
+    weights, multipliers = solve(shift)
+    weights = vectors @ weights
     weights *= min(1.0, radius / max(float(np.linalg.norm(weights)), radius))
+    if limits is not None:
+        weights = limits.nearest(weights)
     loss, gradient = 0.0, np.zeros(rows.n_columns)
     for part, features in rows.blocks():
         errors = features @ weights - rows.labels[part]
         loss += 0.5 * float(errors @ errors)
         gradient += features.T @ errors
-    inner, longest = float(gradient @ weights), radius * float(np.linalg.norm(gradient))
-    rounding = 8.0 * _EPSILON * (loss + abs(inner) + longest + float(rows.labels @ rows.labels))
-    certificate = Certificate(loss, min(loss, loss - inner - longest) - rounding, 0.0, 0.0, rounding)
+    pulled_back = gradient if limits is None else gradient + multipliers @ limits.sides.matrix
+    inner, longest = float(gradient @ weights), radius * float(np.linalg.norm(pulled_back))
+    priced = float(multipliers @ bounds)
+    rounding = 8.0 * _EPSILON * (loss + abs(inner) + longest + abs(priced) + float(rows.labels @ rows.labels))
+    certificate = Certificate(loss, min(loss, loss - inner - longest - priced) - rounding, 0.0, 0.0, rounding)
     return Hindsight(weights, certificate, np.empty(0), 0.0, 1, f"relative duality gap {certificate.relative_gap:.2g}")
 
 
+def _nonnegative(matrix: NDArray[np.float64], pulls: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the p >= 0 (k,) of least p'matrix p / 2 - p'pulls.
+
+    Source: Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23, on the Cholesky factor.
+    """
+    factor = np.linalg.cholesky(matrix + 1e-12 * np.trace(matrix) * np.eye(len(matrix)))
+    found: NDArray[np.float64] = nnls(factor.T, np.linalg.solve(factor, pulls))[0]
+    return found
+
+
+_DOUBLINGS = 60
 _EPSILON = float(np.finfo(np.float64).eps)
 
 
 # The best weights of a ball within limits, in hindsight.
 #
 # Minimise sum_i c_i loss(y_i <w, z_i>) over ||w|| <= radius and S w <= h. Its dual has the variables a of the losses
-# in their box and one p_j >= 0 for each row of S, which joins the rows of the data as one more:
+# in their box, or shares of several classes, and one p_j >= 0 for each row of S, which joins the rows of the data as
+# one more; of several classes, S has the rows of each class, with zeros for the others:
 #
 #     minimise radius ||A a - S'p|| + sum of conjugates(a) + h'p
 
@@ -352,7 +385,7 @@ _LIMIT_SHARE = 0.3  # of the square root of the rows: how long rows of limits ar
 class RowsAndSides(_ImageLengths):
     """Signed rows of data, then rows -S of limits, as one operator; a point is (m + k,).
 
-    data : m rows; sides : S (k, n_columns) float64
+    data : m rows; sides : S (k, n_image) float64
     """
 
     data: RowOperator
@@ -452,6 +485,18 @@ class _DataRisk(Risk):
         return 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class _RegionWithLimits(Region):
+    """The region of the data's entries, and p >= 0."""
+
+    data: Region
+    count: int
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        self.data.prox(out[: self.count], point[: self.count], lipschitz)
+        np.maximum(point[self.count :], 0.0, out=out[self.count :])
+
+
 @one_blas_thread()  # bits depend on the number of threads
 def solve_within(
     rows: RowOperator,
@@ -465,7 +510,7 @@ def solve_within(
 
     Parameters
     ----------
-    rows : signed rows y_i z_i, m of them; sample_weight : (m,) >= 0, None for 1
+    rows : signed rows y_i z_i, m of them, or ClassRows; sample_weight : (m,) >= 0, None for 1
     near : the solution of fewer of these rows, the first ones; enough : as in solve_in_ball
 
     Returns
@@ -481,6 +526,8 @@ def solve_within(
         guess = np.clip(0.5 + 4.0 * (1.0 - _margins(rows, near)), 0.0, 1.0)
         first = np.concatenate([_upper(rows, sample_weight) * guess, near.point[old:]])
         first[:old] = near.point[:old]
+        if isinstance(rows, ClassRows):
+            problem.region.prox(first, first.copy(), 1.0)
     return _solve(in_ball(problem, limits.radius, first), first, enough, rows.n_points)
 
 
@@ -489,14 +536,17 @@ def _problem(
 ) -> tuple[LimitedProblem, int]:
     plain = _dual(loss, rows, sample_weight)
     longer = max(1.0, _LIMIT_SHARE * np.sqrt(rows.n_points))
-    sides, bounds = longer * limits.sides.matrix, longer * limits.sides.bounds
-    upper = _upper(rows, sample_weight)
+    sides = longer * np.kron(np.eye(limits.n_outputs), limits.sides.matrix)
+    bounds = longer * limits.stacked_sides.bounds
+    region: Region = BoxRegion(0.0, np.concatenate([_upper(rows, sample_weight), np.full(len(sides), np.inf)]))
+    if isinstance(rows, ClassRows):
+        region = _RegionWithLimits(plain.region, rows.n_points)
     both = RowsAndSides(rows, sides)
     problem = LimitedProblem(
         rows=both,
         outer=plain.outer,
         separable=_WithLimits(plain.separable, rows.n_points, bounds),
-        region=BoxRegion(0.0, np.concatenate([upper, np.full(len(sides), np.inf)])),
+        region=region,
         risk=_DataRisk(plain.risk, rows.n_points),
         first=np.zeros(both.n_points),
         intercept=False,
@@ -652,7 +702,8 @@ def _solve_horizon(
     learner, span = memory_rows.learner, (0, horizon.done_rows)
     assert learner.radius is not None
     if learner.task == "regression":
-        return solve_least_squares(memory_rows.first(horizon.done_rows), learner.radius)
+        limits = learner.kept if isinstance(learner, ConstrainedLearner) else None
+        return solve_least_squares(memory_rows.first(horizon.done_rows), learner.radius, limits)
     rows, weights = memory_rows.between(*span), memory_rows.weights_between(*span)
     if isinstance(learner, ConstrainedLearner):
         return solve_within(rows, loss, learner.kept, weights, near, enough)

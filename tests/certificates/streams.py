@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.certificates.certify import LearnerLosses, StepSizes, map_space_bound, nystrom_floor
-from okl.certificates.hindsight import Hindsight, MemoryRows, solve_in_ball, solve_least_squares
+from okl.certificates.hindsight import Hindsight, MemoryRows, solve_in_ball, solve_least_squares, solve_within
 from okl.data.executor import Rows
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
@@ -19,6 +19,7 @@ from okl.features.nystrom import NystromFeatures
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.solvers.accelerated.base import Certificate
+from okl.solvers.online.constraints import LinearLimits
 from okl.solvers.online.linear import LinearLearner, longest_subgradient
 from okl.solvers.online.nystrom import NOGDLearner
 
@@ -31,8 +32,15 @@ LOSSES: dict[str, Loss] = {
 N_CLASSES = 3
 
 
-def least_loss(loss: Loss, features: Doubles, targets: Doubles, radius: float, weights: Doubles) -> tuple[float, float]:
-    """Least sum of losses in the ball, by an interior-point method, and the norm of its weights.
+def least_loss(
+    loss: Loss,
+    features: Doubles,
+    targets: Doubles,
+    radius: float,
+    weights: Doubles,
+    limits: LinearLimits | None = None,
+) -> tuple[float, float]:
+    """Least sum of losses in the ball and within limits, by an interior-point method, and the norm of its weights.
 
     Of a regression, half squared errors without a threshold. Variables: the weights, then one a row, its loss or error.
     """
@@ -58,6 +66,15 @@ def least_loss(loss: Loss, features: Doubles, targets: Doubles, radius: float, w
     ball = sparse.vstack(
         [sparse.csc_matrix((1, size + m)), sparse.hstack([-sparse.eye(size), sparse.csc_matrix((size, m))])]
     )
+    if limits is not None:
+        sides = np.kron(np.eye(outputs), limits.sides.matrix)
+        rows.append(
+            (
+                sparse.hstack([sparse.csc_matrix(sides), sparse.csc_matrix((len(sides), m))]),
+                np.tile(limits.sides.bounds, outputs),
+                clarabel.NonnegativeConeT(len(sides)),
+            )
+        )
     rows.append((ball, np.concatenate([[radius], np.zeros(size)]), clarabel.SecondOrderConeT(size + 1)))
     regression = loss.task == "regression"
     quadratic = sparse.diags(np.concatenate([np.zeros(size), np.full(m, float(regression))])).tocsc()
@@ -102,20 +119,24 @@ class Stream:
     def features(self) -> Doubles:
         return transform_rows(self.linear.feature_map, self.inputs).astype(np.float64)
 
-    def hindsight(self, enough: float = 1e-4) -> tuple[MemoryRows, Hindsight]:
+    def hindsight(
+        self, enough: float = 1e-4, limits: LinearLimits | None = None, near: Hindsight | None = None
+    ) -> tuple[MemoryRows, Hindsight]:
         feature_map = self.linear.feature_map
         residuals = None
         if isinstance(feature_map, NystromFeatures):
             residuals = feature_map.residuals(self.inputs, self.features)
         held = MemoryRows(self.features, self.targets, self.linear, True, 1, residuals)
         if self.loss.task == "regression":
-            return held, solve_least_squares(held, self.radius)
+            return held, solve_least_squares(held, self.radius, limits)
         count = len(self.targets)
 
         def close(certificate: Certificate, iterations: int) -> bool:
             return certificate.relative_gap <= enough or iterations > 3000
 
         rows, weights = held.between(0, count), held.weights_between(0, count)
+        if limits is not None:
+            return held, solve_within(rows, "hinge", limits, weights, near, close)
         return held, solve_in_ball(rows, "hinge", self.radius, weights, enough=close)
 
 

@@ -10,6 +10,7 @@ import pytest
 from okl.certificates.certify import nystrom_floor
 from okl.certificates.hindsight import solve_in_ball, solve_least_squares
 from okl.foundation.types import FloatArray
+from okl.solvers.online.constraints import LinearLimits
 from tests.certificates.streams import LOSSES, Stream, check_stream, least_loss, play_stream
 from tests.naive.sgd import slopes_of, value_of
 
@@ -128,6 +129,31 @@ def test_inputs_mapped_in_every_read_and_a_start_from_fewer_rows_find_the_same_o
     assert found.certificate.dual <= near.certificate.primal
     weights = near.weights.reshape(stream.learner.n_outputs, -1)
     assert near.certificate.primal == pytest.approx(_total(stream, stream.features @ weights.T))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("task", LOSSES)
+def test_best_weights_within_limits_match_a_cone_solver(task: str, seed: int) -> None:
+    stream = play_stream(task, seed, nystrom=False)
+    features, outputs = stream.features, stream.learner.n_outputs
+    free = stream.hindsight()[1].weights.reshape(outputs, -1)
+    sides = (stream.inputs[:, :2] > 0.0).astype(np.float64)
+    matrix = (sides - sides.mean(axis=0)).T @ features / len(features)
+    high = 0.3 * np.abs(matrix @ free.T).max(axis=1)
+    names = ("one", "two")
+    limits = LinearLimits(matrix, np.array([-high[0], -np.inf]), high, names, stream.radius, n_outputs=outputs)
+    _, found = stream.hindsight(limits=limits)
+    expected, _ = least_loss(stream.loss, features, stream.targets, stream.radius, stream.weights, limits)
+    assert found.certificate.dual <= expected * (1.0 + 1e-6)
+    assert found.certificate.primal == pytest.approx(expected, rel=1e-3)
+    assert found.certificate.relative_gap < (1e-6 if task == "regression" else 1e-3)
+    assert not limits.excess(found.weights).any()
+    assert np.linalg.norm(found.weights) <= stream.radius * (1.0 + 1e-9)
+    scores = features @ found.weights.reshape(outputs, -1).T
+    assert found.certificate.primal == pytest.approx(_total(stream, scores if outputs > 1 else scores[:, 0]))
+    assert limits.excess(free).any(), "the limits change the optimum"
+    if task != "regression":
+        assert stream.hindsight(limits=limits, near=found)[1].iterations <= found.iterations
 
 
 def test_shares_of_classes_are_projected_as_by_bisection() -> None:
