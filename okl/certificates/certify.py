@@ -309,9 +309,11 @@ class RegretAtHorizon:
         Nystrom maps : see `nystrom_floor`, for certain
         """
         feature_map = self.learner.feature_map
+        if isinstance(self.learner, ConstrainedLearner):  # a projection of a function within limits may be outside
+            return None
         if rows.residuals is not None:
             return self._nystrom_bound(rows)
-        if not isinstance(feature_map, FourierFeatures) or isinstance(self.learner, ConstrainedLearner):
+        if not isinstance(feature_map, FourierFeatures):
             return None
         if self.learner.task == "regression":  # the theorems take a Lipschitz loss
             return None

@@ -24,7 +24,7 @@ from okl.runs.calibrate import check_threshold
 from okl.runs.select import choose_solver
 from okl.solvers.factory import training_columns
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
-from okl.solvers.online.settings import FogdSettings, constraints_of
+from okl.solvers.online.settings import MapLearningOptions, constraints_of
 from okl.solvers.settings import TrainSettings
 
 # The opening shards: inputs, labels and scaling.
@@ -144,7 +144,7 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
 
     Raises
     ------
-    ConfigError : see `okl.solvers.online.settings.FogdSettings.check`
+    ConfigError : see `okl.solvers.online.settings.MapLearningOptions.check`
     """
     settings.train.options.check(settings.train)
     keys = dict.fromkeys((*settings.ingest.keys, *_constrained_columns(settings.train)))
@@ -159,7 +159,7 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
     Raises
     ------
     ConfigError : a constraint uses an input that training must not use, or none uses one that it must; and the errors
-        in `okl.solvers.online.settings.FogdSettings.check`
+        in `okl.solvers.online.settings.MapLearningOptions.check`
     DataError : a column that is neither an input nor a key
     """
     settings.train.options.check(settings.train)
@@ -191,12 +191,12 @@ def without_constraints(train: TrainSettings) -> TrainSettings:
     norms = tuple(text for text in constraints if isinstance(parse_constraint(text), NormBound))
     if norms == constraints:
         return train
-    usual = {name: FogdSettings.model_fields[name].default for name in OF_COLUMNS}
+    usual = {name: MapLearningOptions.model_fields[name].default for name in OF_COLUMNS}
     return train.replaced(constraints=norms, **usual)
 
 
 def _learns_sensitive(train: TrainSettings) -> bool:
-    return isinstance(train.options, FogdSettings) and train.options.learn_sensitive
+    return isinstance(train.options, MapLearningOptions) and train.options.learn_sensitive
 
 
 def _constrained_columns(train: TrainSettings) -> tuple[str, ...]:

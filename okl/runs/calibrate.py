@@ -98,11 +98,10 @@ def _found(
 ) -> tuple[ScoreCalibration, str] | str:
     """Return a calibration and the rows or the loss that it comes from, or the reason why there is none."""
     options = settings.options
-    if isinstance(options, FogdSettings):
-        if options.track:
-            return "Scores of track = true follow changing data and are not calibrated."
-        if parse_constraints(constraints_of(options))[0]:
-            return "Constraints hold for the scores as they are, so these are not calibrated."
+    if isinstance(options, FogdSettings) and options.track:
+        return "Scores of track = true follow changing data and are not calibrated."
+    if parse_constraints(constraints_of(options))[0]:
+        return "Constraints hold for the scores as they are, so these are not calibrated."
     if isinstance(state, RidgeState) and state.solution is not None and state.solution.calibration is not None:
         return state.solution.calibration, "leave-one-out scores of sampled training rows"
     left_out = state.left_out if isinstance(state, FalkonState | LocalState) else None

@@ -313,7 +313,7 @@ class TrainingRun(Run[TrainSettings]):
     @property
     def _learns_online_baseline(self) -> bool:
         options = self.settings.options
-        return isinstance(options, FogdSettings) and (options.track or bool(constraints_of(options)))
+        return bool(constraints_of(options)) or (isinstance(options, FogdSettings) and options.track)
 
     def _open_folder(self) -> Origin | None:
         """Create the folder of a new run and return None; or lock that to resume and return its stored origin."""

@@ -9,7 +9,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.foundation.errors import ConfigError
 from okl.solvers.base import Solver
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
-from okl.solvers.online.settings import FogdSettings, OnlineSettings
+from okl.solvers.online.settings import MapLearningOptions, OnlineSettings
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
@@ -73,7 +73,7 @@ def training_columns(
     if settings.rescale != "stored":
         data = replace(data, schema=replace(data.schema, scale=settings.rescale))
     options = settings.options
-    if not isinstance(options, FogdSettings):
+    if not isinstance(options, MapLearningOptions):
         return data.with_metric(metric)
     constraints, _ = parse_constraints(options.constraints)
     check_columns(data.schema, constraints, named or str(data.folder))

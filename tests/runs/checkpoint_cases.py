@@ -20,6 +20,10 @@ ONLINE: dict[str, Case] = {
     "fogd-constrained": ("binary", SMALL | {"constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 5")}),
     "fogd-constrained-classes": ("multiclass", SMALL | {"constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 9")}),
     "fogd-constrained-numbers": ("regression", SMALL | {"constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 9")}),
+    "nogd-constrained": (
+        "multiclass",
+        BUDGET | {"solver": "nogd", "constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 9")},
+    ),
     "nogd-stream": ("multiclass", BUDGET | {"solver": "nogd"}),
     "nogd-sum": ("regression", BUDGET | {"solver": "nogd", "mode": "sum", "rounds": 4}),
     "rbp": ("binary", BUDGET | {"solver": "rbp"}),

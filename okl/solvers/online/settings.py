@@ -20,7 +20,7 @@ from okl.solvers.base import SolverMap
 from okl.solvers.online.base import SEGMENTS, BuildContext, LearnerFactory, check_loss
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.constrained import ConstrainedFactory
-from okl.solvers.online.constraints import parse_constraints
+from okl.solvers.online.constraints import Constraint, parse_constraints
 from okl.solvers.online.drift import TrackingFactory
 from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.linear import LinearFactory, check_ball
@@ -29,6 +29,7 @@ from okl.solvers.online.maps import (
     FourierChoice,
     InputsChoice,
     LinearChoice,
+    MapChoice,
     NystromChoice,
     SparseChoice,
 )
@@ -156,7 +157,7 @@ class OnlineSettings(KernelOptions, LossOptions):
 
 def constraints_of(options: SolverSettings) -> tuple[str, ...]:
     """Return the constraints of a solver's options; empty for a solver without."""
-    return options.constraints if isinstance(options, FogdSettings) else ()
+    return options.constraints if isinstance(options, MapLearningOptions) else ()
 
 
 def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
@@ -168,8 +169,10 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
     ------
     ConfigError : as raised by the factory
     """
-    if isinstance(factory, LinearFactory) and isinstance(factory.maps, NystromChoice) and rows is not None:
-        _check_landmarks(factory.maps, min(rows, SAMPLE_ROWS), schema.sparse is None)
+    maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory) else None
+    if isinstance(maps, NystromChoice) and rows is not None:
+        supports = schema.sparse is None and isinstance(factory, LinearFactory)
+        _check_landmarks(maps, min(rows, SAMPLE_ROWS), supports)
     if isinstance(factory, BudgetFactory):
         factory = replace(factory, race=False)
     elif isinstance(factory, NOGDFactory):
@@ -180,10 +183,10 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
     factory.build(BuildContext(schema, made_up, rows, 1, "stream", 0, "float32"))
 
 
-def _check_landmarks(maps: NystromChoice, rows: int, dense: bool) -> None:
+def _check_landmarks(maps: NystromChoice, rows: int, supports: bool) -> None:
     n_sampled = min(rows, MOST_ROWS.get(maps.landmarks, rows))
     if maps.n_landmarks > n_sampled:
-        other = ", or landmarks = 'supports'" if dense else ""
+        other = ", or landmarks = 'supports'" if supports else ""
         raise ConfigError(
             f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {n_sampled:,} sampled "
             f"rows. Set a budget of at most {n_sampled:,}{other}."
@@ -222,10 +225,38 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         "step size also uses sqrt, except in a regression",
     )
     radius: Positive | None = Field(None, description="radius of the ball that the weights are projected onto")
+    constraints: tuple[str, ...] = Field(
+        (),
+        description="constraint on the scores, such as 'abs(covariance(COLUMN)) <= 0.01', "
+        "'abs(difference(COLUMN=1, COLUMN=0)) <= 0.05' or 'mean(COLUMN=1) >= -0.2'; 'norm <= 10' is a radius",
+    )
+    constraint_margin: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="safety margin: constraints are enforced with limits tightened by this",
+    )
+    constraint_gain: Positive | Literal["auto"] = Field(
+        "auto",
+        description="growth rate gamma_0 of the multipliers of violated constraints; auto: the largest value that the "
+        "theorems allow; larger values have no proven bound",
+    )
+    learn_sensitive: bool = Field(False, description="also use the columns of the constraints as inputs")
     certify: bool = Field(False, description="compute a certificate: regret against the best fixed weights in the ball")
 
     def check(self, run: Run) -> None:
-        """Refuse a step rule without effect."""
+        """Refuse a step rule and options of constraints without effect.
+
+        Raises
+        ------
+        ConfigError : bad grammar, constraints without a ball, or options of constraints without any
+        """
+        constraints = self.parsed_constraints
+        if constraints and self.ball_radius is None:
+            raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")
+        for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
+            if self.changed(name) and not constraints:
+                raise ConfigError(f"{self.described(name)}, but no constraint uses a column. Remove it.")
         super().check(run)
         if self.step_rule == "sqrt" and self.ball_radius is None:
             raise ConfigError(
@@ -249,9 +280,15 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
                 )
 
     @property
+    def parsed_constraints(self) -> tuple[Constraint, ...]:
+        """Return the constraints that use a column; ConfigError for bad grammar."""
+        return parse_constraints(self.constraints)[0]
+
+    @property
     def ball_radius(self) -> float | None:
-        """Return the radius of the ball that weights stay in; None for no ball."""
-        return self.radius
+        """Return the radius of the ball that weights stay in, given or by a constraint of the norm; None: no ball."""
+        bound = parse_constraints(self.constraints)[1]
+        return min((radius for radius in (self.radius, bound) if radius is not None), default=None)
 
     @property
     def certifies(self) -> bool:
@@ -271,8 +308,9 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
             )
 
     def mode(self, run: Run) -> Mode:
-        """Return stream in one process, and sum with workers."""
-        return "sum" if super().mode(run) == "mix" else "stream"
+        """Return stream in one process, and with workers sum, or mix under constraints."""
+        mode = super().mode(run)
+        return "sum" if mode == "mix" and not self.constraints else mode
 
     def learning(self, schema: Schema) -> dict[str, Any]:
         return {
@@ -281,6 +319,27 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
             "average": self.average,
             "adaptive": self.step_rule == "adagrad",
         }
+
+    def constrained_factory(self, maps: MapChoice, schema: Schema, **more: Any) -> ConstrainedFactory:
+        """Return the learner within the constraints in a map; more : of its step sizes and its name."""
+        learning, radius = self.learning(schema), self.ball_radius
+        assert radius is not None, "options were checked"
+        del learning["adaptive"]
+        return ConstrainedFactory(
+            maps,
+            constraints=self.parsed_constraints,
+            radius=radius,
+            margin=self.constraint_margin,
+            gain=number_of(self.constraint_gain),
+            **learning | more,
+        )
+
+    def linear_baseline(self, schema: Schema) -> LearnerFactory:
+        """Return a linear model of standardised inputs, learned the same way, within the same limits."""
+        if not self.parsed_constraints:
+            return super().linear_baseline(schema)
+        # rows are longer than those of a map: the step of the radius would be too long
+        return self.constrained_factory(LinearChoice(), schema, name="linear", race=True)
 
 
 class FogdSettings(MapLearningOptions, FourierOptions):
@@ -303,23 +362,6 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         description="radius of the ball that the weights are projected onto; with --track: radius of the models in the "
         "certificate",
     )
-    constraints: tuple[str, ...] = Field(
-        (),
-        description="constraint on the scores, such as 'abs(covariance(COLUMN)) <= 0.01', "
-        "'abs(difference(COLUMN=1, COLUMN=0)) <= 0.05' or 'mean(COLUMN=1) >= -0.2'; 'norm <= 10' is a radius",
-    )
-    constraint_margin: float = Field(
-        0.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="safety margin: constraints are enforced with limits tightened by this",
-    )
-    constraint_gain: Positive | Literal["auto"] = Field(
-        "auto",
-        description="growth rate gamma_0 of the multipliers of violated constraints; auto: the largest value that the "
-        "theorems allow; larger values have no proven bound",
-    )
-    learn_sensitive: bool = Field(False, description="also use the columns of the constraints as inputs")
     certify: bool = Field(
         False,
         description="compute a certificate: regret against the best fixed weights in the ball; with --track also "
@@ -340,38 +382,16 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         return values
 
     def check(self, run: Run) -> None:
-        """Refuse options of constraints, tracking and certificates without effect.
-
-        Raises
-        ------
-        ConfigError : bad grammar, constraints without a ball, or options of constraints without any
-        """
-        constraints, _ = parse_constraints(self.constraints)
-        if constraints and self.ball_radius is None:
-            raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")
-        for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
-            if self.changed(name) and not constraints:
-                raise ConfigError(f"{self.described(name)}, but no constraint uses a column. Remove it.")
+        """Refuse options of tracking and certificates without effect."""
         super().check(run)
         if self.track:
             self.check_track()
-
-    @property
-    def ball_radius(self) -> float | None:
-        """Return the radius of the ball that weights stay in, given or by a constraint of the norm; None: no ball."""
-        bound = parse_constraints(self.constraints)[1]
-        return min((radius for radius in (self.radius, bound) if radius is not None), default=None)
 
     @property
     def standardises(self) -> bool:
         """Return False for experts, which include standardised inputs, and where inputs keep their meaning."""
         experts = self.bandwidth == self.step_size == "auto" and self.average and self.map == "independent"
         return not ((experts and self.ball_radius is None) or self.track or self.constraints)
-
-    def mode(self, run: Run) -> Mode:
-        """Return stream in one process, and with workers sum, or mix under constraints."""
-        mode = super().mode(run)
-        return "mix" if mode == "sum" and self.constraints else mode
 
     def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
@@ -392,41 +412,16 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         if free and self.map == "independent" and not isinstance(learning["loss"], ScalarLoss):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
         decaying = self.step_rule == "sqrt"
-        constrained = bool(parse_constraints(self.constraints)[0])
         check_ball(radius, decaying, learning["loss"])
-        learning |= {"step_size": number_of(self.step_size), "radius": radius, "decaying": decaying}
-        if constrained:
-            del learning["adaptive"]
-            return ConstrainedFactory(maps, **self._constraint_options(), **learning)
-        return LinearFactory(maps, **learning)
+        steps: dict[str, Any] = {"step_size": number_of(self.step_size), "decaying": decaying}
+        if self.parsed_constraints:
+            return self.constrained_factory(maps, schema, **steps)
+        return LinearFactory(maps, radius=radius, **learning | steps)
 
     def _check_sparse(self) -> None:
         """Refuse options that fogd has for dense rows only."""
         of_maps = ("map", "frequencies") if self.kernel == "linear" else ()
         self._check_dense("radius", "constraints", "track", "certify", *of_maps)
-
-    def linear_baseline(self, schema: Schema) -> LearnerFactory:
-        """Return a linear model of standardised inputs, learned the same way, within the same limits."""
-        if not parse_constraints(self.constraints)[0]:
-            return super().linear_baseline(schema)
-        learning, radius = self.learning(schema), self.ball_radius
-        assert radius is not None, "options were checked"
-        del learning["adaptive"]
-        return ConstrainedFactory(
-            LinearChoice(),
-            radius=radius,
-            name="linear",
-            race=True,  # rows are longer than those of a map: the step of the radius would be too long
-            **self._constraint_options(),
-            **learning,
-        )
-
-    def _constraint_options(self) -> dict[str, Any]:
-        return {
-            "constraints": parse_constraints(self.constraints)[0],
-            "margin": self.constraint_margin,
-            "gain": number_of(self.constraint_gain),
-        }
 
     def check_track(self) -> None:
         """Refuse options that tracking sets itself."""
@@ -448,7 +443,9 @@ RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 
 
 class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
-    """Nystrom online gradient descent, with a certificate of regret.
+    """Nystrom online gradient descent, with constraints and a certificate of regret.
+
+    Constraints need the map before the first row: their rows are means over all rows of its columns.
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
     """
@@ -460,8 +457,8 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
     rank: Count | Literal["auto"] = Field("auto", description="columns of the Nystrom map; auto: 0.3 of the budget")
     landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
         "supports",
-        description="choice of landmarks; supports: the first support vectors, of sparse rows uniform; uniform, "
-        "kmeans, rpcholesky: from a sample before training",
+        description="choice of landmarks; supports: the first support vectors, of sparse rows and under constraints "
+        "uniform; uniform, kmeans, rpcholesky: from a sample before training",
     )
 
     def check(self, run: Run) -> None:
@@ -487,20 +484,17 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
             "offset": self.offset,
         }
         if schema.sparse is not None:
-            self._check_dense("radius", "certify")
-        decaying = self.step_rule == "sqrt"
-        learning = self.learning(schema) | {
-            "step_size": number_of(self.step_size),
-            "name": "nogd",
-            "radius": self.radius,
-            "decaying": decaying,
-        }
-        check_ball(self.radius, decaying, learning["loss"])
-        if self.landmarks == "supports" and schema.sparse is None:
-            return NOGDFactory(budget=self.budget, rank=rank, **kernel, **learning)
+            self._check_dense("radius", "constraints", "certify")
+        learning, radius, decaying = self.learning(schema), self.ball_radius, self.step_rule == "sqrt"
+        steps: dict[str, Any] = {"step_size": number_of(self.step_size), "decaying": decaying, "name": "nogd"}
+        check_ball(radius, decaying, learning["loss"])
+        if self.landmarks == "supports" and schema.sparse is None and not self.parsed_constraints:
+            return NOGDFactory(budget=self.budget, rank=rank, radius=radius, **kernel, **learning | steps)
         landmarks = "uniform" if self.landmarks == "supports" else self.landmarks
         maps = NystromChoice(n_landmarks=self.budget, rank=rank, landmarks=landmarks, **kernel)
-        return LinearFactory(maps, **learning)
+        if self.parsed_constraints:
+            return self.constrained_factory(maps, schema, **steps)
+        return LinearFactory(maps, radius=radius, **learning | steps)
 
     def n_columns(self, n_inputs: int) -> int:
         return self.budget if self.rank == "auto" else self.rank

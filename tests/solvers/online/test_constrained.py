@@ -7,18 +7,23 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from okl.compiled.constrained import LimitCounters
 from okl.data.dataset import Dataset
+from okl.data.reading import read_rows
 from okl.distributed.local import LocalExecution
-from okl.features.predictors import LinearPredictor
+from okl.features.nystrom import NystromFeatures
+from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.plan import check
 from okl.solvers.factory import make_online_solver, training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
-from okl.solvers.online.constraints import measure_constraints, parse_constraints
+from okl.solvers.online.constraints import measure_constraints, parse_constraints, read_side
+from okl.solvers.online.linear import learner_arrays
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
+from tests.naive import constrained as naive
 from tests.solvers.online.constraints_cases import sensitive_data
 
 BOUND = 0.01
@@ -43,6 +48,9 @@ def settings_of(data: Dataset, **values: Any) -> TrainSettings:
         "out": str(data.folder / "run"),
     } | values
     return settings_from(TrainSettings, given, "test")
+
+
+NOGD: dict[str, Any] = {"solver": "nogd", "budget": 30, "frequencies": 400}  # as if there were none
 
 
 def learn(data: Dataset, threads: int = 1, **values: Any) -> tuple[OnlineSolver, Any]:
@@ -103,12 +111,44 @@ def test_limits_hold_for_each_class_and_in_the_unit_of_the_target(
 
 
 @pytest.mark.parametrize("task", get_args(Task))
-def test_violation_a_row_falls_as_rows_grow(every: dict[Task, Dataset], task: Task) -> None:
+def test_limits_in_a_nystrom_map_match_slow_twins(every: dict[Task, Dataset], task: Task) -> None:
+    texts, bound = ("abs(covariance(s)) <= 0.01", "norm <= 8"), 0.01
+    solver, state = learn(every[task], constraints=texts, **NOGD)
+    learner, seen = state.learner, training_columns(settings_of(every[task], constraints=texts), every[task])
+    feature_map, shard = learner.feature_map, seen.split("train")[0]
+    assert isinstance(feature_map, NystromFeatures)
+    inputs = [read_rows(seen, one, range(len(one.row_groups)), "float32").inputs for one in seen.split("train")]
+    side = [
+        read_side(seen, one, group, ("s",))["s"] for one in seen.split("train") for group in range(len(one.row_groups))
+    ]
+    features, column = feature_map.transform(np.concatenate(inputs)).astype(np.float64), np.concatenate(side)
+    spread = 1.0 / every[task].schema.target_shift_and_factor[1]
+    expected = spread * (column - column.mean()) @ features / len(column)
+    np.testing.assert_allclose(learner.kept.rows[0], expected, atol=1e-6 * np.abs(expected).max())
+    scores = features @ learner.raw(state.learned).T.astype(np.float64)
+    assert np.abs(learner.kept.values(solver.predictor(state).weights)).max() <= bound  # type: ignore[attr-defined]
+    assert scores.shape[1] == learner.n_outputs
+
+    rows = read_rows(seen, shard, (0,), "float32")
+    after = learner.learn(learner.start(), rows)
+    arrays, limits = learner_arrays(learner.start()), learner.kept.compiled("float32", learner.gain)
+    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(len(limits.units)), np.zeros(len(limits.units) + 1))
+    block = block_of(feature_map.transform(rows.inputs))
+    naive.learn_constrained_block(arrays, watched, block, rows.targets, learner.rule, limits)
+    np.testing.assert_allclose(after.last, arrays.weights, atol=1e-3 * np.abs(arrays.weights).max())
+    np.testing.assert_allclose(after.exceeded, watched.exceeded, rtol=1e-3, atol=1e-5)
+    assert after.exceeded[-1] > 0.0
+
+
+@pytest.mark.parametrize("solver", ["fogd", "nogd"])
+@pytest.mark.parametrize("task", get_args(Task))
+def test_violation_a_row_falls_as_rows_grow(every: dict[Task, Dataset], task: Task, solver: str) -> None:
     texts = ("abs(covariance(s)) <= 0.001", "norm <= 8")
     rates = []
     for passes in (1, 4):
-        solver, state = learn(every[task], constraints=texts, passes=passes)
-        rates.append(solver.chosen(state)["violation_a_row"])
+        values = NOGD if solver == "nogd" else {}
+        learner, state = learn(every[task], constraints=texts, passes=passes, **values)
+        rates.append(learner.chosen(state)["violation_a_row"])
     assert 0.0 < rates[1] < 0.4 * rates[0]
 
 
@@ -131,8 +171,11 @@ def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
     [
         ({"constraints": ("abs(covariance(s)) <= 0.1",)}, "--radius 10"),
         ({"constraints": ("norm <= 3",), "constraint_margin": 0.1}, "no constraint uses a column"),
-        ({"solver": "nogd", "frequencies": 400}, "has no constraints"),
+        ({"solver": "bsgd-removal", "frequencies": 400}, "has no constraints: it belongs to fogd or nogd"),
         ({"mode": "sum"}, "supports stream and mix only"),
+        (NOGD | {"mode": "sum"}, "nogd supports stream and mix only"),
+        (NOGD | {"constraints": TEXTS[:1]}, "--radius 10"),
+        (NOGD | {"budget": 2000}, r"1,196 sampled rows. Set a budget of at most 1,196\."),
         ({"constraints": ("covariance(s) <= 0.1 ???", "norm <= 1")}, "unexpected .*at the end"),
         ({"track": True}, "track"),
     ],
