@@ -378,42 +378,7 @@ class PegasosClassifier(OnlineClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConstrainedFOGDClassifier(OnlineClassifier):
-    """Two classes or several, learned row after row in a ball within limits of what is linear in the scores.
-
-    Limits hold for the score of each class, to the last, for the model and the rows of `fit`. With `partial_fit` their
-    rows are refreshed before every batch, from all batches so far, and no theorem is claimed.
-
-    Parameters
-    ----------
-    constraints : texts such as "abs(covariance(sex)) <= 0.01", "abs(difference(sex=1, sex=0)) <= 0.05" or
-        "mean(sex=1) >= -0.2"; see okl.solvers.online.constraints
-    radius : of the ball that weights stay in; constraint_margin : so much inside their limits scores are kept
-    n_frequencies, kernel, map, bandwidth, class_weight, average : as in FOGDClassifier
-    loss : "hinge" or "logistic"; with neither there are probabilities; several classes take the multi-class hinge
-    step_size : float > 0, or "auto" for radius / sqrt(2 t), of several classes radius / (2 sqrt(t)), the one that
-        regret is proved for
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
-
-    Attributes
-    ----------
-    claims_theorem_ : whether constraints did not change and each row was seen once
-    classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
-
-    Source: Yi et al., ICML 2021, Algorithm 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import make_circles
-    >>> X, y = make_circles(400, noise=0.1, factor=0.5, random_state=0)
-    >>> sensitive = {"right": (X[:, 0] > 0).astype(float)}
-    >>> fair = ConstrainedFOGDClassifier(constraints=["abs(covariance(right)) <= 0.01"], random_state=0)
-    >>> scores = fair.fit(X, y, sensitive).decision_function(X)
-    >>> bool(abs(np.cov(scores, sensitive["right"], bias=True)[0, 1]) <= 0.01)
-    True
-    """
-
+class _ConstrainedFogd(OnlineEstimator):
     constraints: Any = ()
     radius: float = 10.0
     constraint_margin: float = 0.0
@@ -421,35 +386,10 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
     kernel: str = "gaussian"
     map: str = "independent"
     bandwidth: float | Auto = "auto"
-    loss: str = "hinge"
     step_size: float | Auto = "auto"
-    class_weight: ClassWeight = None
     average: bool = True
 
     SOLVER: ClassVar[str] = "fogd"
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
-        """Learn rows X (rows, n_features) with labels y (rows,); sensitive : columns (rows,) by name.
-
-        Raises
-        ------
-        ConfigError, DataError : as in OnlineClassifier, a column or a group that is not there, limits in conflict
-        """
-        self._beside = self._columns(sensitive)
-        super().fit(X, y)
-        return self
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sensitive: Mapping[str, ArrayLike] | None = None,
-    ) -> Self:
-        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
-        self._beside = self._columns(sensitive)
-        super().partial_fit(X, y, classes)
-        return self
 
     @property
     def claims_theorem_(self) -> bool:
@@ -479,7 +419,7 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
         if self._sums is not None:
             sums = self._sums.plus(sums)
         rows = rows_from(Weighings(self._parsed()), sums)
-        self.learner_ = before.refreshed(replace(before.kept, rows=rows))
+        self.learner_ = before.refreshed(replace(before.kept, rows=self._unit[1] * rows))
         try:
             super()._learn(inputs, targets)
         except BaseException:  # an interrupt, too
@@ -522,4 +462,120 @@ class ConstrainedFOGDClassifier(OnlineClassifier):
             margin=options.constraint_margin,
             inputs=self._inputs,
             columns=self._beside,
+            unit=self._unit,
         )
+
+    @property
+    def _unit(self) -> tuple[float, float]:
+        """Return shift and spread of scores in the unit of the target; (0, 1) of classes."""
+        return getattr(self, "target_mean_", 0.0), getattr(self, "target_spread_", 1.0)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConstrainedFOGDClassifier(_ConstrainedFogd, OnlineClassifier):
+    """Two classes or several, learned row after row in a ball within limits of what is linear in the scores.
+
+    Limits hold for the score of each class, to the last, for the model and the rows of `fit`. With `partial_fit` their
+    rows are refreshed before every batch, from all batches so far, and no theorem is claimed.
+
+    Parameters
+    ----------
+    constraints : texts such as "abs(covariance(sex)) <= 0.01", "abs(difference(sex=1, sex=0)) <= 0.05" or
+        "mean(sex=1) >= -0.2"; see okl.solvers.online.constraints
+    radius : of the ball that weights stay in; constraint_margin : so much inside their limits scores are kept
+    n_frequencies, kernel, map, bandwidth, class_weight, average : as in FOGDClassifier
+    loss : "hinge" or "logistic"; with neither there are probabilities; several classes take the multi-class hinge
+    step_size : float > 0, or "auto" for radius / sqrt(2 t), of several classes radius / (2 sqrt(t)), the one that
+        regret is proved for
+    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+
+    Attributes
+    ----------
+    claims_theorem_ : whether constraints did not change and each row was seen once
+    classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
+
+    Source: Yi et al., ICML 2021, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(400, noise=0.1, factor=0.5, random_state=0)
+    >>> sensitive = {"right": (X[:, 0] > 0).astype(float)}
+    >>> fair = ConstrainedFOGDClassifier(constraints=["abs(covariance(right)) <= 0.01"], random_state=0)
+    >>> scores = fair.fit(X, y, sensitive).decision_function(X)
+    >>> bool(abs(np.cov(scores, sensitive["right"], bias=True)[0, 1]) <= 0.01)
+    True
+    """
+
+    loss: str = "hinge"
+    class_weight: ClassWeight = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
+        """Learn rows X (rows, n_features) with labels y (rows,); sensitive : columns (rows,) by name.
+
+        Raises
+        ------
+        ConfigError, DataError : as in OnlineClassifier, a column or a group that is not there, limits in conflict
+        """
+        self._beside = self._columns(sensitive)
+        super().fit(X, y)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sensitive: Mapping[str, ArrayLike] | None = None,
+    ) -> Self:
+        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
+        self._beside = self._columns(sensitive)
+        super().partial_fit(X, y, classes)
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConstrainedFOGDRegressor(_ConstrainedFogd, OnlineRegressor):
+    """A regression, learned row after row in a ball within limits of what is linear in the predictions.
+
+    Limits hold as in ConstrainedFOGDClassifier, for the predictions in the unit of the target.
+
+    Parameters
+    ----------
+    constraints, constraint_margin : as in ConstrainedFOGDClassifier, in the unit of the target
+    radius : of the ball that weights stay in, in standard deviations of the target, unless scale_target is False
+    step_size : float > 0, or "auto" for the best of a race on a sample
+    n_frequencies, kernel, map, bandwidth, average : as in FOGDClassifier
+    epsilon, scale_target : as in OnlineRegressor
+    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+
+    Source: Yi et al., ICML 2021, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (400, 1))
+    >>> y, right = 1000 + 50 * np.sin(X[:, 0]), (X[:, 0] > 0).astype(float)
+    >>> fair = ConstrainedFOGDRegressor(constraints=["abs(difference(right=1, right=0)) <= 5"], random_state=0)
+    >>> predicted = fair.fit(X, y, {"right": right}).predict(X)
+    >>> bool(abs(predicted[right == 1].mean() - predicted[right == 0].mean()) <= 5)
+    True
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
+        """Fit rows X (rows, n_features) with targets y (rows,); sensitive : columns (rows,) by name.
+
+        Raises
+        ------
+        ConfigError, DataError : as in OnlineRegressor, a column or a group that is not there, limits in conflict
+        """
+        self._beside = self._columns(sensitive)
+        super().fit(X, y)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
+        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
+        self._beside = self._columns(sensitive)
+        super().partial_fit(X, y)
+        return self

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.estimators.online import ConstrainedFOGDClassifier
+from okl.estimators.online import ConstrainedFOGDClassifier, ConstrainedFOGDRegressor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import FloatArray
 from tests.estimators.cases import moons
@@ -45,6 +45,25 @@ def test_limits_hold_for_the_score_of_each_class() -> None:
     assert scores.shape == (len(labels), 3)
     assert max(abs(covariance(of_class, right)) for of_class in scores.T) <= BOUND
     assert fair.score(inputs, three) > 0.5
+
+
+@pytest.mark.parametrize("scale_target", [True, False])
+def test_limits_of_a_regression_are_in_the_unit_of_its_target(scale_target: bool) -> None:
+    inputs, labels = moons()
+    targets, right = 1000.0 + 50.0 * labels + 20.0 * inputs[:, 0], (inputs[:, 0] > 0.5).astype(np.float64)
+    texts = ["abs(difference(right=1, right=0)) <= 5", "mean(right=1) >= 1030"]
+    radius = 8.0 if scale_target else 8000.0
+    fair = ConstrainedFOGDRegressor(
+        constraints=texts, radius=radius, n_frequencies=50, bandwidth=1.0, scale_target=scale_target, random_state=0
+    )
+    for part in (slice(0, 512), slice(512, None)):  # the second call refreshes the rows of the first
+        fair.partial_fit(inputs[part], targets[part], {"right": right[part]})
+    predictions = [fair.predict(inputs), fair.fit(inputs, targets, {"right": right}).predict(inputs)]
+    for predicted in predictions:
+        assert abs(predicted[right == 1].mean() - predicted[right == 0].mean()) <= 5.0
+        assert predicted[right == 1].mean() >= 1030.0
+    assert abs(targets[right == 1].mean() - targets[right == 0].mean()) > 7.0
+    assert np.abs(predictions[0] - predictions[1]).max() > 0.1
 
 
 def test_missing_columns_and_constraints_are_told() -> None:

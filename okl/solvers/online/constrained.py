@@ -288,10 +288,14 @@ class ConstrainedFactory:
 
 @dataclass(frozen=True, eq=False)
 class MemoryFactory(ConstrainedFactory):
-    """The same for rows in memory: inputs (rows, n_inputs), and the columns that constraints use."""
+    """The same for rows in memory: inputs (rows, n_inputs), the columns that constraints use, and the scores' unit."""
 
     inputs: FloatArray | None = None
     columns: Columns | None = None
+    unit: tuple[float, float] = (0.0, 1.0)
+
+    def _unit(self, schema: Schema) -> tuple[float, float]:
+        return self.unit
 
     def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[Doubles, RowSums]:
         assert self.inputs is not None
