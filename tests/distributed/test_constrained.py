@@ -22,16 +22,20 @@ from okl.solvers.settings import TrainSettings
 from tests.solvers.online.constraints_cases import sensitive_data
 
 TEXTS = ("abs(covariance(s)) <= 0.001", "mean(s=1) >= 0.8", "norm <= 8")
-TASKS = get_args(Task)
+CASES: list[tuple[Task, dict[str, Any]]] = [
+    *((task, {"frequencies": 20}) for task in get_args(Task)),
+    ("multiclass", {"solver": "nogd", "budget": 30}),
+]
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(scope="module", params=CASES, ids=str)
 def learnt(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[OnlineSolver, Dataset, Any]:
     """What one thread of one process learns."""
-    folder = sensitive_data(tmp_path_factory.mktemp("constrained"), request.param).folder
-    given = {"data": str(folder), "frequencies": 20, "constraints": TEXTS, "mode": "mix", "rounds": 3}
+    task, values = request.param
+    folder = sensitive_data(tmp_path_factory.mktemp("constrained"), task).folder
+    given = {"data": str(folder), "constraints": TEXTS, "mode": "mix", "rounds": 3} | values
     given |= {"constraint_gain": 0.01}  # slowly, so that the average is outside
     settings = settings_from(TrainSettings, given, "test")
     data = training_columns(settings, open_dataset(folder))

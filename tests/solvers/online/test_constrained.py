@@ -193,6 +193,16 @@ def test_limits_that_no_weights_keep_to_are_named_before_learning(data: Dataset)
         learn(data, constraints=("mean(s=1) >= 50", "norm <= 8"))
 
 
+@pytest.mark.parametrize("task", ["multiclass", "regression"])
+def test_limits_that_the_ball_is_too_small_for_are_named_in_the_unit_of_the_target(
+    every: dict[Task, Dataset], task: Task
+) -> None:
+    learn(every[task], constraints=("mean(s=1) >= 2", "norm <= 8"))
+    high = {"multiclass": 6, "regression": 300}[task]  # 6: within 8 for one class, not for three
+    with pytest.raises(ConfigError, match=rf"norm up to 8 satisfy 'mean\(s=1\) >= {high}'"):
+        learn(every[task], constraints=(f"mean(s=1) >= {high}", "norm <= 8"))
+
+
 def test_settings_go_through_json(data: Dataset) -> None:
     settings = settings_of(data)
     assert settings_from(TrainSettings, json.loads(settings.model_dump_json()), "test") == settings
