@@ -266,7 +266,7 @@ def constraint_blocks(result: RunResult) -> list[Block]:
             f"During training, the average violation per row was {number(constraints['violation_a_row'])} in units of "
             f"the constraints. The final projection removed a violation of "
             f"{number(constraints['violation_as_learnt'])}. {constraints['theorem']}",
-            LIMITED[result.dataset["task"]],
+            LIMITED[result.dataset.get("task", "binary")],
         ),
     ]
     if violations := constraints.get("curve"):

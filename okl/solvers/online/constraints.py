@@ -709,7 +709,7 @@ class LinearLimits:
 
     @property
     def ball(self) -> Ball:
-        """Return the ball of the weights of one output."""
+        """Return the ball of the weights, of all outputs together; its centre is that of one."""
         return Ball(np.zeros(self.rows.shape[1]), self.radius)
 
     @property

@@ -101,13 +101,20 @@ def limits(low: list[float], high: list[float], radius: float = 10.0, rows: int 
     return LinearLimits(matrix, np.array(low), np.array(high), NAMES[:rows], radius)
 
 
-def test_nearest_weights_are_those_of_a_cone_solver() -> None:
-    kept = limits([0.1, -np.inf, -np.inf], [np.inf, 0.3, 0.0], radius=2.0)
-    point = np.random.default_rng(1).standard_normal(12)
+@pytest.mark.parametrize("radius", [2.0, 20.0])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_nearest_weights_are_those_of_a_cone_solver(n_outputs: int, radius: float) -> None:
+    kept = limits([0.1, -np.inf, -np.inf], [np.inf, 0.3, 0.0], radius)
+    kept = replace(kept, n_outputs=n_outputs, shift=np.array([0.05, 0.05, 0.0]))
+    point = np.random.default_rng(1).standard_normal((n_outputs, 12))
     nearest = kept.nearest(point)
-    free = np.full(3, 1e4)
-    expected = step(point, kept.rows, kept.low + kept.margins, kept.high - kept.margins, free, free, 2.0)
-    np.testing.assert_allclose(nearest, expected, atol=1e-4)
+    assert nearest.shape == point.shape
+    rows = np.asarray(np.kron(np.eye(n_outputs), kept.rows), dtype=np.float64)
+    free = np.full(3 * n_outputs, 1e4)
+    low, high = kept.low - kept.shift + kept.margins, kept.high - kept.shift - kept.margins
+    sides = (np.tile(low, n_outputs), np.tile(high, n_outputs))
+    expected = step(point.ravel(), rows, *sides, free, free, radius)
+    np.testing.assert_allclose(nearest.ravel(), expected, atol=1e-4)
     assert not kept.excess(nearest).any()
     assert kept.excess(point).any()
     np.testing.assert_allclose(kept.nearest(nearest), nearest, atol=1e-9)
