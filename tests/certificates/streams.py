@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from okl.certificates.certify import LearnerLosses, StepSizes, map_space_bound, nystrom_floor
+from okl.certificates.certify import LearnerLosses, StepSizes, constrained_bound, map_space_bound, nystrom_floor
 from okl.certificates.hindsight import Hindsight, MemoryRows, solve_in_ball, solve_least_squares, solve_within
 from okl.data.executor import Rows
 from okl.features.base import transform_rows
@@ -19,6 +19,7 @@ from okl.features.nystrom import NystromFeatures
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.solvers.accelerated.base import Certificate
+from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits
 from okl.solvers.online.linear import LinearLearner, longest_subgradient
 from okl.solvers.online.nystrom import NOGDLearner
@@ -140,7 +141,15 @@ class Stream:
         return held, solve_in_ball(rows, "hinge", self.radius, weights, enough=close)
 
 
-def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100) -> Stream:
+def limits_about(inputs: Doubles, features: Doubles, shares: Doubles, radius: float, outputs: int) -> LinearLimits:
+    """Limits of the covariances of scores with two groups, one two-sided: shares of the largest possible ones."""
+    sides = (inputs[:, :2] > 0.0).astype(np.float64)
+    matrix = (sides - sides.mean(axis=0)).T @ features / len(features)
+    high = shares * np.linalg.norm(matrix, axis=1) * radius
+    return LinearLimits(matrix, np.array([-high[0], -np.inf]), high, ("one", "two"), radius, n_outputs=outputs)
+
+
+def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100, limited: bool = False) -> Stream:
     """A curved stream with wrong labels, a random kernel, radius and step, with and without class weights."""
     rng, loss = np.random.default_rng(seed), LOSSES[task]
     inputs = rng.standard_normal((rows, 3))
@@ -163,6 +172,12 @@ def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100) -> Stream:
     else:
         feature_map = draw_fourier_map(kernel, 3, 10, seed, "float64")
         learner = LinearLearner(feature_map, loss, step, outputs, class_weights, False, radius, decaying)
+    if limited:
+        features = transform_rows(feature_map, inputs).astype(np.float64)
+        limits = limits_about(inputs, features, rng.uniform(0.01, 0.2, 2), radius, outputs)
+        learner = ConstrainedLearner(
+            feature_map, loss, step, outputs, class_weights, False, radius, decaying, limits=limits
+        )
     state = learner.learn(learner.start(), Rows(inputs, targets))
     if nystrom:
         assert state.feature_map is not None
@@ -184,15 +199,20 @@ class Checked:
     kernel_vacuous: bool | None = None
 
 
-def check_stream(task: str, seed: int, nystrom: bool) -> Checked:
-    """Compare bound and certificate with the true regret, and the floor with the optimum of the kernel's functions."""
-    stream = play_stream(task, seed, nystrom, 70 if nystrom else 100)
+def check_stream(task: str, seed: int, nystrom: bool, limited: bool = False) -> Checked:
+    """Compare bound and certificate with the true regret, and the floor with the optimum of the kernel's functions.
+
+    limited : within limits, as is the best of hindsight
+    """
+    stream = play_stream(task, seed, nystrom, 70 if nystrom else 100, limited)
     given = stream.targets, stream.radius, stream.weights
-    least, norm = least_loss(stream.loss, stream.features, *given)
-    held, hindsight = stream.hindsight()
+    limits = stream.learner.kept if limited else None
+    least, norm = least_loss(stream.loss, stream.features, *given, limits)
+    held, hindsight = stream.hindsight(limits=limits)
     slack = 1e-5 * max(1.0, least)
     regret = stream.played.loss - least
-    bound = map_space_bound(stream.played, stream.steps, stream.radius, min(norm, stream.radius))
+    bound_of = constrained_bound if limited else map_space_bound
+    bound = bound_of(stream.played, stream.steps, stream.radius, min(norm, stream.radius))
     proof = hindsight.certificate
     covered = regret <= bound + slack and proof.dual <= least + slack and least <= proof.primal + slack
     covered = covered and proof.gap <= 1e-3 * max(1.0, least)

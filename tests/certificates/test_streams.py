@@ -10,8 +10,7 @@ import pytest
 from okl.certificates.certify import nystrom_floor
 from okl.certificates.hindsight import solve_in_ball, solve_least_squares
 from okl.foundation.types import FloatArray
-from okl.solvers.online.constraints import LinearLimits
-from tests.certificates.streams import LOSSES, Stream, check_stream, least_loss, play_stream
+from tests.certificates.streams import LOSSES, Stream, check_stream, least_loss, limits_about, play_stream
 from tests.naive.sgd import slopes_of, value_of
 
 STREAMS = 15  # 200 of each: python -m tests.benchmarks.certified
@@ -26,6 +25,13 @@ def test_certificates_cover_the_true_regret_of_random_streams(task: str, nystrom
     if nystrom:
         vacuous = sum(bool(one.kernel_vacuous) for one in checked)
         assert 0 < vacuous < STREAMS
+
+
+@pytest.mark.parametrize("task", LOSSES)
+def test_certificates_cover_the_true_regret_within_limits(task: str) -> None:
+    checked = [check_stream(task, seed, False, limited=True) for seed in range(STREAMS)]
+    assert all(one.covered for one in checked)
+    assert min(one.bound / one.regret for one in checked if one.regret > 0.0) < 6.0
 
 
 @pytest.mark.parametrize("task", LOSSES)
@@ -137,11 +143,7 @@ def test_best_weights_within_limits_match_a_cone_solver(task: str, seed: int) ->
     stream = play_stream(task, seed, nystrom=False)
     features, outputs = stream.features, stream.learner.n_outputs
     free = stream.hindsight()[1].weights.reshape(outputs, -1)
-    sides = (stream.inputs[:, :2] > 0.0).astype(np.float64)
-    matrix = (sides - sides.mean(axis=0)).T @ features / len(features)
-    high = 0.3 * np.abs(matrix @ free.T).max(axis=1)
-    names = ("one", "two")
-    limits = LinearLimits(matrix, np.array([-high[0], -np.inf]), high, names, stream.radius, n_outputs=outputs)
+    limits = limits_about(stream.inputs, features, np.full(2, 0.05), stream.radius, outputs)
     _, found = stream.hindsight(limits=limits)
     expected, _ = least_loss(stream.loss, features, stream.targets, stream.radius, stream.weights, limits)
     assert found.certificate.dual <= expected * (1.0 + 1e-6)
