@@ -234,8 +234,9 @@ def headline_sentence(result: RunResult) -> str:
     if (constant := errors.difference(errors.constant_name)) is not None:
         verdict = ": no better" if constant.gain <= 0.0 else ": within chance" if constant.is_tie else ""
         parts.append(f"{_constant_said(errors, result)}{verdict}{_second(errors, errors.constant_name, verdict)}")
+    limits = " within the same limits" if result.constraints else ""
     for name, said, error in (
-        ("linear", "a linear model", errors.linear),
+        ("linear", f"a linear model{limits}", errors.linear),
         ("boosting", "gradient boosting", errors.boosting),
     ):
         if (difference := errors.difference(name)) is not None:
