@@ -27,7 +27,7 @@ def test_models_are_compared_recorded_and_the_best_one_scores(
     assert result["weights_sha256"] == here["weights_sha256"]
     assert result["certificate"]["kind"] == "duality gap"
 
-    artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-compare-%'"))
+    artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-compare-cancer-%'"))
     assert set(artifacts) == {*(f"okl-compare-cancer-{part}" for part in ("progress", "metrics", "report"))}
     assert "data:image/svg+xml" in artifacts["okl-compare-cancer-report"]
     names = [row["model"] for row in json.loads(json.loads(artifacts["okl-compare-cancer-metrics"]))]

@@ -28,7 +28,9 @@ def test_a_table_is_reproduced_on_workers_recorded_and_resumed(
     assert result["cells"][0]["mean"] > 0
     assert (result["workers"], result["items_done_before"]) == (1, 0)
 
-    artifacts = dict(query(configured.home, "select key, data from artifact where key like 'okl-reproduce-%'"))
+    artifacts = dict(
+        query(configured.home, "select key, data from artifact where key like 'okl-reproduce-lu2016-table5-%'")
+    )
     assert set(artifacts) == {*(f"okl-reproduce-lu2016-table5-{part}" for part in ("progress", "metrics", "report"))}
     assert "data:image/svg+xml" in artifacts["okl-reproduce-lu2016-table5-report"]
     assert [row["dataset"] for row in json.loads(json.loads(artifacts["okl-reproduce-lu2016-table5-metrics"]))] == [

@@ -58,7 +58,7 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     model = okl.load("tides@champion", registry)
     right = model.predict(np.column_stack([table[f"x{i}"].to_numpy() for i in range(4)])) == table["y"].to_numpy()
     assert right.mean() > 0.8 > max((table["y"].to_numpy() == label).mean() for label in (-1, 1))
-    kept = query(configured.home, "select key from artifact where key like 'okl-retrain-%'")
+    kept = query(configured.home, "select key from artifact where key like 'okl-retrain-tides-%'")
     assert {key for (key,) in kept} == {f"okl-retrain-tides-{part}" for part in ("progress", "metrics", "report")}
     promoted = "select count(*) from events where event = 'okl.model.promoted' and resource_id = 'okl.model.tides'"
     # events are stored by and by; no other test of this server has a model of this name
