@@ -72,7 +72,7 @@ def test_violation_told_is_that_of_the_averaged_model(learnt: tuple[OnlineSolver
     with LocalExecution(1) as execution:
         found = measure_constraints(data, data.split("train"), constraints, average, "float32", execution)
     told, worst = solver.chosen(state)["violation_as_learnt"], [one["excess"] for one in found]
-    if data.schema.task == "multiclass":  # each constraint is told of the class that is farthest outside
+    if data.schema.task == "multiclass":  # the report has the class that is farthest outside
         assert max(worst) * (1 - 1e-3) <= told <= np.linalg.norm(worst) * (1 + 1e-3)
     else:
         assert told == pytest.approx(np.linalg.norm(worst), rel=1e-3)
