@@ -580,7 +580,7 @@ class Transport:
         self._unreachable: set[str] = set()
         self._contents: tuple[Sequence[Any], dict[Batch, bytes]] = ((), {})
         self._warmed_up: set[str] = set()
-        self._warm_ups: set[Any] = set()
+        self._warm_ups: set[Future[str | None]] = set()
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -620,15 +620,24 @@ class Transport:
     def _warm_up(self) -> None:
         for address in set(self.slots) - self._warmed_up:
             self._warmed_up.add(address)
-            self._warm_ups.add(self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False))
+            self._warm_ups.add(
+                asyncio.run_coroutine_threadsafe(self._processor_of(address), self._client.loop.asyncio_loop)
+            )
         self.collect_processors()
+
+    async def _processor_of(self, address: str) -> str | None:
+        with suppress(Exception):  # the worker was lost, or cannot import okl; its work reports that
+            kind: str = await self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False)
+            return kind
+        return None
 
     def collect_processors(self) -> None:
         """Collect the kinds of processors of workers that have warmed up."""
-        # polled, since a callback of Dask's would leave a thread that never ends
+        # Polled: a callback of Dask's would leave a thread that never ends. The results are already here: fetching one
+        # from a worker that has just died can take for ever.
         for future in [future for future in self._warm_ups if future.done()]:
             self._warm_ups.discard(future)
-            kind = future.result() if future.status == "finished" else None
+            kind = None if future.cancelled() else future.result()
             if kind is not None and kind not in self.processors:
                 self.processors.add(kind)
                 logger.warning(
@@ -768,6 +777,8 @@ class Transport:
 
     def close(self) -> None:
         """Cancel what is pending, and disconnect."""
+        for future in self._warm_ups:
+            future.cancel()
         self._warm_ups.clear()
         with suppress(TimeoutError, RuntimeError):
             asyncio.run_coroutine_threadsafe(self._close(), self._client.loop.asyncio_loop).result(5.0)

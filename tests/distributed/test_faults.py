@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil  # type: ignore[import-untyped]  # no stubs
 import pytest
 
 from okl.data.dataset import Dataset
@@ -202,15 +203,34 @@ def other_processor() -> str:
     return "another kind"
 
 
-def test_processors_of_several_kinds_are_told_once(execution: DaskExecution, caplog: pytest.LogCaptureFixture) -> None:
+def test_processors_of_several_kinds_are_told_once(
+    execution: DaskExecution, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert execution.processors == execution._local.processors
+    monkeypatch.setattr(dask, "warm_up", other_processor)
     for _ in range(2):
-        future = execution._transport._client.submit(other_processor, pure=False)
-        future.result()
-        execution._transport._warm_ups.add(future)
-        execution._transport.collect_processors()
+        execution._transport._warmed_up.clear()
+        execution._transport._warm_up()
+        assert soon(lambda: "another kind" in execution.processors and not execution._transport._warm_ups)
     assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
     assert "another kind" in execution.processors
+
+
+def test_result_on_a_worker_that_has_stopped_is_not_waited_for(
+    execution: DaskExecution, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    marker = tmp_path / "stopped"
+    try:
+        monkeypatch.setattr(dask, "warm_up", works.StoppedAfterwards(marker))
+        execution._transport._warmed_up.discard(execution._transport.slots[0])
+        execution._transport._warm_up()
+        assert soon(
+            lambda: marker.exists() and psutil.Process(int(marker.read_text())).status() == psutil.STATUS_STOPPED
+        )
+        assert execution.processors
+    finally:
+        with suppress(FileNotFoundError):
+            os.kill(int(marker.read_text()), signal.SIGCONT)
 
 
 class Killing:

@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,18 @@ class Stopped:
                 return self.work(shard, value)
             os.kill(os.getpid(), signal.SIGSTOP)
         return self.work(shard, value)
+
+
+@dataclass(frozen=True)
+class StoppedAfterwards:
+    """A warm-up whose worker process stops just after it has reported that the result is ready."""
+
+    marker: Path
+
+    def __call__(self) -> str:
+        self.marker.write_text(str(os.getpid()))
+        Timer(0.3, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+        return "another kind"
 
 
 @dataclass(frozen=True)
