@@ -580,7 +580,7 @@ class Transport:
         self._unreachable: set[str] = set()
         self._contents: tuple[Sequence[Any], dict[Batch, bytes]] = ((), {})
         self._warmed_up: set[str] = set()
-        self._warm_ups: set[Future[str | None]] = set()
+        self._warm_ups: dict[str, Future[str | None]] = {}
 
     @property
     def slots(self) -> tuple[str, ...]:
@@ -620,23 +620,27 @@ class Transport:
     def _warm_up(self) -> None:
         for address in set(self.slots) - self._warmed_up:
             self._warmed_up.add(address)
-            self._warm_ups.add(
-                asyncio.run_coroutine_threadsafe(self._processor_of(address), self._client.loop.asyncio_loop)
-            )
+            warming = self._processor_of(address)
+            self._warm_ups[address] = asyncio.run_coroutine_threadsafe(warming, self._client.loop.asyncio_loop)
+        # one that had begun while no worker was present would stay in the scheduler for ever
+        for address in set(self._warm_ups) - set(self.slots):
+            self._warm_ups.pop(address).cancel()
         self.collect_processors()
 
     async def _processor_of(self, address: str) -> str | None:
         with suppress(Exception):  # the worker was lost, or cannot import okl; its work reports that
-            kind: str = await self._client.submit(warm_up, workers=[address], allow_other_workers=True, pure=False)
+            kind: str = await self._client.submit(warm_up, workers=[address], pure=False)
             return kind
         return None
 
     def collect_processors(self) -> None:
         """Collect the kinds of processors of workers that have warmed up."""
-        # Polled: a callback of Dask's would leave a thread that never ends. The results are already here: fetching one
-        # from a worker that has just died can take for ever.
-        for future in [future for future in self._warm_ups if future.done()]:
-            self._warm_ups.discard(future)
+        # Polled: a callback of Dask's would leave a thread that never ends. Only results that are already here: to
+        # fetch one from a worker that has just died can take for ever.
+        for address, future in list(self._warm_ups.items()):
+            if not future.done():
+                continue
+            del self._warm_ups[address]
             kind = None if future.cancelled() else future.result()
             if kind is not None and kind not in self.processors:
                 self.processors.add(kind)
@@ -777,7 +781,7 @@ class Transport:
 
     def close(self) -> None:
         """Cancel what is pending, and disconnect."""
-        for future in self._warm_ups:
+        for future in self._warm_ups.values():
             future.cancel()
         self._warm_ups.clear()
         with suppress(TimeoutError, RuntimeError):
