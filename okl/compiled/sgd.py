@@ -476,6 +476,18 @@ def _step_sparse(
         rest[j] -= sampled * (np.float64(w[j]) - before)
 
 
+@nested
+def _no_overshoot(step: float, rows: SparseBlock, row: int) -> float:
+    """Return the step, or the shorter one that leaves a row without error: sparse rows may be of any length.
+
+    Source: Nagumo & Noda, IEEE Transactions on Automatic Control 12, 1967, the step of normalised least mean squares.
+    """
+    square = 0.0
+    for place in range(rows.starts[row], rows.starts[row + 1]):
+        square += np.float64(rows.data[place]) * np.float64(rows.data[place])
+    return step if step * square <= 1.0 else 1.0 / square
+
+
 @compiled
 def learn_sparse(learnt: LearnerArrays, rows: SparseBlock, targets: Doubles, rule: UpdateRule) -> None:
     """Learn sparse rows one after the other, as `learn_block` does without a ball; learnt changes in place.
@@ -506,8 +518,10 @@ def learn_sparse(learnt: LearnerArrays, rows: SparseBlock, targets: Doubles, rul
                 label = count_binary(counts, class_counts, f, y)
             g = slope_of(rule.code, rule.epsilon, rule.address, f, y)
             if g != 0.0:
-                factor = dtype.type(-rule.step_size * rule.class_weights[label] * g)
-                _step_sparse(weights[0], rest[0], sampled, rows, row, factor)
+                step = rule.step_size * rule.class_weights[label]
+                if rule.code == THRESHOLDED_HALF_SQUARED:
+                    step = _no_overshoot(step, rows, row)
+                _step_sparse(weights[0], rest[0], sampled, rows, row, dtype.type(-step * g))
                 counts[UPDATES] += 1
         counts[ROWS] += 1
         if rule.sample_every > 0 and counts[ROWS] % rule.sample_every == 0:

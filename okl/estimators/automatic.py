@@ -96,7 +96,7 @@ class AutomaticEstimator(ScoringEstimator):
     metric : "auto" or "diagonal" to try a learnt weight for each input among the candidates, "none" to leave it out
     n_jobs : threads, None for 1, -1 for all cores
     random_state : int, RandomState or None, of samples, landmarks and orders
-    text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear classifier
+    text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear model
 
     Attributes
     ----------

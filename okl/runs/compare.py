@@ -49,7 +49,11 @@ from okl.runs.loop import progressive_metric
 from okl.runs.select import (
     SPARSE_TOLERANCE,
     best_sparse_cost,
+    best_sparse_passes,
     choose_solver,
+    factory_of,
+    learner_of,
+    passes_over,
     sparse_solutions,
 )
 from okl.runs.sizes import train_sizes
@@ -60,10 +64,8 @@ from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import class_moments, error_minimising_bias
 from okl.solvers.base import SolverProgress
 from okl.solvers.factory import SPARSE_SOLVERS, make_solver, training_columns
-from okl.solvers.online.base import BuildContext, LearnerFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
-from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.options import FourierOptions
 from okl.solvers.ridge.gram import Outputs
 from okl.solvers.ridge.path import SAMPLE_ROWS as PENALTY_ROWS
@@ -113,12 +115,12 @@ def model_names(settings: CompareSettings, task: Task = "binary", sparse: bool =
         )
     if not names:
         raise ConfigError("models is empty. Give at least one name, or all.")
-    kept = dict.fromkeys(name for name in names if not sparse or (name in OF_SPARSE and task != "regression"))
+    taken = (AUTO,) if task == "regression" else OF_SPARSE
+    kept = dict.fromkeys(name for name in names if not sparse or name in taken)
     if not kept:
-        why = "a regression takes dense rows only" if task == "regression" else "compared on dense rows only"
         raise ConfigError(
-            f"models = {', '.join(settings.models)}: {why}, but these are sparse. They are taken, for classes, by "
-            f"{', '.join(OF_SPARSE)}."
+            f"models = {', '.join(settings.models)}: compared on dense rows only, but these are sparse. Rows of a "
+            f"{'regression' if task == 'regression' else 'classification'} are taken by {', '.join(taken)}."
         )
     return tuple(kept)
 
@@ -470,18 +472,6 @@ class SolverItem:
         return [self.judge.trial(scores, part.test_targets, seconds=seconds, chosen=chosen)]
 
 
-def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    """Return the online learner of the settings.
-
-    Raises
-    ------
-    ConfigError : settings that do not fit each other or the data
-    """
-    assert isinstance(settings.options, OnlineSettings), "the others are certified models"
-    settings.options.check(settings)
-    return settings.options.factory(schema)
-
-
 def train_ridge(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
     """Solve kernel least squares of rows in memory, shuffled already; return also the penalty of least error."""
     assert isinstance(settings.options, RidgeSettings), "its solver is ridge"
@@ -507,8 +497,7 @@ def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[S
     Return the scores of the model and the reason of the choice.
     """
     if schema.sparse is not None:
-        criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
-        return _train_sparse(schema, rows, criterion)
+        return _train_sparse(settings, schema, rows)
     classes = None if schema.task == "regression" else class_indices(schema, rows.targets)
     targets = rows.targets if classes is None else classes
     settings = settings.replaced(budget_seconds=RACE_SECONDS, threads=1)
@@ -540,8 +529,14 @@ def _scores_of_model(model: Model, present: IntArray | None, n_outputs: int, inp
     return filled
 
 
-def _train_sparse(schema: Schema, rows: Rows, criterion: Criterion) -> tuple[Scores, str]:
-    """Train a linear l2-svm on sparse rows, with the C of least error on every fourth of them."""
+def _train_sparse(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
+    """Train on sparse rows, with the C or the passes of least error on every fourth of them, what `okl train` does."""
+    if schema.task == "regression":
+        settings = settings.replaced(solver="fogd", kernel="linear")
+        passes, _ = best_sparse_passes(settings, schema, rows)
+        learner, _ = learner_of(settings, schema, rows)
+        return next(passes_over(learner, rows, (passes,), settings.seed)).scores, f"{passes} passes"
+    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     classes, n_outputs = class_indices(schema, rows.targets), schema.n_outputs
     cost, _ = best_sparse_cost(rows.inputs, classes, criterion, None, n_outputs)
     weights = np.zeros((n_outputs, schema.n_features), dtype=np.float32)
@@ -553,9 +548,7 @@ def _train_sparse(schema: Schema, rows: Rows, criterion: Criterion) -> tuple[Sco
 
 def train_online(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
     """Build a solver from the first rows, and train it on all rows in order, shuffled; return also its step size."""
-    few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
-    context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
-    learner, chosen, *_ = factory_of(settings, schema).build(context)
+    learner, chosen = learner_of(settings, schema, rows)
     step = f"step size {chosen['step_size']:.2g}" if "step_size" in chosen else ""
     return learner.predictor(learner.learn(learner.start(), rows)).scores, step
 

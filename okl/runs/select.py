@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -17,6 +17,7 @@ from okl.data.manifest import read_manifest
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.features.metric_learning import metric_shares
+from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
 from okl.foundation.types import Criterion, FloatArray, IntArray
@@ -48,6 +49,9 @@ from okl.solvers.accelerated.fitting import relabelled
 from okl.solvers.accelerated.models import make_model
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
+from okl.solvers.online.base import BuildContext, LearnerFactory, RowLearner
+from okl.solvers.online.settings import OnlineSettings
+from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.ridge.gram import Outputs
 from okl.solvers.ridge.local import LocalSolver
 from okl.solvers.ridge.path import (
@@ -764,10 +768,12 @@ def _as_good(result: Selection) -> bool:
     return winner is linear or (winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance)
 
 
-# Sparse rows: a linear l2-svm, whose C has the least error on held-out rows
+# Sparse rows: a linear l2-svm, whose C has the least error on held-out rows; of a regression, the passes of fogd
 
 SPARSE_COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Weights of the losses, in ascending order; the search ends with the first that is worse than one before."""
+SPARSE_PASSES = (1, 3, 10, 30)
+"""Passes of a regression: likewise."""
 MOST_SPARSE, LEAST_SPARSE, HELD_OUT = 131_072, 16_384, 4  # of the sample, by scores a row; every fourth is held out
 SPARSE_TOLERANCE = 1e-3  # relative gap of the model
 
@@ -775,31 +781,83 @@ SPARSE_TOLERANCE = 1e-3  # relative gap of the model
 def _choose_sparse(
     settings: TrainSettings, data: Dataset, criterion: Criterion, weights: tuple[float, ...] | None
 ) -> tuple[TrainSettings, dict[str, Any]]:
-    """Return settings of a linear l2-svm and what its record adds; raise ConfigError for a regression."""
+    """Return settings of a linear l2-svm, of fogd for a regression, and what its record adds."""
     schema = data.schema
-    if schema.task == "regression":
-        raise ConfigError(
-            f"Target {schema.target!r} makes this a regression, but the automatic choice takes "
-            f"{'words' if schema.texts else 'sparse rows'} for classes only. Use --solver fogd --kernel linear, or add "
-            "--task multiclass if the numbers are classes."
-        )
     # the best C falls with the rows: many, where they are cheap
     n_rows = max(LEAST_SPARSE, MOST_SPARSE // schema.n_outputs)
     sample = sample_rows(data, "train", n_rows, settings.seed, "float32", n_rows)
     order = np.random.default_rng((settings.seed, 0x5CA1)).permutation(len(sample.targets))
-    inputs, classes = sample.inputs[order], class_indices(schema, sample.targets)[order]
-    best, errors = best_sparse_cost(inputs, classes, criterion, weights, schema.n_outputs)
+    inputs, targets = sample.inputs[order], sample.targets[order]
+    best: Any
+    errors: dict[Any, float]
+    if schema.task == "regression":
+        settings = settings.replaced(solver="fogd", kernel="linear")
+        best, errors = best_sparse_passes(settings, schema, Rows(inputs, targets))
+        settings = settings.replaced(passes=best)
+        model, named = "linear fogd", "passes = {}"
+    else:
+        classes = class_indices(schema, targets)
+        best, errors = best_sparse_cost(inputs, classes, criterion, weights, schema.n_outputs)
+        settings = settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE)
+        model, named = "linear l2-svm", "C = {:g}"
     candidates = [
-        {"name": f"linear l2-svm, C = {cost:g}", "score": 1.0 - error, "rows": len(order), "landmarks": 0,
-         "seconds": 0.0, "kept": cost == best}
-        for cost, error in errors.items()
+        {"name": f"{model}, {named.format(value)}", "score": 1.0 - error, "rows": len(order), "landmarks": 0,
+         "seconds": 0.0, "kept": value == best}
+        for value, error in errors.items()
     ]  # fmt: skip
     why = (
-        f"Rows are sparse, {schema.n_features:,} columns: a linear l2-svm. C = {best:g} has the least error of "
+        f"Rows are sparse, {schema.n_features:,} columns: a {model}. {named.format(best)} has the least error of "
         f"{len(errors)} values, {named_error(criterion, errors[best])} on {-(-len(order) // HELD_OUT):,} held-out rows."
     )
-    record = {"validation": "rows", "rows": len(order), "candidates": candidates, "why": [why]}
-    return settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE), record
+    return settings, {"validation": "rows", "rows": len(order), "candidates": candidates, "why": [why]}
+
+
+def learner_of(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[RowLearner[Any], dict[str, Any]]:
+    """Return an online learner, built from the first of these rows, and what it chose itself.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
+    context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
+    learner, chosen, *_ = factory_of(settings, schema).build(context)
+    return learner, chosen
+
+
+def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
+    """Return the factory of the online learner of the settings; raise ConfigError as `learner_of` does."""
+    assert isinstance(settings.options, OnlineSettings), "the others are certified models"
+    settings.options.check(settings)
+    return settings.options.factory(schema)
+
+
+def passes_over(learner: RowLearner[Any], rows: Rows, ends: Sequence[int], seed: int) -> Iterator[Predictor]:
+    """Yield the predictor at the end of each of these passes, in ascending order, each pass in an order of its own."""
+    state, rng = learner.start(), np.random.default_rng((seed, 0x9A55))
+    for index in range(max(ends)):
+        order = rng.permutation(len(rows.targets))
+        state = learner.learn(state, Rows(rows.inputs[order], rows.targets[order]))
+        if index + 1 in ends:
+            yield learner.predictor(state)
+
+
+def best_sparse_passes(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[int, dict[int, float]]:
+    """Return the passes of least squared error on every fourth of shuffled rows, and the error of each number tried.
+
+    The error is a share of the variance of these rows' targets.
+    """
+    held = np.arange(len(rows.targets)) % HELD_OUT == 0
+    learner, _ = learner_of(settings, schema, train := Rows(rows.inputs[~held], rows.targets[~held]))
+    wanted = rows.targets[held]
+    errors: dict[int, float] = {}
+    predictors = passes_over(learner, train, SPARSE_PASSES, settings.seed)
+    for passes, predictor in zip(SPARSE_PASSES, predictors, strict=True):
+        missed = np.square(predictor.scores(rows.inputs[held]) - wanted).mean()
+        errors[passes] = float(missed / max(float(wanted.var()), np.finfo(np.float64).tiny))
+        if errors[passes] > min(errors.values()):
+            break
+    return min(errors, key=lambda passes: (errors[passes], passes)), errors
 
 
 def best_sparse_cost(

@@ -16,6 +16,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 
 import okl
@@ -31,11 +32,13 @@ from okl.data.sparse import count_terms, most_frequent
 from okl.distributed import open_execution
 from okl.estimators.automatic import KernelClassifier
 from okl.foundation.errors import ConfigError, DataError
+from okl.models.file import load_model
 from okl.report import comparison
 from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.predict import score_stream
 from okl.runs.select import choose_solver
+from okl.runs.train import train
 from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings
@@ -192,12 +195,31 @@ def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(t
     assert any("look like texts. --text body takes" in warning for warning in data.warnings)
     assert not any("--text id" in warning for warning in data.warnings)
     numbers = ingest(tmp_path / "rows.parquet", tmp_path / "numbers", settings(target="price")).dataset
-    assert any(warning.endswith("look like texts.") for warning in numbers.warnings)
-    words = ingest(tmp_path / "rows.parquet", tmp_path / "words", settings(target="price", text=("body",))).dataset
-    with pytest.raises(
-        ConfigError, match=r"takes words for classes only\. Use --solver fogd --kernel linear, or add --task"
-    ):
-        choose_solver(TrainSettings.model_validate({"data": "x"}), words)
+    assert any("look like texts. --text body takes" in warning for warning in numbers.warnings)
+
+
+def test_a_regression_of_texts_comes_near_ridge_regression_tuned_on_the_test_rows(tmp_path: Path) -> None:
+    frame = documents(2000)
+    effects = np.random.default_rng(1).normal(size=120)
+    of_words = [sum(effects[int(word[1:])] for word in body.split()) for body in frame["body"].fillna("")]
+    frame["price"] = 100.0 + np.array(of_words) + 0.5 * np.random.default_rng(2).normal(size=2000)
+    # one category is so rare that its standardised input is 38, far too long for the step of all others
+    frame["kind"] = np.where(np.arange(2000) == 700, "rare", frame["kind"])
+    frame["split"] = np.where(np.arange(2000) % 4 == 0, "test", "train")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    ingested = settings(target="price", text=("body",), drop=("label",), scale="standard", scale_target=True)
+    data = ingest(tmp_path / "rows.parquet", tmp_path / "data", ingested).dataset
+    choice = choose_solver(TrainSettings.model_validate({"data": str(tmp_path / "data")}), data)
+    assert choice.settings.solver == "fogd"
+    errors = {entry["name"]: 1.0 - entry["score"] for entry in choice.record["candidates"]}
+    assert min(errors, key=lambda name: errors[name]) == f"linear fogd, passes = {choice.settings.options.n_passes}"
+    assert errors["linear fogd, passes = 1"] > 1.5 * min(errors.values()), "passes buy something"
+    train(choice.settings.replaced(out=str(tmp_path / "run")))
+    (inputs, targets), (test_inputs, test_targets) = all_rows(data), all_rows(data, "test")
+    peers = [Ridge(penalty).fit(inputs, targets).predict(test_inputs) for penalty in (0.1, 0.3, 1.0, 3.0)]
+    best = min(float(np.square(found - test_targets).mean()) for found in peers)
+    found = load_model(tmp_path / "run" / "model").predictor.scores(test_inputs)
+    assert np.square(found - test_targets).mean() < 1.15 * best < 0.3 * test_targets.var()
 
 
 @pytest.fixture(scope="module")
@@ -371,10 +393,15 @@ def test_models_of_dense_rows_are_left_out_of_a_comparison_of_texts(tmp_path: Pa
         CompareSettings.model_validate(given | {"models": ("auto",), "out": str(tmp_path / "auto"), "ingest": ingested})
     )
     assert alone["winner"]["chosen"]["solver"] == "l2-svm"
+    of_price = ingested | {"target": "price"}
+    prices = compare(CompareSettings.model_validate(given | {"out": str(tmp_path / "prices"), "ingest": of_price}))
+    assert prices["winner"]["chosen"]["solver"] == "fogd"
+    assert "rows are sparse, so these are left out: ridge, fogd, nogd" in prices["assumptions"]
+    assert prices["models"][0]["mean"] > prices["constant"]
     for changed, why in (
         ({"models": ("ridge", "nogd")}, "models = ridge, nogd: compared on dense rows only, but these are sparse"),
         ({"models": ("logistic",), "frequencies": 9}, "frequencies is set, but rows are sparse"),
-        ({"ingest": ingested | {"target": "price"}}, "a regression takes dense rows only, but these are sparse"),
+        ({"models": ("ridge",), "ingest": of_price}, "models = ridge: .* Rows of a regression are taken by auto"),
     ):
         with pytest.raises(ConfigError, match=why):
             compare(CompareSettings.model_validate(given | {"ingest": ingested} | changed))

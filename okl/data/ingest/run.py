@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -258,14 +258,10 @@ OTHER, MISSING = "(other)", "(missing)"
 
 
 class FittedEncodings(NamedTuple):
-    """Roles whose features are the inputs, and a sentence for each column that was left out.
-
-    hints : what --text makes of such a column, by its sentence; for models of classes, which alone take texts
-    """
+    """Roles whose features are the inputs, and sentences on each column that was left out."""
 
     roles: Roles
     notes: list[str]
-    hints: Mapping[str, str] = {}
 
 
 def learn_encodings(
@@ -295,19 +291,18 @@ def learn_encodings(
     if numeric and not keep_fills and not any(scan.missing + scan.missing_in_test for scan in scans.values()):
         return FittedEncodings(roles, [])
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
-    hints, made = dict[str, str](), dict[str, Encoding | None]()
+    notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
         if plan.kind == "category":
-            note, hint = _why_unused(plan.name, scans[plan], settings, source.location)
-            if note:
-                hints[note] = hint
+            if note := _why_unused(plan.name, scans[plan], settings, source.location):
+                notes.append(note)
                 continue
             made[plan.name] = _category(plan.name, scans[plan], settings, taken)
         elif plan.kind == "number" and not mean:
             made[plan.name] = None
         else:
             made[plan.name] = _filled(plan, scans[plan] if mean else None, taken)
-    return FittedEncodings(_with_inputs(roles, made, [*hints], source.location), [*hints], hints)
+    return FittedEncodings(_with_inputs(roles, made, notes, source.location), notes)
 
 
 def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence[str], where: str) -> Roles:
@@ -363,8 +358,8 @@ def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 3] + "..."
 
 
-def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> tuple[str, str]:
-    """Return the reason why a text column makes no inputs, "" if it makes some; and what --text makes of it."""
+def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> str:
+    """Return the reason why a text column makes no inputs, and what --text makes of it; "" if it makes some."""
     requested = name in settings.categories
     if scan.values is None:
         if requested:
@@ -373,25 +368,24 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
                 f"beforehand, or use --drop {quote(name)}."
             )
         return (
-            f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values.",
-            f"--text {quote(name)} takes its words.",
+            f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values. "
+            f"--text {quote(name)} takes its words."
         )
     n = len(scan.values)
     if n == 0:
-        return f"Column {name!r} is left out: it holds no value in the training rows.", ""
+        return f"Column {name!r} is left out: it holds no value in the training rows."
     if not requested and n > FEW_VALUES and 2 * n > scan.rows:
         flag = quote(name)
         if sum(len(word.split()) for word in scan.values) >= MANY_WORDS * n:
             return (
-                f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts.",
-                f"--text {flag} takes their words and pairs of words as inputs.",
+                f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts. "
+                f"--text {flag} takes their words and pairs of words as inputs."
             )
         return (
             f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows are names of rows "
-            f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along).",
-            "",
+            f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
         )
-    return "", ""
+    return ""
 
 
 # Texts: the words and pairs of words that become sparse inputs.
@@ -606,7 +600,6 @@ def ingest(
     types = (*settings.categories, *settings.text) if reference is None else csv_types(reference)
     opened, notes = scan_source(opened, spread, types, exact), list[str]()
     terms: tuple[TermCounts, ...] = ()
-    hints: Mapping[str, str] = {}
     if reference is None:
         opened, notes = find_formats(opened, settings, spread)
     roles, reader = _roles_and_reader(opened, settings, reference)
@@ -624,7 +617,7 @@ def ingest(
             ids = ["The column without a name is left out, as an index that pandas wrote. Name it to use it.", *ids]
         if terms := term_counts(opened, roles, settings, spread):
             roles = replace(roles, sparse=fitted_texts(terms, settings, opened.location))
-        roles, left_out, hints = learn_encodings(opened, roles, settings, spread, keep_fills)
+        roles, left_out = learn_encodings(opened, roles, settings, spread, keep_fills)
         notes = [*notes, *left_out, *ids]
     with destination_folder(destination) as folder:
         request = (opened, roles, settings, reader, folder)
@@ -632,7 +625,7 @@ def ingest(
             counts, train, test = _copy_locally(*request, progress)
         else:
             counts, train, test = copy_on_workers(*request, spread, progress)
-        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes, hints)
+        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
     return IngestResult(_open_written(destination), True, terms)
 
 
@@ -728,9 +721,8 @@ def _finish(
     counts: RowCounts,
     reference: Schema | None,
     notes: list[str],
-    hints: Mapping[str, str],
 ) -> None:
-    """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect, and hints."""
+    """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect."""
     train, test = written
     dropped = counts.rows - counts.train - counts.test
     if train.rows == 0:
@@ -753,8 +745,6 @@ def _finish(
     split_requested = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
-    if classes.task != "regression":
-        notes = [f"{note} {hints.get(note, '')}".rstrip() for note in notes]
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and test.rows == 0, guessed)
     write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings])
 
