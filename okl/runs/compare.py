@@ -45,15 +45,12 @@ from okl.runs.compare_grids import (
 )
 from okl.runs.compare_sample import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
-from okl.runs.loop import progressive_metric
+from okl.runs.loop import factory_of, learner_of, passes_over, progressive_metric
 from okl.runs.select import (
     SPARSE_TOLERANCE,
     best_sparse_cost,
     best_sparse_passes,
     choose_solver,
-    factory_of,
-    learner_of,
-    passes_over,
     sparse_solutions,
 )
 from okl.runs.sizes import train_sizes

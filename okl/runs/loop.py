@@ -1,23 +1,28 @@
-"""Training loop that advances any solver until it has finished."""
+"""Training loop that advances any solver until it has finished; online learners on rows in memory."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from okl.compiled.jit import one_blas_thread
-from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.dataset import Dataset, Schema
+from okl.data.executor import Execution, Rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Task
 from okl.runs.checkpoint import LoopCheckpoints, Position
 from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, LearningCurve, Solver, SolverProgress
-from okl.solvers.online.solver import OnlineSolver, OnlineState, with_current_snapshot
+from okl.solvers.online.base import BuildContext, LearnerFactory, RowLearner
+from okl.solvers.online.settings import OnlineSettings
+from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, OnlineState, with_current_snapshot
 from okl.solvers.ridge.local import LocalState
+from okl.solvers.settings import TrainSettings
 
 
 @dataclass(eq=False)
@@ -120,3 +125,36 @@ def drift_watch(solver: Solver[Any], state: Any) -> DriftWatch | None:
 def progressive_metric(task: Task) -> str:
     """Return the name of the progressive error of online solvers."""
     return "squared_loss" if task == "regression" else "mistake_rate"
+
+
+# Online learners on rows in memory.
+
+
+def learner_of(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[RowLearner[Any], dict[str, Any]]:
+    """Return an online learner, built from the first of these rows, and what it chose itself.
+
+    Raises
+    ------
+    ConfigError : settings that do not fit each other or the data
+    """
+    few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
+    context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
+    learner, chosen, *_ = factory_of(settings, schema).build(context)
+    return learner, chosen
+
+
+def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
+    """Return the factory of the online learner of the settings; raise ConfigError as `learner_of` does."""
+    assert isinstance(settings.options, OnlineSettings), "the others are certified models"
+    settings.options.check(settings)
+    return settings.options.factory(schema)
+
+
+def passes_over(learner: RowLearner[Any], rows: Rows, ends: Sequence[int], seed: int) -> Iterator[Predictor]:
+    """Yield the predictor at the end of each of these passes, in ascending order, each pass in an order of its own."""
+    state, rng = learner.start(), np.random.default_rng((seed, 0x9A55))
+    for index in range(max(ends)):
+        order = rng.permutation(len(rows.targets))
+        state = learner.learn(state, Rows(rows.inputs[order], rows.targets[order]))
+        if index + 1 in ends:
+            yield learner.predictor(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from okl.data.manifest import read_manifest
 from okl.data.reading import sample_rows
 from okl.distributed.local import default_threads
 from okl.features.metric_learning import metric_shares
-from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
 from okl.foundation.types import Criterion, FloatArray, IntArray
@@ -42,6 +41,7 @@ from okl.runs.candidates import (
     successive_halving,
     with_larger_sample,
 )
+from okl.runs.loop import learner_of, passes_over
 from okl.runs.memory import MIB, USABLE, check_choice_memory, choice_bytes, fits, workload_of
 from okl.solvers.accelerated.base import Solution
 from okl.solvers.accelerated.choice import solve
@@ -49,9 +49,6 @@ from okl.solvers.accelerated.fitting import relabelled
 from okl.solvers.accelerated.models import make_model
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
-from okl.solvers.online.base import BuildContext, LearnerFactory, RowLearner
-from okl.solvers.online.settings import OnlineSettings
-from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.ridge.gram import Outputs
 from okl.solvers.ridge.local import LocalSolver
 from okl.solvers.ridge.path import (
@@ -362,7 +359,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
     weights = options.weights_of_classes(schema)
     if schema.sparse is not None:
-        chosen, record = _choose_sparse(settings, data, criterion, weights)
+        chosen, record = _choose_sparse(settings, data, criterion, weights, options.budget_seconds)
         record |= {"criterion": criterion, "budget_seconds": options.budget_seconds}
         return Choice(((chosen, None),), record | {"seconds": time.perf_counter() - started_at})
     outputs = Outputs(schema.task, schema.n_outputs, weights, criterion)
@@ -773,13 +770,18 @@ def _as_good(result: Selection) -> bool:
 SPARSE_COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Weights of the losses, in ascending order; the search ends with the first that is worse than one before."""
 SPARSE_PASSES = (1, 3, 10, 30)
-"""Passes of a regression: likewise."""
+"""Passes of a regression: likewise, of those that the budget allows."""
+SPARSE_SPEED = 4e6  # values that are not 0, read and learnt in a second
 MOST_SPARSE, LEAST_SPARSE, HELD_OUT = 131_072, 16_384, 4  # of the sample, by scores a row; every fourth is held out
 SPARSE_TOLERANCE = 1e-3  # relative gap of the model
 
 
 def _choose_sparse(
-    settings: TrainSettings, data: Dataset, criterion: Criterion, weights: tuple[float, ...] | None
+    settings: TrainSettings,
+    data: Dataset,
+    criterion: Criterion,
+    weights: tuple[float, ...] | None,
+    budget_seconds: float,
 ) -> tuple[TrainSettings, dict[str, Any]]:
     """Return settings of a linear l2-svm, of fogd for a regression, and what its record adds."""
     schema = data.schema
@@ -791,8 +793,10 @@ def _choose_sparse(
     best: Any
     errors: dict[Any, float]
     if schema.task == "regression":
+        seconds = cast(Any, inputs).nnz / len(order) * data.rows("train") / SPARSE_SPEED
+        affordable = tuple(passes for passes in SPARSE_PASSES if passes * seconds <= budget_seconds)
         settings = settings.replaced(solver="fogd", kernel="linear")
-        best, errors = best_sparse_passes(settings, schema, Rows(inputs, targets))
+        best, errors = best_sparse_passes(settings, schema, Rows(inputs, targets), affordable or SPARSE_PASSES[:1])
         settings = settings.replaced(passes=best)
         model, named = "linear fogd", "passes = {}"
     else:
@@ -812,47 +816,18 @@ def _choose_sparse(
     return settings, {"validation": "rows", "rows": len(order), "candidates": candidates, "why": [why]}
 
 
-def learner_of(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[RowLearner[Any], dict[str, Any]]:
-    """Return an online learner, built from the first of these rows, and what it chose itself.
-
-    Raises
-    ------
-    ConfigError : settings that do not fit each other or the data
-    """
-    few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
-    context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
-    learner, chosen, *_ = factory_of(settings, schema).build(context)
-    return learner, chosen
-
-
-def factory_of(settings: TrainSettings, schema: Schema) -> LearnerFactory:
-    """Return the factory of the online learner of the settings; raise ConfigError as `learner_of` does."""
-    assert isinstance(settings.options, OnlineSettings), "the others are certified models"
-    settings.options.check(settings)
-    return settings.options.factory(schema)
-
-
-def passes_over(learner: RowLearner[Any], rows: Rows, ends: Sequence[int], seed: int) -> Iterator[Predictor]:
-    """Yield the predictor at the end of each of these passes, in ascending order, each pass in an order of its own."""
-    state, rng = learner.start(), np.random.default_rng((seed, 0x9A55))
-    for index in range(max(ends)):
-        order = rng.permutation(len(rows.targets))
-        state = learner.learn(state, Rows(rows.inputs[order], rows.targets[order]))
-        if index + 1 in ends:
-            yield learner.predictor(state)
-
-
-def best_sparse_passes(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[int, dict[int, float]]:
+def best_sparse_passes(
+    settings: TrainSettings, schema: Schema, rows: Rows, numbers: Sequence[int] = SPARSE_PASSES
+) -> tuple[int, dict[int, float]]:
     """Return the passes of least squared error on every fourth of shuffled rows, and the error of each number tried.
 
-    The error is a share of the variance of these rows' targets.
+    numbers : of passes to try, in ascending order; the error is a share of the variance of these rows' targets
     """
     held = np.arange(len(rows.targets)) % HELD_OUT == 0
     learner, _ = learner_of(settings, schema, train := Rows(rows.inputs[~held], rows.targets[~held]))
     wanted = rows.targets[held]
     errors: dict[int, float] = {}
-    predictors = passes_over(learner, train, SPARSE_PASSES, settings.seed)
-    for passes, predictor in zip(SPARSE_PASSES, predictors, strict=True):
+    for passes, predictor in zip(numbers, passes_over(learner, train, numbers, settings.seed), strict=True):
         missed = np.square(predictor.scores(rows.inputs[held]) - wanted).mean()
         errors[passes] = float(missed / max(float(wanted.var()), np.finfo(np.float64).tiny))
         if errors[passes] > min(errors.values()):
