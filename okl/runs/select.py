@@ -795,7 +795,7 @@ def _choose_sparse(
     if schema.task == "regression":
         seconds = cast(Any, inputs).nnz / len(order) * data.rows("train") / SPARSE_SPEED
         affordable = tuple(passes for passes in SPARSE_PASSES if passes * seconds <= budget_seconds)
-        settings = settings.replaced(solver="fogd", kernel="linear")
+        settings = settings.replaced(solver="fogd", kernel="linear", mode="stream")  # the same bits with workers
         best, errors = best_sparse_passes(settings, schema, Rows(inputs, targets), affordable or SPARSE_PASSES[:1])
         settings = settings.replaced(passes=best)
         model, named = "linear fogd", "passes = {}"

@@ -210,7 +210,7 @@ def test_a_regression_of_texts_comes_near_ridge_regression_tuned_on_the_test_row
     ingested = settings(target="price", text=("body",), drop=("label",), scale="standard", scale_target=True)
     data = ingest(tmp_path / "rows.parquet", tmp_path / "data", ingested).dataset
     choice = choose_solver(TrainSettings.model_validate({"data": str(tmp_path / "data")}), data)
-    assert choice.settings.solver == "fogd"
+    assert (choice.settings.solver, choice.settings.mode) == ("fogd", "stream"), "the same bits with workers"
     errors = {entry["name"]: 1.0 - entry["score"] for entry in choice.record["candidates"]}
     assert min(errors, key=lambda name: errors[name]) == f"linear fogd, passes = {choice.settings.options.n_passes}"
     assert errors["linear fogd, passes = 1"] > 1.5 * min(errors.values()), "passes buy something"
