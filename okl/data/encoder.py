@@ -50,9 +50,11 @@ def number_of_word(word: str) -> float | None:
 def in_stored_spelling(texts: pa.Array, kind: pa.DataType, categories: tuple[str, ...]) -> pa.Array:
     """Return values as text, in the spelling of the categories: 7 becomes '007' if that is a category.
 
-    texts : (k,) text of the different values, whole numbers without a point; kind : of the column, whose text and dates
-        stay as they are, as does every value that is a category already
+    texts : (k,) text of the different values, whole numbers without a point; kind : of the column, whose dates stay as
+        they are, as does every value that is a category already, and text unless all categories are different numbers
     """
+    if is_text(kind):
+        return _in_stored_digits(texts, categories)
     spellings = {plain: spelled[0] for plain, spelled in _spellings(categories, value_type(kind)).items()}
     other = {plain: word for plain, word in spellings.items() if plain not in categories}
     if pa.types.is_decimal(value_type(kind)):  # whose text has all its places: 7.0000
@@ -62,6 +64,25 @@ def in_stored_spelling(texts: pa.Array, kind: pa.DataType, categories: tuple[str
         return texts
     position = pc.index_in(texts, value_set=pa.array([*other], pa.string()))
     return pc.coalesce(pa.array([*other.values()], pa.string()).take(position), texts)
+
+
+def _in_stored_digits(texts: pa.Array, categories: tuple[str, ...]) -> pa.Array:
+    """Return text in the spelling of categories that are different numbers: pandas writes 1 as 1.0 beside a gap."""
+    if pc.all(pc.is_in(texts, value_set=pa.array([*categories, None], pa.string()))).as_py() is not False:
+        return texts
+    spelled = {_plain_decimal(word): word for word in categories if _NUMBER.fullmatch(word)}
+    if len(spelled) < len(categories):
+        return texts
+    own = dict.fromkeys(categories)
+    return pa.array(
+        (
+            word
+            if word is None or word in own or not _NUMBER.fullmatch(word)
+            else spelled.get(_plain_decimal(word), word)
+            for word in texts.to_pylist()
+        ),
+        pa.string(),
+    )
 
 
 def equal_categories(categories: tuple[str, ...], kind: pa.DataType) -> tuple[str, ...]:

@@ -234,9 +234,8 @@ def find_warnings(
     statistics = list(zip(schema.features, schema.feature_statistics, strict=True))
     close = {name: column for name, column in statistics if _is_blurred(column)}
     warnings = [
-        f"Values of {name} are near {column.mean:.3g} and differ by {column.maximum - column.minimum:.3g} at most, but "
-        "inputs hold about 7 digits: most of the differences are lost. Subtract a constant in the source, or write "
-        "times as dates."
+        f"Values of {name} are near {column.mean:.3g} and {_difference(column)}, but inputs hold about 7 digits: most "
+        "of the differences are lost. Subtract a constant in the source, or write times as dates."
         for name, column in list(close.items())[:MOST_SPELLINGS]
     ]
     if constant := [name for name, column in statistics if column.constant and name not in close]:
@@ -270,6 +269,12 @@ def _is_blurred(column: ColumnStatistics) -> bool:
     if column.constant:
         return largest > _EXACT
     return largest * _ROUNDING > 1e-3 * (column.maximum - column.minimum)
+
+
+def _difference(column: ColumnStatistics) -> str:
+    if column.constant:  # as float32, of which the statistics are
+        return f"differ by less than {2.0 * _ROUNDING * abs(column.mean):.3g}, if at all"
+    return f"differ by {column.maximum - column.minimum:.3g} at most"
 
 
 def _spelling(what: str, texts: Iterable[str], apart: str) -> list[str]:

@@ -127,8 +127,18 @@ def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArra
             f"{positive:g} and negatives {negative:g}. Hold out more rows."
         )
     targets = np.where(labels > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
-    fit = (np.asarray(scores, dtype=np.float64), targets, weights)
-    return _newton(fit, np.array([0.0, np.log((negative + 1.0) / (positive + 1.0))]))
+    unit = _unit_of(wide := np.asarray(scores, dtype=np.float64))
+    sigmoid = _newton((wide * unit, targets, weights), np.array([0.0, np.log((negative + 1.0) / (positive + 1.0))]))
+    return Sigmoid(sigmoid.slope * unit, sigmoid.offset)
+
+
+def _unit_of(scores: FloatArray) -> float:
+    """Return a factor for scores so small or large that the limits of Newton's method would not suit their slope.
+
+    It is a power of two, which changes no digit; 1 for others.
+    """
+    spread = float(np.ptp(scores))
+    return 1.0 if spread == 0.0 or 1e-3 <= spread <= 1e4 else 2.0 ** min(1000, -round(math.log2(spread)))
 
 
 def _newton(fit: _Fit, at: FloatArray) -> Sigmoid:

@@ -2,7 +2,8 @@
 
     OKL_DATA=../shared/data python -m tests.benchmarks.forests [SETS] [--splits 3] [--models okl boosting] [--out FILE]
 
-LightGBM, XGBoost, CatBoost and xRFM take part where they are installed. FILE is a CSV with a row a measurement; what
+LightGBM, XGBoost, CatBoost and xRFM take part where they are installed, and okl with a sixth of its default budget and
+five times as much where `--models` names "okl 10 s" and "okl 300 s". FILE is a CSV with a row a measurement; what
 is there is not measured again.
 
 A fifth of the rows, drawn by class, are test rows. okl gets the table as it is. The others get dates as month, weekday
@@ -141,6 +142,12 @@ def models_of(regression: bool) -> dict[str, Callable[[], Any]]:
     }
 
 
+def budgets(regression: bool) -> dict[str, Callable[[], Any]]:
+    """Return okl with other budgets than the default."""
+    make = okl.KernelRegressor if regression else okl.KernelClassifier
+    return {f"okl {seconds} s": partial(make, budget_seconds=seconds) for seconds in (10, 300)}
+
+
 def measure(name: str, split: int, models: list[str], out: Path | None) -> None:
     """Measure each model on one split of a set, and append the rows to a CSV file."""
     table, target = read_set(name)
@@ -152,14 +159,15 @@ def measure(name: str, split: int, models: list[str], out: Path | None) -> None:
         random_state=split,
         stratify=None if regression or name == "wine_quality" else target,
     )
-    for model, make in models_of(regression).items():
+    known = models_of(regression) | (budgets(regression) if models else {})
+    for model, make in known.items():
         n_trees = table.size * (1 if regression else max(1, target.nunique()))
         if (models and model not in models) or is_measured(out, name, model, split):
             continue
         if model == "catboost" and (n_trees > MOST_TREES or len(table.select_dtypes(exclude="number").columns)):
             continue
-        train, test = drawn[:2] if model == "okl" else map(with_date_parts, drawn[:2])
-        if model != "okl":
+        train, test = drawn[:2] if model.startswith("okl") else map(with_date_parts, drawn[:2])
+        if not model.startswith("okl"):
             test = test.astype(train.dtypes.to_dict())  # categories of the training rows
         row: dict[str, Any] = {"set": name, "model": model, "split": split, "rows": len(table)}
         row |= {"columns": table.shape[1], "rmse": None, "accuracy": None, "log loss": None}

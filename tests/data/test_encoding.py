@@ -244,6 +244,25 @@ def test_numbers_named_as_categories_are_the_same_from_csv_and_parquet(tmp_path:
     np.testing.assert_array_equal(prepare_rows(lines.schema, rows, "float32").inputs, [[1, 0, 0], [0, 0, 0]])
 
 
+def test_dates_of_json_lines_are_read_in_any_iso_spelling(tmp_path: Path) -> None:
+    days = pd.date_range("2026-01-01", periods=60)
+    frame = pd.DataFrame({"t": days, "y": np.arange(60) % 2})
+    frame.to_parquet(tmp_path / "source.parquet")
+    schema = ingest(tmp_path / "source.parquet", tmp_path / "data", settings(dates="parts")).dataset.schema
+    found = []
+    for name, spelling in (("day", "%Y-%m-%d"), ("iso", "%Y-%m-%dT%H:%M:%S.000"), ("space", "%Y-%m-%d %H:%M:%S")):
+        spelled = frame.assign(t=days.strftime(spelling))
+        spelled.to_json(tmp_path / f"{name}.jsonl", orient="records", lines=True)
+        (piece,) = table_pieces(tmp_path / f"{name}.jsonl", schema)
+        (rows,) = read_table(piece, schema.source_columns)
+        found.append(prepare_rows(schema, rows, "float64").inputs)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    (tmp_path / "bad.jsonl").write_text((tmp_path / "iso.jsonl").read_text() + '{"t":"soon","y":0}\n')
+    with pytest.raises(DataError, match=r"bad\.jsonl, lines up to 61: .*'soon'.*Write dates such as 2026-12-31"):
+        [*read_table(table_pieces(tmp_path / "bad.jsonl", schema)[0], schema.source_columns)]
+
+
 @pytest.mark.parametrize("first", ["3.0", "007"])
 def test_numbers_that_csv_spells_otherwise_are_matched_by_value(tmp_path: Path, first: str) -> None:
     words = [(first, "", "5.0")[row % 3] for row in range(120)]
@@ -279,10 +298,15 @@ def test_numbers_that_csv_spells_otherwise_are_matched_by_value(tmp_path: Path, 
         (("0.10", "1e3"), pa.array([0.1, 1000.0], pa.float32()).dictionary_encode(), [0, 1]),
         (("False", "True"), pa.array([True, False]), [1, 0]),
         (("9007199254740992", "9007199254740993"), pa.array([9007199254740993, 9007199254740992]), [1, 0]),
-        (("3.0", "7"), pa.array(["3.0", "3", "7", "7.0"]), [0, 2, 1, 2]),  # words are words
+        (("3.0", "7"), pa.array(["3.0", "3", "7", "7.0", "7.5", "x"]), [0, 0, 1, 1, 2, 2]),
+        (("00501", "10001"), pa.array(["501", "10001.0"]).dictionary_encode(), [0, 1]),
+        (("3", "x"), pa.array(["3.0", "x", "3"]), [2, 1, 0]),  # among words, words are words
+        (("3", "3.0"), pa.array(["3.00", "3.0", "3"]), [2, 1, 0]),  # and where one number has two names
+        (("12345678901234567890", "5"), pa.array(["12345678901234567891", "5"]), [2, 1]),  # one number to a double
     ],
 )
 def test_names_of_numbers_stand_for_their_values(categories: Any, column: pa.Array, expected: list[int]) -> None:
+    """Text of a CSV file too, which pandas writes as 1.0 beside a missing value."""
     encoding = Encoding("c", "category", ("c=0", "c=1", "c=(other)"), categories, other=True)
     assert not unfit(schema_with(encoding), "c", column.type)
     out = np.empty((3, len(column)), dtype=np.float32)

@@ -166,3 +166,14 @@ def test_the_criterion_follows_the_share_of_the_rare_classes(
 def test_criteria_that_do_not_fit_the_task_are_refused(optimise: Optimise, task: Task, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         criterion_of(optimise, task, [3, 2, 1], "price")
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-9, 1e-4, 1e6, 1e100])
+def test_calibration_does_not_depend_on_the_unit_of_scores(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=600)
+    classes = (scores + 0.5 * rng.normal(size=600) > 0).astype(np.int64)
+    expected = log_losses(fit_calibration(scores, classes).apply(scores), classes).mean()
+    found = log_losses(fit_calibration(scores * unit, classes).apply(scores * unit), classes).mean()
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert found < 0.35, "far from ln 2, what an unknown class costs"

@@ -100,7 +100,13 @@ def read(
         lines_before += lines.count(b"\n")
         while any(pa.types.is_struct(kind) for kind in table.schema.types):
             table = table.flatten()
-        table = table.select(columns).cast(pa.schema(list(zip(columns, kinds, strict=True))))
+        try:
+            table = table.select(columns).cast(pa.schema(list(zip(columns, kinds, strict=True))))
+        except pa.ArrowInvalid as error:  # only dates in text can fail
+            raise DataError(
+                f"{file}, lines up to {lines_before:,}: {first_line(error)}. Write dates such as 2026-12-31 or "
+                "2026-12-31T23:59:59 in all rows."
+            ) from None
         yield from table.to_batches(max_chunksize=batch_rows)
 
 

@@ -27,7 +27,7 @@ from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, open_text
 from okl.data.ingest.value_formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mix_bits
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
-from okl.data.values import is_text
+from okl.data.values import is_date, is_text
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, combined_digest, file_digest, open_binary, place_of, readable, size_of
 
@@ -627,10 +627,14 @@ def _json_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> li
 
 
 def _typed_nulls(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return a schema whose columns without a value have a given type, numbers if there is none."""
-    null = [field.name for field in schema if pa.types.is_null(field.type) and field.name in types]
-    fields = [field.with_type(types[field.name]) if field.name in null else field for field in schema]
-    return csv.numeric_nulls(pa.schema(fields))
+    """Return a schema whose columns without a value have a given type, numbers if there is none; dates in text, too."""
+
+    def typed(field: pa.Field) -> pa.Field:
+        kind = types.get(field.name)
+        takes = kind is not None and (pa.types.is_null(field.type) or (is_text(field.type) and is_date(kind)))
+        return field.with_type(kind) if takes else field
+
+    return csv.numeric_nulls(pa.schema([typed(field) for field in schema]))
 
 
 def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType], decimal: str) -> list[Piece]:

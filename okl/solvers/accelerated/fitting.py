@@ -142,6 +142,8 @@ def solve_problem(problem: CompositeProblem, method: Chooser, start: FloatArray 
 _SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
 _PROBE_ITERATIONS = 200
 _NEXT = 1.0 + 1e-9
+NO_WEIGHTS = 1e-6
+"""Objective, as a share of that of the first dual point, about the means of the classes: weights are nearly none."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,7 @@ class ModelTask:
         ----------
         value, highest : nu so far, and the largest valid one
         iterations, over : done so far, and whether the method has ended
-        has_weights : whether a primal objective below 0 has proved that there are some
+        has_weights : whether a primal objective far enough below 0 has proved that there are some
         """
         if self.value is not None or has_weights:
             return None
@@ -226,15 +228,17 @@ def _fit_growing(
     highest = task.highest(rows.signs, weights_of(rows, sample_weight))
     probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))
     while True:
-        value, probe = model.parameter, solve_problem(model.problem(rows, sample_weight), probing)
+        problem: Any = model.problem(rows, sample_weight)
+        problem.apply(image := np.empty(problem.n_image), problem.first)
+        unit = 0.5 * float(problem.rows.squared_norm(problem.first, image))
+        value, probe = model.parameter, solve_problem(problem, probing)
         # a primal objective below 0, that of no weights, proves that there are some
-        if probe.certificate.primal < 0.0:
+        if probe.certificate.primal < -NO_WEIGHTS * unit:
             done = probe.certificate.relative_gap <= method.tolerance
             return value, probe if done else fit_binary(model, rows, method, sample_weight, probe.point)
         following = task.larger(value, highest, probe.iterations, over=True, has_weights=False)
         if following is None:
             # iterations of a probe prove nothing: the largest nu is solved until it has weights, or provably none
-            problem = model.problem(rows, sample_weight)
             found = probe if probe.converged else solve_problem(problem, method, probe.point)
             return value, found if found.certificate.primal < 0.0 else _without_weights(found)
         model = following.model()

@@ -22,7 +22,7 @@ from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProbl
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, method_for, method_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fapg import Fapg
-from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
+from okl.solvers.accelerated.fitting import NO_WEIGHTS, ModelTask, distance_of_classes
 from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_problem import NewtonWork
@@ -164,7 +164,8 @@ class OneClass:
         if not self.task.kind.GROWS:
             return None
         reached = at.method_state
-        has_weights, iterations = reached.best_record.certificate.primal < 0.0, reached.history[-1].iteration
+        first, best = reached.history[0].certificate, reached.best_record.certificate
+        has_weights, iterations = best.primal < -NO_WEIGHTS * abs(first.dual), reached.history[-1].iteration
         task = self.task.larger(at.value, self._highest, iterations, over, has_weights)
         return None if task is None else replace(self, task=task)
 

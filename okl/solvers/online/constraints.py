@@ -345,11 +345,16 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
 def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
     """Return the same shards, some of whose inputs are only carried along, as keys are.
 
+    Other inputs of the same source column, such as the one of its missing values, are left out with them.
+
     Raises
     ------
     ConfigError : no input would be left
     """
     schema, apart = data.schema, set(names)
+    encodings = tuple(encoding for encoding in schema.encodings if apart.isdisjoint(encoding.inputs))
+    moved = tuple(name for name in schema.features if name in apart)
+    apart |= {name for encoding in schema.encodings if encoding not in encodings for name in encoding.inputs}
     indices = [index for index, name in enumerate(schema.features) if name not in apart]
     if len(indices) == len(schema.features):
         return data
@@ -359,7 +364,6 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
             "training. Set --learn-sensitive to train on these columns too."
         )
     statistics = schema.feature_statistics
-    moved = tuple(name for name in schema.features if name in apart)
     return replace(
         data,
         schema=replace(
@@ -367,6 +371,7 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
             features=tuple(schema.features[index] for index in indices),
             feature_statistics=tuple(statistics[index] for index in indices) if statistics else (),
             keys=(*schema.keys, *moved),
+            encodings=encodings,
         ),
     )
 

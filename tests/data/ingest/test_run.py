@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,8 @@ def test_values_that_differ_by_less_than_inputs_hold_are_warned_of(tmp_path: Pat
         "Values of ms", "Values of seconds", "Values of equal",
     ]  # fmt: skip
     assert all("write times as dates" in warning for warning in data.warnings)
+    assert re.search(r"differ by 3\.\d+e\+03 at most", data.warnings[1])
+    assert "differ by less than 2.1e+05, if at all" in data.warnings[2], "float32 does not tell"
 
 
 def test_constant_columns_are_one_warning_and_scale_to_zero(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from okl.distributed.cache import process_cache
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers import worker_rounds
+from okl.solvers.accelerated import solver as accelerated_solver
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.fitting import ModelTask
@@ -274,3 +275,18 @@ def test_a_nu_that_is_not_given_grows_until_it_has_weights(tmp_path: Path, here:
     assert 0.5 * highest < learning.chosen(state)["nu"] <= highest
     assert "more where" in learning.chosen(state)["nu_reason"]
     assert learning.certificate(state)["objective"] < 0.0
+
+
+def test_weights_that_are_nearly_none_do_not_end_the_growth_of_nu(
+    data: Dataset, here: Execution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learning = solver("nu-svm", 1e-3, value=None)
+    counts = data.schema.class_counts
+    highest = 2.0 * min(counts) / sum(counts)
+    state = last_state(learning, data, here)
+    assert learning.chosen(state)["nu"] == pytest.approx(0.5 * highest)
+    history = state.solved[0].method_state.history
+    share = abs(history[-1].certificate.primal / history[0].certificate.dual)
+    monkeypatch.setattr(accelerated_solver, "NO_WEIGHTS", 1.01 * share)
+    state = last_state(learning, data, here)
+    assert learning.chosen(state)["nu"] == pytest.approx(0.75 * highest)

@@ -3,18 +3,23 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
 from okl.distributed.local import LocalExecution
 from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
+from okl.models.file import load_model
+from okl.runs.train import train
 from okl.solvers.online.constraints import (
     Constraint,
     ConstraintGroup,
@@ -34,6 +39,8 @@ from okl.solvers.online.constraints import (
     values_of,
     without_features,
 )
+from okl.solvers.settings import TrainSettings
+from tests.data.sources import settings
 from tests.naive.constrained import step
 from tests.solvers.online.constraints_cases import sensitive_data
 
@@ -272,3 +279,30 @@ def test_a_covariance_takes_numbers_that_are_written_with_zeros() -> None:
     columns = {"hour": values_of(pa.chunked_array([pa.array(["07", None])]), "hour")}
     with pytest.raises(DataError, match="has missing values"):
         numbers(quantity, columns, "data")
+
+
+@pytest.mark.parametrize("beside", ["text", "date", "missing"])
+def test_a_model_of_a_table_with_encoded_columns_opens_again(tmp_path: Path, beside: str) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=400), "s": rng.integers(0, 2, 400).astype(float)})
+    table["y"] = np.where(table["a"] + 0.3 * table["s"] + rng.normal(size=400) > 0, "yes", "no")
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, 400), "D")
+    values: dict[str, Any] = {"text": rng.choice(["u", "v"], 400), "date": days, "missing": rng.normal(size=400)}
+    table["b"] = values[beside]
+    if beside == "missing":
+        table.loc[::9, ["b", "s"]] = None  # of the constrained column, too: its input for that is none of the model's
+    table.to_parquet(tmp_path / "rows.parquet")
+    ingested = settings(target="y", missing="mean", dates="parts", holdout=0.2)
+    data = ingest(tmp_path / "rows.parquet", tmp_path / "data", ingested).dataset
+    limit = {"constraints": ("abs(covariance(s)) <= 0.01",), "radius": 10.0, "solver": "fogd", "frequencies": 20}
+    trained = train(
+        TrainSettings.model_validate(
+            {"data": str(data.folder), "out": str(tmp_path / "run"), "rescale": "standard"} | limit
+        )
+    )
+    model = load_model(tmp_path / "run" / "model")
+    assert {encoding.column for encoding in model.schema.encodings} == {"a", "b"}
+    assert not any(name.startswith("s") for name in model.schema.features)
+    scored = model.scores(pa.Table.from_pandas(table.drop(columns=["s", "y"])))
+    assert scored.shape == (400,)
+    assert trained["test"]["accuracy"] > 0.6
