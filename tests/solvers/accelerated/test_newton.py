@@ -226,3 +226,17 @@ def test_the_choice_depends_on_sizes_alone() -> None:
         replace(auto, name="newton").of(exact)
     with pytest.raises(ConfigError, match="exact kernel"):
         replace(auto, name="working-sets").of(few)
+
+
+def test_steps_without_progress_near_the_least_nu_say_that_the_weights_are_nearly_none() -> None:
+    reasons = []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        inputs = random.normal(size=(300, 20)).astype(np.float32)
+        signs = np.where(inputs[:, 0] + 2.0 * random.normal(size=300) > 0.0, 1.0, -1.0)
+        least, _ = NuSVM.valid_range(rows := DenseRows(inputs, signs))
+        for more in (1e-8, 1e-9):
+            _, outcome, _ = solve(NuSVM(nu=least + more).problem(rows), Newton(1e-6, 1000))
+            reasons += [outcome.reason] if "make no progress" in outcome.reason else []
+    assert reasons
+    assert all("nearly 0, as for nu-SVM close to its least valid nu" in reason for reason in reasons)
