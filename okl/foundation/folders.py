@@ -96,7 +96,8 @@ class RunFolder:
 
         Raises
         ------
-        PlaceTakenError : another process has renamed its folder to that path at the same time
+        PlaceTakenError : another process has renamed its folder to that path at the same time; what would not have
+            replaced it is kept under the next free name
         """
         old = self.folder.with_name(f"{self.folder.name}.replaced-{secrets.token_hex(4)}")
         with self._refused():
@@ -111,12 +112,27 @@ class RunFolder:
                     raise PlaceTakenError(
                         f"{self.folder} was written by another process at the same time, whose files remain. Try again."
                     ) from None
+                if taken:
+                    kept = self._keep()
+                    raise PlaceTakenError(
+                        f"{self.folder} was written by another process at the same time, whose files remain. What this "
+                        f"one wrote is in {kept}."
+                    ) from None
                 if old.exists():
                     old.rename(self.folder)
                 raise
         shutil.rmtree(old, ignore_errors=True)
         shutil.rmtree(self.folder / CHECKPOINT, ignore_errors=True)
         self._made = []
+
+    def _keep(self) -> Path:
+        """Rename the folder to the first free one of NAME-2, NAME-3, ..., and return that."""
+        number = 2
+        while (kept := self.folder.with_name(f"{self.folder.name}-{number}")).exists():
+            number += 1
+        self.staging.rename(kept)
+        shutil.rmtree(kept / CHECKPOINT, ignore_errors=True)
+        return kept
 
     @contextmanager
     def _refused(self) -> Iterator[None]:

@@ -227,12 +227,18 @@ class Attempts:
 
 
 def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
-    """Return why the planned version is not trained again: it exists, and another version was promoted since.
+    """Return why the planned version is not trained again: its shards were learned, and another version promoted since.
 
-    None if it does not exist or is the champion.
+    None if there is no such version, or it is the champion. After several rollbacks the shards may be those of several
+    versions, with the same settings.
     """
-    version = model.find(planned.lineage)
-    if version is None or version.number == model.state().champion:
+    version, state = model.find(planned.lineage), model.state()
+    if version is None and (state.latest or 0) > (champion := state.champion or 0):
+        settings = planned.lineage.settings
+        later = [one for one in model.versions() if one.number > champion and one.lineage.settings == settings]
+        learned = {shard["sha256"] for one in later for shard in one.lineage.shards}
+        version = later[-1] if learned >= {shard["sha256"] for shard in planned.lineage.shards} else None
+    if version is None or version.number == state.champion:
         return None
     return (
         f"The same shards were trained on before, in {version}, and another version was promoted since then. "

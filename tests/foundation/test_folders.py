@@ -106,11 +106,13 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     assert first.staging.exists()
     first.complete()
     (first.folder / "file").touch()
-    with pytest.raises(ConfigError, match=r"cannot be created: .*(not empty|exists)"):
+    (second.staging / "own").touch()
+    with pytest.raises(PlaceTakenError, match=r"run was written by another process .* this one wrote is in .*run-2\."):
         second.complete()
     second.close()
     first.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
+    assert (tmp_path / "run-2" / "own").exists(), "nothing is lost"
 
 
 def test_of_two_that_replace_a_folder_in_the_same_instant_one_is_refused(

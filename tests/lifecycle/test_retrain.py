@@ -155,6 +155,23 @@ def test_what_was_rolled_back_is_not_learnt_again_until_there_is_more(place: Pat
     assert retrain(settings(place))["version"] == 3
 
 
+def test_what_was_rolled_back_twice_is_not_learnt_again_in_one_step(place: Path) -> None:
+    for days in ((1, 2), (3,), (4,)):
+        shards(place, *days)
+        retrain(settings(place))
+    model = Registry(place / "registry").model("m")
+    assert model.state().champion == 3
+    model.rollback()
+    model.rollback()
+    again = retrain(settings(place))
+    assert (again["outcome"], again["version"], again["parent"]) == ("judged before", None, 1)
+    assert "in m@3" in again["reason"]
+    assert model.state().champion == 1
+    shards(place, 5)
+    assert retrain(settings(place))["version"] == 4
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+
+
 def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(place: Path) -> None:
     shards(place, 1, 2)
     retrain(settings(place))

@@ -14,7 +14,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import okl
-from okl.foundation.errors import ConfigError, OklError
+from okl.foundation.errors import OklError
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import check_arrivals
 from okl.lifecycle.profile import measured
@@ -239,10 +239,18 @@ def test_an_online_learner_continues_with_new_texts(place: Path) -> None:
     assert second["metrics"]["challenger"]["accuracy"] > 0.8
 
 
-def test_a_target_of_many_numbers_is_no_class(place: Path) -> None:
-    frame = documents(1)
-    land(place, 1, frame.assign(label=np.arange(len(frame)) / 7))
-    with pytest.raises(
-        ConfigError, match="Use --solver fogd --kernel linear, or add --task multiclass if the numbers are classes"
-    ):
-        retrain(asked(place, OF_TEXT))
+def test_texts_of_a_regression_are_learnt_every_night(place: Path) -> None:
+    def prices(seed: int) -> Any:
+        frame = documents(seed)
+        lengths = frame["body"].fillna("").str.count("w1").astype(float)
+        return frame.assign(label=lengths + 0.1 * np.random.default_rng(seed).normal(size=len(frame)))
+
+    land(place, 1, prices(1))
+    first = retrain(asked(place, OF_TEXT))
+    assert first["outcome"] == "published"
+    assert "linear fogd" in str(first["chosen"])
+    land(place, 2, prices(2))
+    second = retrain(asked(place))
+    assert second["how"] == "continued with 1 new shards"
+    metrics = second["metrics"]["challenger"]
+    assert 0.0 < metrics["rmse"] < 0.8 * np.std(prices(2)["label"])
