@@ -237,11 +237,15 @@ def warn_of_unseen(replaced: Mapping[str, int], schema: Schema) -> None:
 
 
 def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
-    """Return the rows of missing numbers by column, of columns that had none missing in training; see `Replaced`."""
-    other = {encoding.column for encoding in schema.encodings if encoding.missing or encoding.kind != "number"}
+    """Return the rows of missing numbers and dates by column, of those that had none missing in training."""
+    other = {encoding.column for encoding in schema.encodings if encoding.missing or encoding.kind == "category"}
     found: Replaced = Counter()
     for name in encoder_of(schema).columns if schema.missing == "mean" else ():
-        if name not in other and (absent := int(np.isnan(numbers(batch.column(name))).sum())):
+        if name in other:
+            continue
+        column = batch.column(name)
+        absent = int(np.isnan(numbers(column)).sum()) if is_number(column.type) else column.null_count
+        if absent:
             found[name] = absent
     return found
 

@@ -25,7 +25,7 @@ from okl.data.reading import load_window
 from okl.data.values import date_parts
 from okl.foundation.errors import DataError
 from okl.foundation.types import Split
-from okl.models.inputs import check_columns, prepare_rows, read_as
+from okl.models.inputs import check_columns, newly_missing, prepare_rows, read_as
 from okl.models.pieces import read_table, table_pieces
 from tests.data.mixed import mixed
 from tests.data.sources import parquet, settings, table
@@ -242,6 +242,17 @@ def test_numbers_named_as_categories_are_the_same_from_csv_and_parquet(tmp_path:
     (piece,) = table_pieces(tmp_path / "new.csv", lines.schema)
     (rows,) = read_table(piece, lines.schema.source_columns)
     np.testing.assert_array_equal(prepare_rows(lines.schema, rows, "float32").inputs, [[1, 0, 0], [0, 0, 0]])
+
+
+def test_a_date_that_training_did_not_miss_is_counted_as_a_number_is(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"t": pd.date_range("2026-01-01", periods=60), "a": np.arange(60.0), "y": np.arange(60) % 2})
+    frame.to_parquet(tmp_path / "source.parquet")
+    asked = settings(dates="parts", missing="mean")
+    schema = ingest(tmp_path / "source.parquet", tmp_path / "data", asked).dataset.schema
+    frame.loc[[3, 5, 8], "t"] = None
+    frame.loc[[3], "a"] = None
+    (batch,) = pa.Table.from_pandas(frame, preserve_index=False).to_batches()
+    assert newly_missing(schema, batch) == {"t": 3, "a": 1}
 
 
 def test_dates_of_json_lines_are_read_in_any_iso_spelling(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 def main(folder: Path) -> None:
     """Write a data set and one run per model into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     table = load_breast_cancer(as_frame=True)
     table.data.assign(y=table.target).to_parquet(folder / "rows.parquet")
     data = okl.ingest(folder / "rows.parquet", folder / "data", scale="standard", holdout=0.25)
@@ -29,4 +30,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "okl-example"))

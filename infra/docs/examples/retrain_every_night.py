@@ -22,6 +22,7 @@ def arrive(inbox: Path, night: int) -> None:
 
 def main(folder: Path) -> None:
     """Create an inbox and a registry in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     inbox = folder / "inbox"
     inbox.mkdir()
     settings = RetrainSettings(
@@ -42,4 +43,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "okl-example"))

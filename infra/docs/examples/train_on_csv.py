@@ -16,6 +16,7 @@ def _majority(result: dict[str, Any]) -> float:
 
 def main(folder: Path) -> None:
     """Write rows.csv and a run with a model and a report into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     table = load_breast_cancer(as_frame=True)
     rows = table.data.assign(kind=table.target_names[table.target])
     rows.to_csv(folder / "rows.csv", index=False)
@@ -36,4 +37,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "okl-example"))
