@@ -233,11 +233,11 @@ def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
     versions, with the same settings.
     """
     version, state = model.find(planned.lineage), model.state()
-    if version is None and (state.latest or 0) > (champion := state.champion or 0):
+    if version is None and state.latest > (champion := state.champion or 0):
         settings = planned.lineage.settings
         later = [one for one in model.versions() if one.number > champion and one.lineage.settings == settings]
         learned = {shard["sha256"] for one in later for shard in one.lineage.shards}
-        version = later[-1] if learned >= {shard["sha256"] for shard in planned.lineage.shards} else None
+        version = later[-1] if later and learned >= {shard["sha256"] for shard in planned.lineage.shards} else None
     if version is None or version.number == state.champion:
         return None
     return (

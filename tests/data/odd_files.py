@@ -293,6 +293,11 @@ odd(
     {"a": [DECEMBER_31, None], "y": [0.0, 1.0]},
     "day first",
 )
+odd(
+    "large.jsonl",
+    "".join(f'{{"a":{2**53 + step},"y":{step % 2}}}\n' for step in (1, 1_000_001)),
+    {"a": [float(2**53 + 1), float(2**53 + 1_000_001)], "y": [1.0, 1.0]},
+)
 odd("money.jsonl", '{"a":"$1,234.5","y":0}\n{"a":"$2","y":1}\n', {"a": [1234.5, 2.0], "y": [0.0, 1.0]})
 odd(
     "array.jsonl",

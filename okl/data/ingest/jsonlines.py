@@ -101,7 +101,8 @@ def read(
         while any(pa.types.is_struct(kind) for kind in table.schema.types):
             table = table.flatten()
         try:
-            table = table.select(columns).cast(pa.schema(list(zip(columns, kinds, strict=True))))
+            # whole numbers beyond 2^53 are rounded, as those of CSV files
+            table = table.select(columns).cast(pa.schema(list(zip(columns, kinds, strict=True))), safe=False)
         except pa.ArrowInvalid as error:  # only dates in text can fail
             raise DataError(
                 f"{file}, lines up to {lines_before:,}: {first_line(error)}. Write dates such as 2026-12-31 or "

@@ -17,9 +17,11 @@ from okl.solvers.accelerated.base import Certificate
 from okl.solvers.accelerated.fapg import rounded_ending
 from okl.solvers.base import Outcome
 
+NO_WEIGHTS = 1e-6
+"""Objective, as a share of that of the first dual point, about the means of the classes: weights are nearly none."""
+
 # checks, in which the gap does not fall to such a share, and the objective not by such a share of itself: of steps that
 # go on, the gap of some problems stays what it is for dozens, as the dual point moves last
-_NEARLY_NONE = 1e-6  # of the objective of the first dual point, about the means of the classes
 _MOST_IDLE, _IDLE, _STILL = 12, 0.99, 1e-9
 
 
@@ -100,7 +102,7 @@ class CertifiedSteps:
         if least - min(primals[-_MOST_IDLE:]) > _STILL * abs(least):
             return None
         steps, reason = f"{self.STEPS[0].upper()}{self.STEPS[1:]}", self.REASON
-        if abs(certificate.primal) < _NEARLY_NONE * abs(state.history[0].certificate.dual):
+        if abs(certificate.primal) < NO_WEIGHTS * abs(state.history[0].certificate.dual):
             reason = "the best weights are nearly 0, as for nu-SVM close to its least valid nu; choose a larger one"
         return Outcome(
             "not converged", f"{steps} make no progress in float64 after {record.iteration}, {reached}: {reason}"

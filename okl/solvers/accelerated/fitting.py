@@ -17,6 +17,7 @@ from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_at_least
 from okl.solvers.accelerated.base import Classifier, CompositeProblem, ParameterName, Solution, signs_of, weights_of
+from okl.solvers.accelerated.certified_steps import NO_WEIGHTS
 from okl.solvers.accelerated.choice import Chooser, solve
 from okl.solvers.accelerated.models import make_model, model_class, parameter_of
 from okl.solvers.base import Outcome
@@ -142,8 +143,6 @@ def solve_problem(problem: CompositeProblem, method: Chooser, start: FloatArray 
 _SHARES = (0.5, 0.75, 0.875, 0.9375, 1.0)  # of the largest valid parameter; all but the first are nu-SVM's
 _PROBE_ITERATIONS = 200
 _NEXT = 1.0 + 1e-9
-NO_WEIGHTS = 1e-6
-"""Objective, as a share of that of the first dual point, about the means of the classes: weights are nearly none."""
 
 
 @dataclass(frozen=True)

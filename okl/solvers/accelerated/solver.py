@@ -19,10 +19,11 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem, Solution
+from okl.solvers.accelerated.certified_steps import NO_WEIGHTS
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, method_for, method_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fapg import Fapg
-from okl.solvers.accelerated.fitting import NO_WEIGHTS, ModelTask, distance_of_classes
+from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_problem import NewtonWork
