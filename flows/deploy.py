@@ -21,8 +21,8 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL
 from prefect.workers.process import ProcessWorker
 from pydantic import BaseModel, ValidationError
 
+from flows.foreground import require_server
 from flows.form import grouped
-from flows.run import require_server
 from flows.server import PRIVACY, child_imports
 from flows.service import ServiceSettings
 from okl.foundation.errors import ConfigError, ExecutionError

@@ -16,9 +16,9 @@ import numpy as np
 
 from okl.compiled.extension import Scalar
 from okl.features.extension import Arrays, DeclaredMap
+from okl.foundation.catalogue import LOSSES, SOLVERS
 from okl.foundation.errors import ConfigError
 from okl.foundation.plugins import Kind, declare, use_extension
-from okl.foundation.registry import LOSSES, SOLVERS
 from okl.foundation.settings import MapName
 from okl.foundation.types import Task
 from okl.kernels import Kernel

@@ -26,8 +26,8 @@ from okl.compiled.kernels import (
     sparse_kernel_block,
 )
 from okl.compiled.products import sparse_block
+from okl.foundation.catalogue import KERNELS, load
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.registry import KERNELS, load
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_nonnegative, check_positive
@@ -111,7 +111,7 @@ class RadialKernel(ShiftInvariantKernel, Protocol):
 
 @dataclass(frozen=True)
 class KnownKernel:
-    """Base of the kernels that have a name in `okl.foundation.registry`: options, reports and model files know them.
+    """Base of the kernels that have a name in `okl.foundation.catalogue`: options, reports and model files know them.
 
     A kernel is a subclass with parameters as fields, from bandwidth, scale, degree and offset. `Profiled` is the base
     of kernels of a distance that are one function; without a `rule`, solvers with support vectors refuse a kernel.

@@ -25,8 +25,8 @@ from okl.compiled.bundle import (
 from okl.compiled.extension import SLOPE, VALUE, ExtensionCode, Scalar, compiled_functions, evaluate_extension
 from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION
 from okl.foundation import plugins
+from okl.foundation.catalogue import LOSSES, load
 from okl.foundation.errors import ConfigError
-from okl.foundation.registry import LOSSES, load
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_nonnegative

@@ -8,16 +8,16 @@ from functools import partial
 from typing import Any, Protocol
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.foundation.types import Mode, Task
 from okl.losses import make_loss
 from okl.solvers.base import Solver
 from okl.solvers.online.base import LearnerFactory
-from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.online.step_size_experts import ExpertFactory
 from okl.solvers.online.strategies import (
     BSGDMerging,
     BudgetFactory,

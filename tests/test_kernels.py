@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from okl.compiled.kernels import KernelRule
+from okl.foundation.catalogue import KERNELS
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.registry import KERNELS
 from okl.foundation.types import FloatArray
 from okl.kernels import (
     CustomKernel,

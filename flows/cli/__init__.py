@@ -152,6 +152,6 @@ def _leave(message: str, code: int) -> NoReturn:
 
 def _exit_past_recorders(code: Any) -> None:
     """End the process at once if a thread still waits for a Prefect server, as it would block the exit."""
-    run = sys.modules.get("flows.run")
+    run = sys.modules.get("flows.foreground")
     if run is not None and run.unfinished:
         end_process(int(code or 0))

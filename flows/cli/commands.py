@@ -184,7 +184,7 @@ def ingest(
     from okl.distributed import open_for
 
     if where:
-        from okl.distributed.opening import check_workers
+        from okl.distributed.cluster_file import check_workers
 
         check_workers(execution_settings)
     observer = _observer()
@@ -254,12 +254,12 @@ def train(
     A data set made by okl ingest needs no options for its data. With --resume, all settings come from the interrupted
     run, including its mode; only the options of workers and threads may change.
     """
-    from flows.run import perform_run
+    from flows.foreground import perform_run
     from okl.foundation.errors import NOT_CONVERGED, ConfigError
     from okl.runs.train import TrainingRun
 
     if resume is not None:
-        from okl.distributed.opening import check_workers
+        from okl.distributed.cluster_file import check_workers
         from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_origin, settings_of
 
         folder = find_unfinished(resume)

@@ -77,7 +77,7 @@ def compare(
     if ingest_options:
         values["ingest"] = settings_from(IngestSettings, ingest_options, "okl compare")
     settings = settings_from(CompareSettings, values, "okl compare")
-    from flows.run import perform_run
+    from flows.foreground import perform_run
     from okl.report.comparison import text_summary
     from okl.runs.compare_run import ComparisonRun, check
 
@@ -117,7 +117,7 @@ def reproduce(
     if "out" in given:
         values["out"] = local_location("--out", given["out"])
     settings = settings_from(ReproduceSettings, values, "okl reproduce")
-    from flows.run import perform_run
+    from flows.foreground import perform_run
     from okl.papers.report import text_summary
     from okl.papers.run import ReproductionRun, check
 

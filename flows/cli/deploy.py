@@ -109,7 +109,7 @@ def deploy(
     okl-reproduce/default and okl-notice/default. With it: okl-retrain/NAME, scheduled by --cron, okl-score/NAME with
     --score, and okl-notice/default. Running the command again updates the deployments.
     """
-    from flows.run import server_is_configured, stack_server_settings
+    from flows.foreground import server_is_configured, stack_server_settings
 
     groups = retrain_options, options, ingest_options
     if retrain is None:
@@ -186,7 +186,7 @@ def _retraining(
     }
     values = retrain_values(name, source, retraining, groups, config, pairs)
     settings = settings_from(RetrainSettings, values, "okl deploy")
-    from okl.distributed.opening import check_workers
+    from okl.distributed.cluster_file import check_workers
     from okl.lifecycle.lineage_checks import check_arrivals
 
     check_workers(settings.train)

@@ -40,7 +40,7 @@ Expected = Annotated[
 def list_models(registry: Registered = None, json: Json = False) -> None:
     """List models and their aliases."""
     from okl.models.registry import Registry, describe_registry
-    from okl.report.registry import registry_text
+    from okl.report.model_listing import registry_text
 
     described = describe_registry(Registry(registry))
     print_result(described, json, registry_text(described))
@@ -61,7 +61,7 @@ def show_model(
 ) -> None:
     """Show the versions and log of a model; or the metrics, training shards and settings of one version."""
     from okl.models.registry import Registry, describe_model, describe_one
-    from okl.report.registry import attempts_text, model_text, quarantined_text, version_text
+    from okl.report.model_listing import attempts_text, model_text, quarantined_text, version_text
 
     name, which = _parse_version(model, which, "show")
     registered = Registry(registry).model(name)
@@ -99,7 +99,7 @@ def diff(
     By default, the previous champion and the champion are compared.
     """
     from okl.models.registry import Registry, describe_difference
-    from okl.report.registry import difference_text
+    from okl.report.model_listing import difference_text
 
     name, first, second = _parse_two_versions(name, first, second)
     model = Registry(registry).model(name)
@@ -183,7 +183,7 @@ def prune(
 ) -> None:
     """Remove the files of old versions that have no alias; their lineage remains."""
     from okl.models.registry import Registry
-    from okl.report.registry import pruned_text
+    from okl.report.model_listing import pruned_text
 
     pruned = Registry(registry).model(name).prune(keep, dry_run=dry_run, why=why)
     print_result({"model": name, "dry_run": dry_run} | asdict(pruned), json, pruned_text(pruned, dry_run))
@@ -222,7 +222,7 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
     """
     from flows.stack.status import rescoring
     from okl.models.registry import describe_entry
-    from okl.report.registry import moved_text
+    from okl.report.model_listing import moved_text
 
     described = {"model": name, "champion_before": before} | describe_entry(entry)
     scored = rescoring(name, registry) if entry.state.champion != before else ""

@@ -19,9 +19,9 @@ import typer
 from pydantic import BaseModel
 from typer.core import TyperCommand
 
+from okl.foundation.catalogue import SOLVERS
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
-from okl.foundation.registry import SOLVERS
 from okl.foundation.settings import ONE_OF_MANY, ExecutionSettings, IngestSettings, read_toml, settings_from
 from okl.solvers.settings import TrainSettings, solver_settings
 

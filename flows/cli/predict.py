@@ -148,7 +148,7 @@ def predict(
         finally:
             observer.finish()
     else:
-        from flows.run import perform_run
+        from flows.foreground import perform_run
 
         check_score(settings, look=False)  # the run itself reads the source
         result = perform_run(ScoringRun(settings), "flows.runs:okl_score", observer, record)

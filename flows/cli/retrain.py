@@ -98,7 +98,7 @@ def retrain(
     and in --set, settings of training, ingestion and contract have the prefixes train, ingest and contract: --set
     contract.min_rows=10.
     """
-    from okl.distributed.opening import check_workers
+    from okl.distributed.cluster_file import check_workers
     from okl.report.retraining import summary_text
 
     window = {"window_from": window_from, "window_to": window_to}
@@ -107,7 +107,7 @@ def retrain(
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_workers(settings.train)
     warn_of_new_name(settings)
-    from flows.run import perform_run
+    from flows.foreground import perform_run
     from okl.lifecycle.retrain import RetrainingRun
 
     result = perform_run(RetrainingRun(settings), "flows.runs:okl_retrain", terminal_observer(), record)

@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 import flows.cli
 import okl
 from flows.cli.options import ALL_OPTIONS, help_for, metavar
-from okl.foundation.registry import SOLVERS
+from okl.foundation.catalogue import SOLVERS
 from okl.solvers.settings import solver_settings
 
 _CODE = re.compile(r"(`[^`]+`)")

@@ -24,7 +24,7 @@ from okl.certificates.hindsight import (
     solve_in_ball,
 )
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor
 from okl.foundation.telemetry import NullObserver, Observer
@@ -32,10 +32,10 @@ from okl.kernels import Scaled
 from okl.solvers.accelerated.base import Certificate
 from okl.solvers.base import CertifiedSolver, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
-from okl.solvers.online.drift import TrackingFactory, TrackingLearner
 from okl.solvers.online.linear import LinearLearner, longest_subgradient
 from okl.solvers.online.nystrom import NOGDLearner
 from okl.solvers.online.solver import OnlineSolver, OnlineState
+from okl.solvers.online.tracking import TrackingFactory, TrackingLearner
 from okl.solvers.subgradient.losses import make_piecewise
 from okl.solvers.subgradient.pegasos import PegasosFactory
 from okl.solvers.subgradient.solver import Prover

@@ -14,7 +14,7 @@ from scipy.optimize import brentq, nnls
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.features.base import transform_rows
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.telemetry import NullObserver, Observer

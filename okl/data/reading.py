@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from okl.data.dataset import INDICES, VALUES, Dataset, Schema, Shard
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.targets import stored_index
 from okl.data.order import Positions, Window, permutation_of
 from okl.data.sparse import beside, rows_of_lists, stacked

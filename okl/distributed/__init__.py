@@ -10,7 +10,7 @@ from okl.distributed.processes import running_workers
 from okl.foundation.errors import ConfigError, ExecutionError
 
 if TYPE_CHECKING:
-    from okl.data.executor import Execution
+    from okl.data.execution import Execution
     from okl.foundation.settings import ExecutionSettings
 
 PATIENCE_VARIABLE, PATIENCE_SECONDS = "OKL_PATIENCE_SECONDS", 60.0
@@ -55,7 +55,7 @@ def open_execution(
     n_threads = None if threads == "auto" else threads
     check_exclusive(workers, scheduler, cluster)
     if not workers and not scheduler and not cluster:
-        from okl.distributed.local import LocalExecution
+        from okl.distributed.in_process import LocalExecution
 
         return LocalExecution(n_threads)
     from okl.distributed.dask import DaskExecution

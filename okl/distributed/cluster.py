@@ -19,7 +19,7 @@ from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
-from okl.distributed.opening import EXTRAS, ClusterFile, read_cluster_file
+from okl.distributed.cluster_file import EXTRAS, ClusterFile, read_cluster_file
 from okl.distributed.processes import PRIVATE, deferred_interrupts, importing_main, restored_environment, run_apart
 from okl.distributed.tls import FILES, ROLES, self_signed
 from okl.foundation import plugins

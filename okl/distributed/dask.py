@@ -21,7 +21,7 @@ from distributed import KilledWorker, WorkerPlugin, get_worker
 from distributed.core import clean_exception, connect
 
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.data.execution import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.manifest import processor
 from okl.data.order import Window
 from okl.distributed.cache import Batch, ShardAssignment, assign_slots, in_sequence, single_batches
@@ -36,7 +36,7 @@ from okl.distributed.cluster import (
     version_mismatch,
     versions,
 )
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.distributed.processes import CONFIG
 from okl.distributed.rpc import (
     HANDLER_SECONDS,
@@ -824,7 +824,7 @@ class DaskExecution:
     ----------
     n_workers : int >= 1, processes to start on this machine; or
     address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths; or
-    cluster : path of a file that names a class of clusters, see `okl.distributed.opening`
+    cluster : path of a file that names a class of clusters, see `okl.distributed.cluster_file`
     tls : folder with ca.pem, cert.pem and key.pem, for connections with mutual TLS
     n_threads : threads of this process that stream and learn; None: its cores, at most 4
     patience_seconds : to wait while there are no workers, or the scheduler does not answer

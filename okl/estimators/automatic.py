@@ -28,7 +28,7 @@ from okl.data.ingest.run import ingest
 from okl.data.manifest import provenance
 from okl.data.reading import read_rows
 from okl.data.values import is_text
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.estimators.base import (
     ClassWeight,
     Labels,
@@ -51,7 +51,7 @@ from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
 from okl.runs.run import DEFAULT_HOLDOUT
 from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
-from okl.runs.sizes import train_sizes
+from okl.runs.train_sizes import train_sizes
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.settings import FogdSettings
 from okl.solvers.ridge.gram import Outputs, WeightedRows, part_of

@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from okl.data.dataset import Schema
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import FloatArray, Precision, Task

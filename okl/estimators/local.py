@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.data.ingest.run import ingest
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.estimators.base import Auto, BatchClassifier, RandomState, large_values_refused, options_of, seed_of
 from okl.estimators.ridge import LeastSquaresEstimator, LeastSquaresRegressor
 from okl.foundation.settings import IngestSettings
@@ -22,8 +22,8 @@ from okl.foundation.validation import check_choice
 from okl.runs.api import location_of
 from okl.runs.loop import run_loop
 from okl.solvers.factory import make_solver
+from okl.solvers.ridge.cells import CELL_ROWS, PARTITIONS, LocalSolver
 from okl.solvers.ridge.gram import Outputs
-from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, LocalSolver
 from okl.solvers.ridge.settings import LocalSettings
 from okl.solvers.settings import TrainSettings
 
@@ -53,7 +53,7 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
     n_features_in_, feature_names_in_ : of the inputs
 
     Source: Meister & Steinwart, Optimal learning rates for localized SVMs, JMLR 17(194), 2016, section 2; see
-    `okl.solvers.ridge.local.LocalSolver`.
+    `okl.solvers.ridge.cells.LocalSolver`.
     """
 
     kernel: str = "laplacian"

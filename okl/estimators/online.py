@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from okl.data.dataset import Schema
 from okl.estimators.base import Auto, ClassWeight, Labels, OnlineClassifier, OnlineEstimator, OnlineRegressor
+from okl.foundation.catalogue import STRATEGIES
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.registry import STRATEGIES
 from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel

@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.estimators.base import Auto, BatchClassifier, BatchEstimator, RandomState, draw_seed, options_of
 from okl.features.landmarks import Landmarks
 from okl.features.predictors import LinearPredictor, Predictor

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from okl.compiled.jit import one_blas_thread
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.estimators.base import (
     SAMPLE_ROWS,
     Auto,

@@ -28,8 +28,8 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
 from okl.foundation import plugins
+from okl.foundation.catalogue import KERNELS, LOSSES, SOLVERS
 from okl.foundation.errors import ConfigError
-from okl.foundation.registry import KERNELS, LOSSES, SOLVERS
 from okl.foundation.types import Task
 from okl.foundation.validation import check_name
 

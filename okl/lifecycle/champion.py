@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import CheckpointError, DataError
 from okl.foundation.locations import Place

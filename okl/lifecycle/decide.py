@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.values import codes_of, is_number, numbers
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError

@@ -12,9 +12,9 @@ from typing import Any
 
 from okl.certificates.certify import gap_proof
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed import open_for
-from okl.distributed.opening import check_workers
+from okl.distributed.cluster_file import check_workers
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
@@ -22,8 +22,8 @@ from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
+from okl.lifecycle.learning_plan import Attempts, next_model, options_of, plan_learning, taken_back, with_solver
 from okl.lifecycle.lineage_checks import check_lineage_start, choose_training, start_lineage
-from okl.lifecycle.publish import Attempts, next_model, options_of, plan_learning, taken_back, with_solver
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_markdown, report_page
 from okl.lifecycle.scoring import Scoring

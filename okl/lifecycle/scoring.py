@@ -11,7 +11,7 @@ import numpy as np
 from scipy import stats
 
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver

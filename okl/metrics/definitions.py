@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.foundation.catalogue import METRICS, load
 from okl.foundation.errors import DataError, DivergedError
-from okl.foundation.registry import METRICS, load
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.metrics.calibration import lead_counts, log_losses, reliability
 from okl.metrics.ranking import (
@@ -426,7 +426,7 @@ def metric(
 
 @cache
 def metrics() -> dict[str, Metric]:
-    """Return the metrics of `okl.foundation.registry` by name."""
+    """Return the metrics of `okl.foundation.catalogue` by name."""
     return {name: load(path) for name, path in METRICS.items()}
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.encoder import unfit
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.csv import first_word
 from okl.data.ingest.reference import csv_types, open_by
 from okl.data.ingest.sources import Kind, Piece, SourceBatch, inspect_parquet, open_source, read_piece, scan_source

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.folders import write_whole
 from okl.foundation.types import Precision, Task

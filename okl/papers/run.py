@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.manifest import processor
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError

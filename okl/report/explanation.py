@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from okl.foundation.registry import METRICS
+from okl.foundation.catalogue import METRICS
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.types import Criterion
 from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table, paragraphs

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from okl.foundation.registry import KERNELS
+from okl.foundation.catalogue import KERNELS
 from okl.foundation.settings import MapName
 from okl.foundation.types import Criterion
 from okl.kernels import kernel_class

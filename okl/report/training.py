@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from okl.foundation.catalogue import SECTIONS, load
 from okl.foundation.errors import listed
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
-from okl.foundation.registry import SECTIONS, load
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import RARE, outside_share
 from okl.metrics.definitions import metrics

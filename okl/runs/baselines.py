@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.reading import sample_rows
 from okl.data.sparse import n_rows
 from okl.features.linear import StandardisedLinear

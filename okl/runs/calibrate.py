@@ -16,8 +16,8 @@ from okl.models.inputs import class_indices
 from okl.solvers.online.constraints import parse_constraints
 from okl.solvers.online.settings import FogdSettings, constraints_of
 from okl.solvers.options import ClassWeightOptions
+from okl.solvers.ridge.cells import LocalState
 from okl.solvers.ridge.falkon import FalkonState
-from okl.solvers.ridge.local import LocalState
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import TrainSettings
 

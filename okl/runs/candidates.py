@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.data.dataset import Scale, Schema, scaling_of
-from okl.data.executor import Rows
-from okl.features.bandwidth import fit_kernel
+from okl.data.execution import Rows
+from okl.features.bandwidth import kernel_of_bandwidth, median_distance
 from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric
-from okl.foundation.registry import KERNELS
+from okl.foundation.catalogue import KERNELS
 from okl.foundation.types import FloatArray, IntArray
 from okl.kernels import KnownKernel, kernel_class
 from okl.metrics.calibration import log_losses
@@ -194,6 +194,8 @@ class ValidationSample:
     ) -> None:
         self._schema, self._sample, self._positions, self._threads = schema, sample, positions, n_threads
         self.outputs, self.by = outputs, by
+        # by scaling, metric, rows and power of the norm: candidates that differ in the bandwidth alone share it
+        self._medians: dict[tuple[Scale, tuple[float, ...], int, int], float] = {}
 
     def judging(self, by: Validation) -> ValidationSample:
         """Return the same sample with another validation."""
@@ -261,14 +263,14 @@ class ValidationSample:
         sample = Rows(inputs, self._sample.targets[:some])
         positions = self._positions[:some] if self.by == "blocks" else np.arange(some)
         folds = folds_of(sample.targets, positions, self.outputs.task)
-        basis, _ = basis_of(candidate, inputs, min(some, _HUBER_LANDMARKS))
+        basis, _ = self._basis(candidate, inputs, min(some, _HUBER_LANDMARKS))
         return basis, sample, folds
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
         started_at = time.perf_counter()
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
-        basis, bandwidth = basis_of(candidate, inputs, landmarks)
+        basis, bandwidth = self._basis(candidate, inputs, landmarks)
         sample, weights = Rows(inputs, self._sample.targets[:rows]), None
         if self.by == "rows":
             solution = fit_rows(basis, sample, self.outputs, n_threads=self._threads)
@@ -292,11 +294,23 @@ class ValidationSample:
             weights,
         )
 
+    def _basis(self, candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
+        """Return the basis of a candidate, with the first rows as landmarks, and its bandwidth in scaled units."""
+        if candidate.kernel == "linear":
+            return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
+        power = kernel_class(candidate.kernel).power
+        key = candidate.scale, candidate.metric, len(inputs), power
+        if key not in self._medians:
+            self._medians[key] = median_distance(inputs, power)
+        bandwidth = candidate.factor * self._medians[key]
+        kernel = kernel_of_bandwidth(candidate.kernel, bandwidth)
+        return LandmarkBasis(kernel, np.ascontiguousarray(inputs[:landmarks])), bandwidth
+
     def next_step(self, result: CandidateResult, power: float) -> Candidate:
         """Return the candidate with the metric of the gradients of its solution, for the next step of learning it."""
         candidate, weights = result.candidate, result.weights
         inputs = scaled(self._schema, self._sample.inputs[: result.rows], candidate)
-        basis, _ = basis_of(candidate, inputs, result.landmarks)
+        basis, _ = self._basis(candidate, inputs, result.landmarks)
         assert isinstance(basis, LandmarkBasis), "linear candidates have no metric"
         assert isinstance(basis.kernel, KnownKernel), "candidates name kernels"
         if weights is None:
@@ -314,16 +328,6 @@ def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArr
     pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
     factors = pairs[:, 1] * np.sqrt(candidate.metric) if candidate.metric else pairs[:, 1]
     return np.ascontiguousarray((inputs - pairs[:, 0]) * factors, dtype=np.float64)
-
-
-def basis_of(candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
-    """Return the basis of a candidate, with the first rows as landmarks, and its bandwidth in scaled units."""
-    if candidate.kernel == "linear":
-        return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
-    _, chosen = fit_kernel(candidate.kernel, None, inputs)
-    bandwidth = candidate.factor * float(chosen["bandwidth"])
-    kernel, _ = fit_kernel(candidate.kernel, bandwidth, inputs)
-    return LandmarkBasis(kernel, np.ascontiguousarray(inputs[:landmarks])), bandwidth
 
 
 def successive_halving(

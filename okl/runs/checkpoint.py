@@ -25,7 +25,7 @@ from safetensors.numpy import load_file
 from scipy import sparse
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution, Traffic
+from okl.data.execution import Execution, Traffic
 from okl.data.manifest import RECORDED, processor, version_of
 from okl.foundation import plugins
 from okl.foundation.errors import CheckpointError, OklError
@@ -68,7 +68,7 @@ PACKAGES = (
     "okl.losses",
     "okl.features",
     "okl.data.dataset",
-    "okl.data.executor",
+    "okl.data.execution",
     "okl.data.order",
     "okl.compiled.fourier",
     "okl.compiled.kernels",

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.ingest.run import ingest
 from okl.data.reading import sample_rows, stored_row_bytes
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
@@ -53,7 +53,7 @@ from okl.runs.select import (
     choose_solver,
     sparse_solutions,
 )
-from okl.runs.sizes import train_sizes
+from okl.runs.train_sizes import train_sizes
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, method_for
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class, parameter_of

@@ -8,7 +8,7 @@ from typing import Any
 
 from okl.data.dataset import Dataset, Scale
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
-from okl.distributed.opening import check_workers
+from okl.distributed.cluster_file import check_workers
 from okl.features.base import FeatureMap
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import check_published, output_folder

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.reading import sample_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, transform_rows

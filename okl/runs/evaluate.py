@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from okl.data.dataset import Dataset, Schema, Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.distributed import open_for
-from okl.distributed.opening import check_workers
+from okl.distributed.cluster_file import check_workers
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import ExecutionSettings

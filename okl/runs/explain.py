@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.manifest import is_dataset, open_dataset
 from okl.data.reading import sample_rows
-from okl.distributed.local import default_threads
+from okl.distributed.in_process import default_threads
 from okl.features.linear import SparseInputs
 from okl.features.metric_learning import metric_shares
 from okl.features.predictors import LinearPredictor, base_of

@@ -11,7 +11,7 @@ import numpy as np
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
@@ -21,7 +21,7 @@ from okl.solvers.base import Convergence, ConvergenceCurve, DriftWatch, Learning
 from okl.solvers.online.base import BuildContext, LearnerFactory, RowLearner
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, OnlineState, with_current_snapshot
-from okl.solvers.ridge.local import LocalState
+from okl.solvers.ridge.cells import LocalState
 from okl.solvers.settings import TrainSettings
 
 

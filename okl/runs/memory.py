@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.order import WINDOW_BYTES
 from okl.data.reading import stored_row_bytes
 from okl.distributed.cache import process_cache
@@ -222,7 +222,7 @@ def plan_memory(
     }
     square_bytes = {"moment": 48 * columns**2, "kernel": columns**2 * item}.get(model.unit, 0)
     driver = PROCESS_BYTES + int(2 * part * (answers + 2)) + square_bytes + model_bytes
-    return _fitted(fixed, min(held_limit_bytes, wanted), wanted, driver, limit_bytes, workers)
+    return _checked_fit(fixed, min(held_limit_bytes, wanted), wanted, driver, limit_bytes, workers)
 
 
 def plan_memory_on(settings: TrainSettings, data: Dataset, execution: Execution) -> MemoryPlan:
@@ -263,7 +263,7 @@ def fits(settings: TrainSettings, workload: Workload) -> bool:
     return True
 
 
-def _fitted(
+def _checked_fit(
     fixed: dict[str, int], cached: int, wanted: int, driver: int, limit: int | None, workers: int
 ) -> MemoryPlan:
     if limit is not None:

@@ -10,7 +10,7 @@ from okl.data.ingest.run import check_not_ingested
 from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.distributed.cache import process_cache
-from okl.distributed.opening import check_workers
+from okl.distributed.cluster_file import check_workers
 from okl.foundation.errors import ConfigError
 from okl.foundation.folders import check_published
 from okl.foundation.settings import IngestSettings
@@ -27,8 +27,8 @@ from okl.solvers.factory import SPARSE_SOLVERS, check_rows, training_columns
 from okl.solvers.online.settings import check_factory
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.options import ClassWeightOptions
+from okl.solvers.ridge.cells import LocalSolver
 from okl.solvers.ridge.falkon import FalkonSolver
-from okl.solvers.ridge.local import LocalSolver
 from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from okl.data.ingest.csv import packed_ending
 from okl.data.ingest.sources import altered_columns
-from okl.distributed.opening import check_workers
+from okl.distributed.cluster_file import check_workers
 from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, atomic_file, check_published, output_folder

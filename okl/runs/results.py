@@ -14,7 +14,7 @@ import pyarrow as pa
 from okl.certificates.certify import Certification, excess_proof, gap_proof, regret_proof, tracking_proof
 from okl.data.dataset import Dataset, Encoding, Schema, Shard
 from okl.data.encoder import missing_word_of
-from okl.data.executor import Execution, Traffic
+from okl.data.execution import Execution, Traffic
 from okl.data.ingest.value_formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
 from okl.data.reading import read_columns, read_rows, sample_rows, targets_of

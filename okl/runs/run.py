@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from okl.data.dataset import Dataset, Scale
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import check_not_ingested, check_source, ingest
 from okl.data.manifest import is_dataset, open_dataset
 from okl.distributed import open_for

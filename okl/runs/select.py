@@ -11,11 +11,11 @@ import numpy as np
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Scale, Schema
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.columns import share_of
 from okl.data.manifest import read_manifest
 from okl.data.reading import sample_rows
-from okl.distributed.local import default_threads
+from okl.distributed.in_process import default_threads
 from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
@@ -49,8 +49,8 @@ from okl.solvers.accelerated.fitting import relabelled
 from okl.solvers.accelerated.models import make_model
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
+from okl.solvers.ridge.cells import LocalSolver
 from okl.solvers.ridge.gram import Outputs
-from okl.solvers.ridge.local import LocalSolver
 from okl.solvers.ridge.path import (
     HUBER,
     HUBER_ROUNDS,

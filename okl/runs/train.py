@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from okl.data.dataset import Dataset, Scale
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
-from okl.distributed.opening import check_workers
+from okl.distributed.cluster_file import check_workers
 from okl.foundation.errors import ConfigError, DivergedError, PlaceError
 from okl.foundation.folders import (
     CHECKPOINT,
@@ -47,7 +47,7 @@ from okl.runs.plan import check, check_solver
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
 from okl.runs.select import Choice, choose_solver, learn_metric
-from okl.runs.sizes import train_sizes
+from okl.runs.train_sizes import train_sizes
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver, training_columns

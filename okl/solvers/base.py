@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
 from okl.foundation.stored import stored

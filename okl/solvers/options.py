@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from okl.foundation.catalogue import load
 from okl.foundation.errors import ConfigError
-from okl.foundation.registry import load
 from okl.foundation.settings import KernelName, LossName, MapName, OrExtension, Positive
 from okl.foundation.types import Mode, Optimise, Precision
 

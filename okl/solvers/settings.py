@@ -24,13 +24,13 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from okl.foundation import plugins
+from okl.foundation.catalogue import MODELS, SOLVERS, STRATEGIES, load
 from okl.foundation.errors import ConfigError
-from okl.foundation.registry import MODELS, SOLVERS, STRATEGIES, load
 from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, Name, OrExtension, SolverName
 from okl.foundation.types import Mode, Optimise, Precision
 from okl.solvers.options import ClassWeightOptions, IterationOptions, SolverSettings
 
-# Solvers by name: `okl.foundation.registry` lists them.
+# Solvers by name: `okl.foundation.catalogue` lists them.
 
 SOLVER_NAMES = tuple(name for name in SOLVERS if name != "auto")
 

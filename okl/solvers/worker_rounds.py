@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from okl.data.dataset import Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.foundation.errors import ExecutionError
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray

@@ -24,10 +24,10 @@ import numpy as np
 
 from okl.certificates.hindsight import hold_rows, solve_within
 from okl.data.dataset import Dataset
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
 from okl.data.reading import sample_rows
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import IngestSettings, settings_from

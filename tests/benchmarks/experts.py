@@ -20,7 +20,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import DivergedError
@@ -29,8 +29,8 @@ from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.papers.base import DataFolder, read_printed
 from okl.papers.lu2016.tables import PACKAGE, LuDataset, Sizes, datasets_of
-from okl.solvers.online.experts import ExpertLearner, Experts, draw_candidates, race_schedule
 from okl.solvers.online.linear import LinearLearner, Weights
+from okl.solvers.online.step_size_experts import ExpertLearner, Experts, draw_candidates, race_schedule
 
 TABLES = {"binary": 5, "multiclass": 7, "regression": 9}
 BANDWIDTH, EPSILON = 8.0, 0.1

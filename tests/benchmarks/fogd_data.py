@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.bandwidth import median_distance
 from okl.foundation.types import Precision
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian

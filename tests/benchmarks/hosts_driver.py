@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
 from okl.distributed.dask import DaskExecution
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Task
 from okl.solvers.factory import make_solver, training_columns

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed.dask import DaskExecution
 from okl.losses import make_loss
 from okl.solvers.base import Solver

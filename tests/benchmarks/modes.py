@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
 from okl.distributed import open_execution

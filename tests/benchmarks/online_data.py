@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import Task
 
 COVTYPE = Path(__file__).parents[2] / "data" / "covtype"

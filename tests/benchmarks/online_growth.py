@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import Hinge

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import FloatArray
 
 

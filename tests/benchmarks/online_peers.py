@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from okl.compiled.budget import COUNT, SupportArrays, used_width
 from okl.compiled.jit import compiled
 from okl.compiled.kernels import KernelRule, kernel_row
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from okl.compiled.budget import COUNT
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.bandwidth import median_distance
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from matplotlib.ticker import EngFormatter, NullFormatter
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, make_loss

@@ -96,7 +96,7 @@ def _read(registry: str, source: str, wanted: list[str], ready: Barrier, over: E
 
 def _score(place: Path, registry: str, source: Path, wanted: dict[str, int], seconds: float) -> Counter[str]:
     """Score by the flow, for a while."""
-    from flows.run import perform_run
+    from flows.foreground import perform_run
 
     deadline, tally = time.monotonic() + seconds, Counter[str]()
     while time.monotonic() < deadline:

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.data.dataset import Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed.dask import Carrier, DaskExecution
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.foundation import telemetry
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import FourierChoice

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed import open_execution
 from okl.losses import Hinge
 from okl.solvers.online.maps import FourierChoice

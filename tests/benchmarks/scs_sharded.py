@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from sklearn.svm import LinearSVC
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed import open_execution
 from okl.features.fourier import FourierFeatures, StructuredFeatures, draw_map
 from okl.foundation.types import FloatArray

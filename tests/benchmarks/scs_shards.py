@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.jit import as_compiled
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
 from okl.features.base import FeatureMap, transform_rows

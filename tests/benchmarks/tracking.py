@@ -22,14 +22,14 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.bandwidth import median_distance
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.kernels import Gaussian
 from okl.losses import Hinge
 from okl.solvers.base import DriftWatch, SolverProgress
-from okl.solvers.online.drift import STEP_SIZES, TrackingLearner
 from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.tracking import STEP_SIZES, TrackingLearner
 
 SEEDS = range(31000, 31010)
 N_ROWS, N_INPUTS, N_CENTRES, N_CHANGES, NOISE, MARGIN = 20_000, 8, 6, 8, 0.1, 1500

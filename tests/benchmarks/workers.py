@@ -29,10 +29,10 @@ import numpy as np
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed.cache import assign_shards, process_cache
 from okl.distributed.dask import DaskExecution
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.distributed.rpc import pack
 from okl.solvers.base import Solver
 from tests import solver_cases

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from okl.certificates.certify import LearnerLosses, StepSizes, constrained_bound, map_space_bound, nystrom_floor
 from okl.certificates.hindsight import Hindsight, MemoryRows, solve_in_ball, solve_least_squares, solve_within
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.features.nystrom import NystromFeatures

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import SourceBatch
 from okl.data.order import Order, Window, permutation_of, plan_windows

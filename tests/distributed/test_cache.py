@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.distributed.cache import LIMIT_VARIABLE, Resident, process_cache, resident, size_bytes
 from okl.foundation.errors import ConfigError
 

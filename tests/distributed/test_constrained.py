@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.manifest import open_dataset
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.order import plan_windows
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import DataError, ExecutionError
 from tests.distributed import works
 from tests.distributed.processes import soon

@@ -12,7 +12,7 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.distributed.dask import DaskExecution
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.distributed.tls import write_self_signed
 from okl.foundation.types import Task
 from okl.solvers.settings import SOLVER_NAMES

@@ -23,7 +23,7 @@ from okl.distributed.cluster import ROW_LIMIT
 from okl.distributed.dask import DaskExecution
 from okl.distributed.tls import write_self_signed
 from okl.foundation.errors import ConfigError, ExecutionError
-from okl.solvers.ridge.local import LocalSolver
+from okl.solvers.ridge.cells import LocalSolver
 from tests.distributed import works
 from tests.distributed.processes import soon
 from tests.distributed.works import KilledOnce, SampledSum, add_up

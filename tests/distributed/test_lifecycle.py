@@ -21,7 +21,7 @@ from okl.data.dataset import Dataset
 from okl.data.order import plan_windows
 from okl.distributed import open_execution
 from okl.distributed.cache import assign_shards, assign_slots, in_sequence
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.distributed.rpc import pack
 from okl.distributed.tls import write_self_signed
 from okl.foundation.errors import ConfigError, ExecutionError

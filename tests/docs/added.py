@@ -1,4 +1,4 @@
-"""okl with the examples of the page "Add to okl": each file at its place, and its line in the registry.
+"""okl with the examples of the page "Add to okl": each file at its place, and its line in the catalogue.
 
 python -m tests.docs.added FOLDER uses all of them in every way that okl has, and prints what came out as JSON.
 """
@@ -19,7 +19,7 @@ FILES = sorted((ROOT / "infra" / "docs" / "examples" / "added").glob("*.py"))
 
 
 class Added(NamedTuple):
-    """An example: its module, its table of the registry, and its line there."""
+    """An example: its module, its table of the catalogue, and its line there."""
 
     module: str
     table: str
@@ -48,15 +48,15 @@ class _Places:
 def add_all() -> None:
     """Add every example: to be called before anything but okl itself is imported."""
     assert not [name for name in sys.modules if name.startswith("okl.foundation.settings")]
-    path = ROOT / "okl" / "foundation" / "registry.py"
+    path = ROOT / "okl" / "foundation" / "catalogue.py"
     text = path.read_text()
     for one in map(Added.of, FILES):
         text, n_tables = re.subn(rf"(?sm)^({one.table} = [{{(]\n.*?)^([)}}])", rf"\1    {one.line}\n\2", text)
         assert n_tables == 1, one
-    registry = ModuleType("okl.foundation.registry")
-    registry.__file__ = str(path)
-    sys.modules[registry.__name__] = registry
-    exec(compile(text, str(path), "exec"), vars(registry))
+    catalogue = ModuleType("okl.foundation.catalogue")
+    catalogue.__file__ = str(path)
+    sys.modules[catalogue.__name__] = catalogue
+    exec(compile(text, str(path), "exec"), vars(catalogue))
     sys.meta_path.insert(0, _Places({Added.of(path).module: path for path in FILES}))
 
 

@@ -17,9 +17,9 @@ from sklearn.metrics import matthews_corrcoef
 
 from okl.compiled.kernels import kernel_block
 from okl.compiled.products import panels_of
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation import stored
-from okl.foundation.registry import SOLVERS
+from okl.foundation.catalogue import SOLVERS
 from okl.foundation.stored import tagged_classes
 from okl.kernels import Gaussian
 from okl.metrics.definitions import measure, merge

@@ -12,9 +12,9 @@ import pytest
 from scipy.optimize import minimize
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed.cluster import mismatch_message, versions
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.extensions import add_loss
 from okl.features.extension import draw_extension_map
 from okl.features.predictors import map_from_stored, predictor_from_stored

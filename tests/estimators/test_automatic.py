@@ -17,7 +17,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import okl
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.estimators.automatic import KernelClassifier, KernelRegressor
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.kernels import Gaussian

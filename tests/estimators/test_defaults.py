@@ -17,7 +17,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.estimators.accelerated import UnifiedClassifier
 from okl.estimators.base import OPTIONS, options_of
-from okl.foundation.registry import STRATEGIES
+from okl.foundation.catalogue import STRATEGIES
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.fapg import Fapg

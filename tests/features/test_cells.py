@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from okl.features.cells import CellTree
 from okl.features.predictors import LocalExpansion, Partition, predictor_from_stored
+from okl.foundation.catalogue import KERNELS
 from okl.foundation.errors import ConfigError, DataError, ModelError
-from okl.foundation.registry import KERNELS
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Kernel, Laplacian, make_kernel
 from tests.compiled.cases import PRECISIONS

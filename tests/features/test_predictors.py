@@ -6,8 +6,8 @@ import pytest
 from okl.features.base import transform_rows
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.features.predictors import KernelExpansion, predictor_from_stored, score_rows
+from okl.foundation.catalogue import KERNELS
 from okl.foundation.errors import ConfigError, DataError, ModelError
-from okl.foundation.registry import KERNELS
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Linear, make_kernel
 

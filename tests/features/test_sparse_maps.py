@@ -11,7 +11,7 @@ from scipy import sparse
 
 import okl
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.features.bandwidth import median_distance

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows import run as recording
+from flows import foreground as recording
 from flows.server import LOOPBACK, TemporaryServer, connection, prefect_home
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from flows import server
-from flows.run import perform_run
+from flows.foreground import perform_run
 from flows.server import TemporaryServer, database_problem, disk_problem, get_json, prefect_home
 from flows.stack.control import up
 from flows.stack.supervisor import StackOptions
@@ -80,7 +80,7 @@ def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(
 ) -> None:
     """One in a process of its own, and one in this."""
     source = (
-        "from flows.run import perform_run; from okl.foundation.telemetry import NullObserver\n"
+        "from flows.foreground import perform_run; from okl.foundation.telemetry import NullObserver\n"
         "from tests.flows.counted import CountingRun, CountSettings\n"
         "run = CountingRun(CountSettings(upto=50, seconds=1.5))\n"
         "print(perform_run(run, 'tests.flows.counting:counting', NullObserver(), record=True))"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows.run import perform_run
+from flows.foreground import perform_run
 from flows.server import TemporaryServer
 from okl.foundation.errors import DataError
 from okl.foundation.locations import okl_home

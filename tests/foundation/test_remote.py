@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import open_source
 from okl.data.manifest import is_dataset, open_dataset, verify

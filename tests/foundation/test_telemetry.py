@@ -15,7 +15,7 @@ import pytest
 
 import okl.foundation.telemetry as timelines
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.foundation.telemetry import (
     DRIVER,
     LEARN,

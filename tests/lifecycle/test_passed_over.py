@@ -13,7 +13,7 @@ from okl.lifecycle.lineage_checks import check_arrivals
 from okl.lifecycle.report import quarantined, report_markdown
 from okl.lifecycle.retrain import retrain
 from okl.models.registry import RegisteredModel, Registry
-from okl.report.registry import quarantined_text
+from okl.report.model_listing import quarantined_text
 from okl.report.retraining import summary_text
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import lineage, refused_by_both, settings, shards

@@ -13,7 +13,7 @@ from okl.lifecycle.report import latest_attempts
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
-from okl.report.registry import attempts_text
+from okl.report.model_listing import attempts_text
 from okl.report.retraining import reserved_figure
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.solvers.settings import TrainSettings

@@ -17,7 +17,7 @@ from okl.compiled.sgd import (
     UpdateRule,
 )
 from okl.compiled.threads import Block
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import FloatArray
 from okl.kernels import Kernel
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import Task
 from okl.papers.base import DataFolder, RowSelection
 from okl.papers.lu2016.tables import ALGORITHMS, EXTRA_ORDER, LINEAR, Sizes, Training, mean_curve, segments, settings_of

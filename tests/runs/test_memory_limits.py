@@ -10,7 +10,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.distributed.cache import process_cache
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import ConfigError
 from okl.runs.memory import MIB, PROCESS_BYTES, USABLE, AssumedData, plan_memory, plan_memory_on, workload_of
 from okl.runs.select import Choice, choose_solver

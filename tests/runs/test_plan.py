@@ -12,7 +12,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.distributed.cache import process_cache
-from okl.distributed.opening import check_workers
+from okl.distributed.cluster_file import check_workers
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, settings_from
 from okl.runs.memory import MIB, AssumedData, MemoryPlan, Workload, plan_memory, workload_of

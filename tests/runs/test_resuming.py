@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed import open_execution
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task

@@ -23,7 +23,7 @@ import okl
 from okl.data import sparse as sparse_rows
 from okl.data.dataset import Dataset
 from okl.data.describe import describe, describe_text
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest import sources, writer
 from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset

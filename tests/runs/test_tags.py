@@ -30,7 +30,7 @@ from okl.lifecycle.champion import load_state
 from okl.losses import Hinge
 from okl.runs.checkpoint import DecodedTree, EncodedTree, checkpoints_of, former_names, known_classes, write_checkpoint
 from okl.solvers.factory import make_solver, training_columns
-from okl.solvers.online.experts import Candidates
+from okl.solvers.online.step_size_experts import Candidates
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 
 FORMER = sorted((Path(__file__).parent / "former").iterdir())  # written by an okl that named classes by their modules

@@ -10,7 +10,7 @@ import pytest
 from sklearn.svm import SVC
 
 import okl
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.reading import sample_rows
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError

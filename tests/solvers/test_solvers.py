@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.reading import read_rows
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.features.predictors import predictor_from_stored
 from okl.foundation.types import Task
 from okl.runs.baselines import ConstantPredictor

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Scale, Schema, Shard, SparseColumns
 from okl.data.encoder import texts_and_index
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
 from okl.data.ingest.csv import BESIDE_DECIMAL_COMMAS
 from okl.data.ingest.reference import classes_by, csv_types, open_by, reader_by, roles_by, settings_by

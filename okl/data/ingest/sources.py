@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from okl.data.dataset import INDICES, MANIFEST, ColumnFormat, SvmlightColumns
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest import csv, jsonlines
 from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, open_text, packing_of, unpacked_ending
 from okl.data.ingest.value_formats import TYPES, convert

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import VALUES, ColumnStatistics, Shard
 from okl.data.encoder import encoder_by
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.columns import Roles
 from okl.data.ingest.sources import Piece, Source, count_rows, numbered_pieces, read_piece, split_pieces
 from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, held_out

@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from okl.compiled.jit import one_blas_thread
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 from okl.papers.base import (

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.budget import Forgetting, Replacement
 from okl.compiled.jit import one_blas_thread
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.features.landmarks import choose_landmarks

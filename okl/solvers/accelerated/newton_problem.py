@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from okl.data.dataset import Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray

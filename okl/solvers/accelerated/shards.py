@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.reading import read_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap

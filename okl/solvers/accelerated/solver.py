@@ -12,7 +12,7 @@ import numpy as np
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.reading import sample_rows
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError

@@ -22,7 +22,7 @@ from okl.compiled.sgd import (
     UPDATES,
 )
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
 from okl.features.base import FeatureMap, as_inputs
 from okl.features.predictors import Predictor

@@ -31,7 +31,7 @@ from okl.compiled.kernels import KernelRule, kernel_block
 from okl.compiled.products import panels_of
 from okl.compiled.sgd import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.compiled.threads import MOST_ROWS
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.predictors import CHUNK, KernelExpansion, kernel_sums, pack_chunk
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.stored import stored

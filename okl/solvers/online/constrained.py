@@ -11,7 +11,7 @@ import numpy as np
 from okl.compiled.constrained import LimitCounters, LimitedSteps
 from okl.compiled.oco import make_work
 from okl.data.dataset import Schema
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError

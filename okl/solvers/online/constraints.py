@@ -20,7 +20,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.oco import SQUARED, ConstraintRows, make_rows, make_work, maximise_dual, step
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word, plain_number
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.columns import absent
 from okl.data.reading import read_columns, read_rows
 from okl.features.base import FeatureMap

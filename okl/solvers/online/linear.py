@@ -28,7 +28,7 @@ from okl.compiled.sgd import (
 )
 from okl.compiled.threads import MOST_ROWS, borrowed_block, give_up_turns, new_turns, pass_turn, run_threads, wait_turn
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.order import Order, plan_windows
 from okl.data.reading import load_window
 from okl.data.sparse import stacked

@@ -14,7 +14,7 @@ from okl.compiled.kernels import kernel_block
 from okl.compiled.products import panels_of
 from okl.compiled.sgd import FillingSupports, UpdateRule, fill_budget
 from okl.compiled.threads import MOST_ROWS
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.bandwidth import fit_kernel
 from okl.features.base import precision_of
 from okl.features.linear import StandardisedLinear

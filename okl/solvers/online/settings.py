@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from okl.data.dataset import Schema
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.fourier import DRAWS
 from okl.features.landmarks import MOST_ROWS
 from okl.foundation.errors import ConfigError
@@ -21,8 +21,6 @@ from okl.solvers.online.base import SEGMENTS, BuildContext, LearnerFactory, chec
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.constrained import ConstrainedFactory
 from okl.solvers.online.constraints import Constraint, parse_constraints
-from okl.solvers.online.drift import TrackingFactory
-from okl.solvers.online.experts import ExpertFactory
 from okl.solvers.online.linear import LinearFactory, check_ball
 from okl.solvers.online.maps import (
     ExtensionChoice,
@@ -35,7 +33,9 @@ from okl.solvers.online.maps import (
 )
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
+from okl.solvers.online.step_size_experts import ExpertFactory
 from okl.solvers.online.strategies import BudgetFactory, Strategy
+from okl.solvers.online.tracking import TrackingFactory
 from okl.solvers.options import (
     ClassWeightOptions,
     FourierOptions,

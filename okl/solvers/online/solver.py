@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.order import Order, Window, largest_window_share
 from okl.data.reading import sample_rows
 from okl.features.predictors import Predictor
@@ -27,8 +27,8 @@ from okl.solvers.online.base import (
     windows_of,
 )
 from okl.solvers.online.constrained import ConstrainedLearner
-from okl.solvers.online.drift import TrackingLearner, TrackingState
 from okl.solvers.online.linear import GradientWork, LearnWork, RoundTask, add_gradients
+from okl.solvers.online.tracking import TrackingLearner, TrackingState
 
 SAMPLE_ROWS = 4096
 

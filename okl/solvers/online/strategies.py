@@ -13,9 +13,9 @@ from okl.compiled import budget_maintenance as maintenance
 from okl.compiled.budget import Replacement
 from okl.compiled.kernels import GAUSSIAN, KernelRule
 from okl.compiled.sgd import ROWS
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.bandwidth import fit_kernel
-from okl.foundation import registry
+from okl.foundation import catalogue
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import Mode, Task
@@ -643,7 +643,7 @@ class TwinVectors(BudgetStrategy):
 # Strategies by name.
 
 Strategy = BudgetStrategy | GrowingStrategy
-STRATEGIES: dict[str, type[Strategy]] = {name: registry.load(path) for name, path in registry.STRATEGIES.items()}
+STRATEGIES: dict[str, type[Strategy]] = {name: catalogue.load(path) for name, path in catalogue.STRATEGIES.items()}
 
 
 # The factory: bandwidth and step size from a sample.

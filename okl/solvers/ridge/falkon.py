@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.reading import sample_rows
 from okl.features.bandwidth import fit_kernel
 from okl.features.landmarks import Landmarks, choose_landmarks

@@ -17,7 +17,7 @@ from okl.compiled.kernels import kernel_block
 from okl.compiled.products import panels_of
 from okl.compiled.threads import rows_per_block
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.reading import read_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor

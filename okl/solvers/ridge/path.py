@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import run_tasks
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.stored import stored

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from okl.data.dataset import Schema
-from okl.distributed.local import default_threads
+from okl.distributed.in_process import default_threads
 from okl.features.predictors import kept_bytes
 from okl.foundation.settings import Count, KernelName, Positive
 from okl.foundation.types import Criterion, Precision
@@ -21,10 +21,10 @@ from okl.solvers.options import (
     Run,
     number_of,
 )
+from okl.solvers.ridge.cells import CELL_ROWS, PARTITIONS, TASK_BYTES, TASKS_AT_ONCE, LocalSolver
 from okl.solvers.ridge.falkon import ITERATIONS, FalkonSolver
 from okl.solvers.ridge.falkon import N_LANDMARKS as FALKON_LANDMARKS
 from okl.solvers.ridge.gram import MOST_STRETCHES
-from okl.solvers.ridge.local import CELL_ROWS, PARTITIONS, TASK_BYTES, TASKS_AT_ONCE, LocalSolver
 from okl.solvers.ridge.solver import N_LANDMARKS, STRETCHES_AT_ONCE, RidgeSolver
 
 

@@ -12,7 +12,7 @@ from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import add_sparse_products
 from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.reading import sample_rows
 from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
 from okl.features.landmarks import Landmarks, choose_landmarks

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.foundation.catalogue import LOSSES
 from okl.foundation.errors import ConfigError
-from okl.foundation.registry import LOSSES
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive

@@ -24,7 +24,7 @@ from okl.compiled.sgd import (
     step_rows,
 )
 from okl.compiled.threads import MOST_ROWS
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DivergedError

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.reading import LastGroup, RowRuns, bytes_of_runs, is_uncompressed, read_runs
 from okl.data.sparse import n_rows as rows_in
 from okl.data.sparse import stacked

@@ -13,7 +13,7 @@ import numpy as np
 
 from okl.compiled.bundle import add_sloped_rows, least_step, score_rows, solve_master
 from okl.compiled.dual_steps import inner
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError
 from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray

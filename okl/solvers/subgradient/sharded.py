@@ -12,7 +12,7 @@ import numpy as np
 
 from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.foundation.errors import DataError
 from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray

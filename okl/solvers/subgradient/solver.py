@@ -11,7 +11,7 @@ import numpy as np
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError

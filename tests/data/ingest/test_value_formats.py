@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest import csv
 from okl.data.ingest.run import check_source, ingest
 from okl.data.ingest.value_formats import FormatTally, parse_dates, parse_numbers, tally_of

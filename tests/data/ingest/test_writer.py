@@ -17,7 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest import csv
 from okl.data.ingest.run import ingest
 from okl.data.ingest.writer import ColumnMoments, ShardTask, column_statistics, empty_moments, merge_moments, moments_of

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.manifest import open_dataset, read_manifest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from

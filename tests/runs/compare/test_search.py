@@ -12,7 +12,7 @@ import pytest
 
 import okl.runs.compare as search_module
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed import open_execution
 from okl.runs.compare import CompareCandidate, Judge, ModelSearch, Trial, round_rows, table_of, winner_of
 from okl.runs.compare_grids import ComparedGrid, make_grid, signs_of_classes

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
 from okl.solvers.accelerated.fapg import Fapg

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
 from okl.distributed import open_execution

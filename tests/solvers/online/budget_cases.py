@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from okl.compiled.budget import RANDOM
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.online.budget import BudgetLearner, BudgetState, BudgetStrategy, GrowingLearner, GrowingState
 from okl.solvers.online.strategies import (

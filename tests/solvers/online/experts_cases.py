@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import Precision
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
-from okl.solvers.online.experts import Candidates, ExpertLearner, Experts, Round, draw_candidates
+from okl.solvers.online.step_size_experts import Candidates, ExpertLearner, Experts, Round, draw_candidates
 
 ROWS, N_INPUTS, N_CLASSES = 1600, 5, 4
 LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Matern32, Polynomial
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared

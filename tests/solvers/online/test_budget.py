@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from okl.compiled.budget import ADDED, FIRST_FLOAT, NUMBER, SCALE
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import FloatArray, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial

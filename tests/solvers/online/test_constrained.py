@@ -10,7 +10,7 @@ import pytest
 from okl.compiled.constrained import LimitCounters
 from okl.data.dataset import Dataset
 from okl.data.reading import read_rows
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError

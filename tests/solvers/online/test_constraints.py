@@ -13,7 +13,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from okl.compiled.budget import NUMBER, SCALE
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.kernels import Gaussian, Laplacian, Polynomial

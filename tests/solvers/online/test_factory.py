@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.kernels import Gaussian

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.order import Order
 from okl.data.reading import read_rows
 from okl.foundation.types import Task

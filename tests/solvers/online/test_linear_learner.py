@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from okl.compiled.sgd import LearnerArrays, UpdateRule
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.reading import sample_rows
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Mode, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.order import Order, plan_windows
 from okl.data.reading import load_window, read_rows
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Mode, Task
@@ -21,10 +21,10 @@ from okl.losses import make_loss
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.evaluate import predictor_tallies
 from okl.solvers.online.base import BuildContext, balanced_class_weights
-from okl.solvers.online.experts import ExpertFactory, ExpertLearner, Round, draw_candidates
 from okl.solvers.online.linear import LinearFactory, LinearLearner, round_rows
 from okl.solvers.online.maps import FourierChoice, LinearChoice
 from okl.solvers.online.solver import OnlineSolver, OnlineState
+from okl.solvers.online.step_size_experts import ExpertFactory, ExpertLearner, Round, draw_candidates
 from tests.conftest import make_learnable
 from tests.solver_cases import LOSSES, MODES, PASSES, ROUNDS, last_state, online, states
 from tests.solvers.online.conftest import SMALL_WINDOW

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Polynomial

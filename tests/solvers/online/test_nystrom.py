@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution, Rows
-from okl.distributed.local import LocalExecution
+from okl.data.execution import Execution, Rows
+from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear

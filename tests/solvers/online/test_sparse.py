@@ -12,7 +12,7 @@ from scipy import sparse
 
 import okl
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.features.linear import SparseInputs

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.linear import StandardisedLinear
 from okl.foundation.types import Task
 from okl.kernels import Gaussian

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError

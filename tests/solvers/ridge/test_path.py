@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import IntArray, Task
 from okl.kernels import Gaussian, Polynomial

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
 from okl.data.reading import sample_rows
 from okl.distributed import open_execution

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.fourier import draw_map
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray

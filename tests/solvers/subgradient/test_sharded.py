@@ -12,7 +12,7 @@ import pytest
 
 import okl.solvers.subgradient.sharded as on_shards
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.distributed import open_execution
 from okl.distributed.cache import process_cache
 from okl.features.fourier import draw_fourier_map

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from okl.foundation import plugins
+from okl.foundation.catalogue import MODELS, load
 from okl.foundation.errors import ConfigError
-from okl.foundation.registry import MODELS, load
 from okl.solvers.accelerated.base import Classifier, ParameterName
 
 _MODELS: dict[str, type[Classifier]] = {name: load(path) for name, path in MODELS.items()}

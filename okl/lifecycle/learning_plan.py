@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.data.manifest import RECORDED, processor, provenance, version_of
 from okl.features.predictors import Predictor, base_of
 from okl.foundation.folders import write_whole

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
@@ -16,8 +16,8 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Loss, ThresholdedHalfSquared
-from okl.solvers.online.drift import MOST_KEPT, TrackingLearner, TrackingState
 from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.tracking import MOST_KEPT, TrackingLearner, TrackingState
 from tests.naive import expert_weights as naive_weights
 from tests.solvers.online.experts_cases import LOSSES, N_CLASSES, part
 
@@ -54,7 +54,7 @@ def bits(state: TrackingState) -> tuple[Any, ...]:
 def test_threads_and_cuts_of_rows_give_the_same_bits_and_states_travel(
     loss: Loss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("okl.solvers.online.experts.LEAST_WORK", 32)
+    monkeypatch.setattr("okl.solvers.online.step_size_experts.LEAST_WORK", 32)
     learner, rows = make_learner(loss), make_rows(loss)
     one = learner.learn(learner.start(), rows, 1)
     assert bits(learner.learn(learner.start(), rows, 3)) == bits(one)

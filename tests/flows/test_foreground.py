@@ -21,10 +21,10 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
 from prefect.states import Running
 
-from flows import run
+from flows import foreground
+from flows.foreground import perform_run
 from flows.processes import process_tag
 from flows.records import mark_killed_runs
-from flows.run import perform_run
 from flows.server import TemporaryServer, connection
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver
@@ -194,7 +194,7 @@ def test_a_server_that_does_not_work_costs_the_record_only(
 
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
     if server_state == "hung":
-        monkeypatch.setattr(run, "RECORD_SECONDS", 1.0)
+        monkeypatch.setattr(foreground, "RECORD_SECONDS", 1.0)
     with ExitStack() as stack:
         if server_state == "another program":
             other = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), NotPrefect))
@@ -228,7 +228,7 @@ def test_a_wrong_login_is_refused_and_the_message_names_the_variable() -> None:
         temporary_settings({"api.auth_string": "okl:guessed"}),
         pytest.raises(ExecutionError, match=r"answers 401\. Set PREFECT_API_AUTH_STRING to its login; for the server"),
     ):
-        run.require_server()
+        foreground.require_server()
 
 
 def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
@@ -272,15 +272,15 @@ def test_a_server_configured_in_a_file_is_found(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     (tmp_path / file).write_text(text)
-    assert in_new_process("from flows.run import server_is_configured; print(server_is_configured())") == "True"
+    assert in_new_process("from flows.foreground import server_is_configured; print(server_is_configured())") == "True"
 
 
 def test_a_run_imports_prefect_only_to_record(in_new_process: Callable[[str], str]) -> None:
     """Prefect is not imported where no file configures a server."""
     show = (
-        "import flows.run, flows.server, flows.progress, os, sys; print(flows.run.server_is_configured())\n"
+        "import flows.foreground as run, flows.server, flows.progress, os, sys; print(run.server_is_configured())\n"
         "print([m for m in sys.modules if 'prefect' in m])\n"
-        "os.environ['PREFECT_API_URL'] = 'http://host/api'; print(flows.run.server_is_configured())"
+        "os.environ['PREFECT_API_URL'] = 'http://host/api'; print(run.server_is_configured())"
     )
     assert in_new_process(show).splitlines() == ["False", "[]", "True"]
 

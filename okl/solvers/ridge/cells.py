@@ -14,7 +14,7 @@ from scipy.linalg.lapack import dpotri
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.order import mix_bits
 from okl.data.reading import sample_rows
 from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution, Rows
+from okl.data.execution import Execution, Rows
 from okl.data.order import Order, Window, permutation_of, plan_windows
 from okl.data.reading import prefetch_window, window_jobs
-from okl.distributed.local import LocalExecution, WindowReader
+from okl.distributed.in_process import LocalExecution, WindowReader
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.types import Precision
 

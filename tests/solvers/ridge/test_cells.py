@@ -16,15 +16,15 @@ from scipy.spatial.distance import cdist
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.features.cells import CellTree
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Task
-from okl.solvers.ridge import local
+from okl.solvers.ridge import cells
+from okl.solvers.ridge.cells import CellSolution, LocalSolver, LocalState, solve_cell
 from okl.solvers.ridge.gram import Outputs, pieces_of, read_pieces
-from okl.solvers.ridge.local import CellSolution, LocalSolver, LocalState, solve_cell
 from okl.solvers.ridge.path import errors_of_scores
 from tests.data.sources import settings as ingest_settings
 from tests.naive import ridge as naive
@@ -112,7 +112,7 @@ def test_gap_of_wrong_coefficients_is_primal_minus_dual(cell: Cell, monkeypatch:
     def wrong(factor: Any, right: Array, **options: Any) -> Array:
         return np.asarray(cho_solve(factor, right, **options) + (0.3 * noise if right.ndim == 2 else 0.0))
 
-    monkeypatch.setattr(local, "cho_solve", wrong)
+    monkeypatch.setattr(cells, "cho_solve", wrong)
     found = cell.solve()
     np.testing.assert_allclose(found.coefficients.sum(axis=0), 0.0, atol=1e-12)
     assert found.objective == pytest.approx(cell.primal(found.coefficients, found.offsets), rel=1e-12)
@@ -279,14 +279,14 @@ def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
 ) -> None:
     made, data = solver(task, bandwidth=None, penalty=None), sets[task]
     tried: dict[tuple[float, float], tuple[float, float]] = {}
-    judge = local.Tuning.errors
+    judge = cells.Tuning.errors
 
-    def noted(self: local.Tuning, bandwidth: float, ridge: float) -> Any:
+    def noted(self: cells.Tuning, bandwidth: float, ridge: float) -> Any:
         found = judge(self, bandwidth, ridge)
         tried[bandwidth, ridge] = found.error, found.squared_error
         return found
 
-    monkeypatch.setattr(local.Tuning, "errors", noted)
+    monkeypatch.setattr(cells.Tuning, "errors", noted)
     tuned = made.tuned(data, 1)
     monkeypatch.undo()
     for bandwidth, ridge in ((2.0, 1.0), (0.5, 1.0), (1.0, 10.0**0.5), (1.0, 10.0**-0.5)):
@@ -319,7 +319,7 @@ def test_given_values_are_kept(sets: dict[Task, Dataset], given: dict[str, float
 
 def test_a_search_passes_over_matrices_that_are_not_positive_definite() -> None:
     rows = curved_rows("regression")
-    search = local.Tuning((rows,), "gaussian", Outputs("regression", 1), np.zeros(1), "float64", 1)
+    search = cells.Tuning((rows,), "gaussian", Outputs("regression", 1), np.zeros(1), "float64", 1)
     ridge = 1e-15
     assert search.errors(1000.0, ridge).error == np.inf
     bandwidth, kept, errors = search.best(0.01, ridge, (True, False))
@@ -359,8 +359,8 @@ def test_threads_and_the_number_of_tasks_change_no_bit(
     made, data = solver(task, bandwidth=None, penalty=None, precision="float32"), sets[task]
     whole = learnt(made, data)
     arrays = made.predictor(whole).arrays()
-    monkeypatch.setattr(local, "_LEAST_TASKS", 7)
-    monkeypatch.setattr(local, "TASKS_AT_ONCE", 2)
+    monkeypatch.setattr(cells, "_LEAST_TASKS", 7)
+    monkeypatch.setattr(cells, "TASKS_AT_ONCE", 2)
     with open_execution(threads=3) as execution:
         steps = list(states(made, data, execution))
     assert len(steps) > 2 * len(whole.partitions)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.threads import run_threads
 from okl.data.dataset import Dataset, Shard
-from okl.data.executor import Item, Part, Result, Rows, ShardWork, Traffic, Value
+from okl.data.execution import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.manifest import processor
 from okl.data.order import Window
 from okl.data.reading import load_window, prefetch_window, window_jobs

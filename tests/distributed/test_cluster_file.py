@@ -12,7 +12,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
 from okl.distributed.cluster import PACKAGES, check_versions, start_managed, versions
-from okl.distributed.opening import read_cluster_file
+from okl.distributed.cluster_file import read_cluster_file
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.settings import ExecutionSettings
 from tests.distributed.works import SampledSum, add_up

@@ -24,7 +24,7 @@ from okl.compiled.experts import AVERAGED, ExpertPredictions, Team, Teams, age_o
 from okl.compiled.jit import aligned_empty
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
 from okl.compiled.threads import ThreadPool, borrowed_block, give_up_turns, new_turns
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.bandwidth import median_distance
 from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures, draw_fourier_map

@@ -13,13 +13,13 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
-from okl.distributed.local import LocalExecution
+from okl.distributed.in_process import LocalExecution
 from okl.foundation.settings import settings_from
 from okl.runs import candidates, select
 from okl.runs.select import IN_CELLS, Choice, Size, choose_solver
-from okl.runs.sizes import BestSize, Judgement, ended_solvers, is_better, train_sizes
+from okl.runs.train_sizes import BestSize, Judgement, ended_solvers, is_better, train_sizes
 from okl.solvers.factory import training_columns
-from okl.solvers.ridge import local
+from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 
@@ -136,7 +136,7 @@ def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
     data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(local, "TUNED_ROWS", 20)
+        patch.setattr(cells, "TUNED_ROWS", 20)
         patch.setattr(select, "_NEAR", 1.0)
         choice, _ = chosen(data["noise"])
     assert {settings.solver for settings, _ in choice.models} == {"ridge"}

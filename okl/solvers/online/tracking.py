@@ -14,7 +14,7 @@ from okl.compiled.expert_weights import ExpertRule, FixedShareState, MixtureCoun
 from okl.compiled.experts import AVERAGED, ExpertPredictions, learn_team
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import MOST_ROWS, ThreadPool
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor, block_of, score_rows
@@ -36,7 +36,8 @@ from okl.solvers.online.base import (
     progress_from,
     start_progress,
 )
-from okl.solvers.online.experts import (
+from okl.solvers.online.maps import MapChoice
+from okl.solvers.online.step_size_experts import (
     STRETCH_ROWS,
     Candidates,
     ExpertGroup,
@@ -46,7 +47,6 @@ from okl.solvers.online.experts import (
     learn_fourier,
     padded_columns,
 )
-from okl.solvers.online.maps import MapChoice
 
 # Snapshots of the model at the ends of the last windows.
 #

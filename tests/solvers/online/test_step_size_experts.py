@@ -6,7 +6,7 @@ import pytest
 from okl.features.bandwidth import median_distance
 from okl.foundation.errors import ConfigError, DataError
 from okl.losses import Hinge
-from okl.solvers.online.experts import (
+from okl.solvers.online.step_size_experts import (
     N_OCTAVES,
     Candidates,
     Round,

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from okl.data.dataset import Dataset
-from okl.data.executor import Execution
+from okl.data.execution import Execution
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion
@@ -18,8 +18,8 @@ from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.select import Choice, Size, named_error, ordered_reasons
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
+from okl.solvers.ridge.cells import LocalState
 from okl.solvers.ridge.falkon import FalkonState
-from okl.solvers.ridge.local import LocalState
 from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, PenaltyErrors, apart
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import TrainSettings

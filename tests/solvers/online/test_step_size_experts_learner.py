@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.data.executor import Rows
+from okl.data.execution import Rows
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import predictor_from_stored
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.losses import Hinge, Loss, MulticlassHinge, ThresholdedHalfSquared
-from okl.solvers.online.experts import Candidates, ExpertLearner, Round
 from okl.solvers.online.linear import LinearLearner
+from okl.solvers.online.step_size_experts import Candidates, ExpertLearner, Round
 from tests.solvers.online.experts_cases import (
     LOSSES,
     ROUNDS,
@@ -29,8 +29,8 @@ EVERYONE = (Round(None, 100, 100),)
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_any_number_of_threads_gives_the_same_bits(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("okl.solvers.online.experts.LEAST_WORK", 32)
-    monkeypatch.setattr("okl.solvers.online.experts.STRETCH_ROWS", 256)
+    monkeypatch.setattr("okl.solvers.online.step_size_experts.LEAST_WORK", 32)
+    monkeypatch.setattr("okl.solvers.online.step_size_experts.STRETCH_ROWS", 256)
     learner, rows = make_learner(loss), make_rows(loss)
     one = learner.learn(learner.start(), rows, 1)
     for n_threads in (2, 3):
