@@ -184,9 +184,9 @@ def ingest(
     from okl.distributed import open_for
 
     if where:
-        from okl.distributed.cluster_file import check_workers
+        from okl.distributed.cluster_file import check_execution_options
 
-        check_workers(execution_settings)
+        check_execution_options(execution_settings)
     observer = _observer()
     try:
         observer.stage("ingest")
@@ -259,13 +259,13 @@ def train(
     from okl.runs.train import TrainingRun
 
     if resume is not None:
-        from okl.distributed.cluster_file import check_workers
+        from okl.distributed.cluster_file import check_execution_options
         from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_origin, settings_of
 
         folder = find_unfinished(resume)
         settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
         check_same_settings(newest_origin(folder), settings, resume)
-        check_workers(settings)
+        check_execution_options(settings)
         run = TrainingRun(settings, resume=folder)
     elif dataset is None:
         raise ConfigError("Missing argument 'DATASET': give a data set or a source, or --resume RUN.")

@@ -186,10 +186,10 @@ def _retraining(
     }
     values = retrain_values(name, source, retraining, groups, config, pairs)
     settings = settings_from(RetrainSettings, values, "okl deploy")
-    from okl.distributed.cluster_file import check_workers
+    from okl.distributed.cluster_file import check_execution_options
     from okl.lifecycle.lineage_checks import check_arrivals
 
-    check_workers(settings.train)
+    check_execution_options(settings.train)
     check_arrivals(settings)
     warn_of_new_name(settings)
     return settings

@@ -98,14 +98,14 @@ def retrain(
     and in --set, settings of training, ingestion and contract have the prefixes train, ingest and contract: --set
     contract.min_rows=10.
     """
-    from okl.distributed.cluster_file import check_workers
+    from okl.distributed.cluster_file import check_execution_options
     from okl.report.retraining import summary_text
 
     window = {"window_from": window_from, "window_to": window_to}
     given |= {field: value for field, value in window.items() if value is not None}
     values = retrain_values(name, source, given, {"train": options, "ingest": ingest_options}, config, pairs or [])
     settings = settings_from(RetrainSettings, values, "okl retrain")
-    check_workers(settings.train)
+    check_execution_options(settings.train)
     warn_of_new_name(settings)
     from flows.foreground import perform_run
     from okl.lifecycle.retrain import RetrainingRun

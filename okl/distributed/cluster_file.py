@@ -92,7 +92,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
 # Checks of the execution options
 
 
-def check_workers(where: ExecutionSettings) -> None:
+def check_execution_options(where: ExecutionSettings) -> None:
     """Check the execution options without starting anything.
 
     Raises

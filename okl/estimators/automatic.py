@@ -49,9 +49,9 @@ from okl.models.inputs import class_indices, table_of
 from okl.runs.api import location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
+from okl.runs.growing_models import train_growing_models
 from okl.runs.run import DEFAULT_HOLDOUT
 from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
-from okl.runs.train_sizes import train_sizes
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.settings import FogdSettings
 from okl.solvers.ridge.gram import Outputs, WeightedRows, part_of
@@ -199,7 +199,7 @@ class AutomaticEstimator(ScoringEstimator):
                     split = ingested.model_copy(update={"holdout": share, "stratify": True})
                     data = ingest(file, file.with_name("split"), split).dataset
                 data = training_columns(chosen, data, metric=choice.metric)
-                best = train_sizes(choice, data, execution)
+                best = train_growing_models(choice, data, execution)
                 chosen, trained, record = best.settings, best.trained, best.record
                 predictor, found = calibrated(chosen, trained.state, trained.predictor, data, threads)
                 if "none" in found:

@@ -26,10 +26,10 @@ from okl.lifecycle.contract import (
     learnable,
     unreadable,
 )
-from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined
 from okl.lifecycle.profile import Profile
 from okl.lifecycle.record import ShardRecord, Status, in_window
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
+from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quarantined
 
 if TYPE_CHECKING:
     from okl.lifecycle.champion import ModelHistory

@@ -16,9 +16,9 @@ from okl.foundation.folders import write_whole
 from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.file import Model
 from okl.models.registry import WINDOW_ROWS, Lineage, RegisteredModel
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256

@@ -15,9 +15,9 @@ from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.contract import contract_digest, learnable
-from okl.lifecycle.inbox import Arrival, ShardStore, arrivals, find_quarantined, union
 from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quarantined, union
 from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold

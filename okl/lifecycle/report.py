@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from okl.foundation.locations import Place, json_files
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.error_drift import drift_of
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.record import ATTEMPTS, PAGE
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import RegisteredModel
 from okl.report.blocks import Page
 from okl.report.render import markdown

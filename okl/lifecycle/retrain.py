@@ -14,13 +14,12 @@ from okl.certificates.certify import gap_proof
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
 from okl.distributed import open_for
-from okl.distributed.cluster_file import check_workers
+from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.learning_plan import Attempts, next_model, options_of, plan_learning, taken_back, with_solver
 from okl.lifecycle.lineage_checks import check_lineage_start, choose_training, start_lineage
@@ -28,6 +27,7 @@ from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_markdown, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.lifecycle.versions import changes_since
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
@@ -161,7 +161,7 @@ class RetrainingRun(Run[RetrainSettings]):
 
     def check_settings(self) -> None:
         """Raise an error for wrong options of the execution."""
-        check_workers(self.settings.train)
+        check_execution_options(self.settings.train)
 
     def open_execution(self) -> Execution:
         return open_for(self.settings.train, self.name)

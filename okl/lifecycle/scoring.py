@@ -19,10 +19,10 @@ from okl.foundation.types import Task
 from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.decide import ALL, Doubles, paired_sums
 from okl.lifecycle.error_drift import ShardScores, compared, drift_of
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.record import Finding, ShardRecord
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.runs.baselines import ConstantPredictor
 
 # Progressive errors of the champion on new rows.
@@ -178,7 +178,7 @@ class Scoring:
             against = self._against(record, errors)
             self.rows.append({"shard": record.name, **errors.as_json(), "contradicts": against is not None})
             if against is not None and not record.released and self.settings.contradiction:
-                self.rejected.append(self.store.quarantine(record, against))
+                self.rejected.append(self.store.quarantine_accepted(record, against))
                 continue
             if record.scored is None or record.scored.version not in self.champion.ancestry:
                 number = self.champion.version.number

@@ -531,7 +531,7 @@ def reliability_curve(bins: Sequence[Mapping[str, Any]], value_name: str, axes_n
 
     Parameters
     ----------
-    bins : of `okl.metrics.ranking.reliability`, at least one
+    bins : of `okl.metrics.calibration.reliability`, at least one
     value_name : "probability", which is to equal the share, or "mean" of the scores or leads
     axes_named : labels of x and y
     """

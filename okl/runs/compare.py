@@ -45,6 +45,7 @@ from okl.runs.compare_grids import (
 )
 from okl.runs.compare_sample import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
+from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import factory_of, learner_of, passes_over, progressive_metric
 from okl.runs.select import (
     SPARSE_TOLERANCE,
@@ -53,7 +54,6 @@ from okl.runs.select import (
     choose_solver,
     sparse_solutions,
 )
-from okl.runs.train_sizes import train_sizes
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, method_for
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class, parameter_of
@@ -505,7 +505,7 @@ def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[S
         data = ingest(source, Path(folder) / "data", ingest_settings).dataset
         choice = choose_solver(settings, data)
         data = training_columns(choice.settings, data, metric=choice.metric)
-        best = train_sizes(choice, data, execution)
+        best = train_growing_models(choice, data, execution)
     model = Model(data.schema, best.trained.predictor)
     # a class without a row here is never the best one
     present = None if classes is None or schema.n_outputs == 1 else np.unique(classes)
@@ -1033,7 +1033,7 @@ def _train_solver(
     if name == AUTO:
         choice = choose_solver(train_settings(settings, name), data)
         columns = training_columns(choice.settings, data, metric=choice.metric)
-        best = train_sizes(choice, columns, execution)
+        best = train_growing_models(choice, columns, execution)
         trained, used = best.trained, best.settings.options.model_dump(exclude_unset=True)
         chosen = {"solver": best.settings.solver} | used | trained.solver.chosen(trained.state)
         return Winner(trained.predictor, columns.schema, data.rows("train"), chosen=chosen)

@@ -8,7 +8,7 @@ from typing import Any
 
 from okl.data.dataset import Dataset, Scale
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
-from okl.distributed.cluster_file import check_workers
+from okl.distributed.cluster_file import check_execution_options
 from okl.features.base import FeatureMap
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import check_published, output_folder
@@ -232,7 +232,7 @@ def compare(settings: CompareSettings, observer: Observer | None = None) -> Comp
 
 def check(settings: CompareSettings) -> None:
     """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
-    check_workers(settings)
+    check_execution_options(settings)
     model_names(settings)
     check_data(settings, lambda data: check_models(settings, data), lambda ingest_settings: None)
     check_published(_folder(settings))

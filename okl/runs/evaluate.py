@@ -17,7 +17,7 @@ from okl.data.manifest import is_dataset, open_dataset
 from okl.data.order import plan_windows
 from okl.data.reading import load_window
 from okl.distributed import open_for
-from okl.distributed.cluster_file import check_workers
+from okl.distributed.cluster_file import check_execution_options
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import ExecutionSettings
@@ -219,7 +219,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     started, chosen = time.perf_counter(), pinned(settings.model, settings.registry)
     model = load(chosen, settings.registry).with_threshold(settings.threshold)
     model.check_chooses(settings.recall, settings.precision)
-    check_workers(settings)
+    check_execution_options(settings)
     own = run_data(chosen, settings.registry)
     source = settings.source or own
     if source is None:

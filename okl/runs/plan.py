@@ -10,7 +10,7 @@ from okl.data.ingest.run import check_not_ingested
 from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.distributed.cache import process_cache
-from okl.distributed.cluster_file import check_workers
+from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError
 from okl.foundation.folders import check_published
 from okl.foundation.settings import IngestSettings
@@ -45,7 +45,7 @@ def check(settings: TrainSettings) -> None:
     ------
     OklError : settings, data or execution options are invalid
     """
-    check_workers(settings)
+    check_execution_options(settings)
     check_data(
         settings,
         lambda data: check_solver(settings, training_columns(settings, data)),

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from okl.data.ingest.csv import packed_ending
 from okl.data.ingest.sources import altered_columns
-from okl.distributed.cluster_file import check_workers
+from okl.distributed.cluster_file import check_execution_options
 from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import RunFolder, atomic_file, check_published, output_folder
@@ -266,7 +266,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     OklError : the model or the source cannot be opened, they do not fit each other, or the destination exists
     """
     check_published(place_of(settings.out))
-    check_workers(settings)
+    check_execution_options(settings)
     model = load(settings.model, settings.registry).with_threshold(settings.threshold)
     inputs = set(model.schema.source_columns)
     exact = {*model.schema.keys, *settings.keys} - inputs  # numeric inputs of the model must stay numbers

@@ -13,7 +13,7 @@ from typing import Any
 from okl.data.dataset import Dataset, Scale
 from okl.data.execution import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
-from okl.distributed.cluster_file import check_workers
+from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DivergedError, PlaceError
 from okl.foundation.folders import (
     CHECKPOINT,
@@ -41,13 +41,13 @@ from okl.runs.checkpoint import (
     in_mode_of,
     newest_origin,
 )
+from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.memory import plan_memory_on
 from okl.runs.plan import check, check_solver
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
 from okl.runs.select import Choice, choose_solver, learn_metric
-from okl.runs.train_sizes import train_sizes
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver, training_columns
@@ -112,7 +112,7 @@ class TrainingRun(Run[TrainSettings]):
         if self.resume is None:
             check(self.settings)
         else:
-            check_workers(self.settings)
+            check_execution_options(self.settings)
 
     def ingest(self) -> dict[str, Any]:
         """Open the folder and the data set, or ingest the source into the folder."""
@@ -188,7 +188,7 @@ class TrainingRun(Run[TrainSettings]):
             )  # fmt: skip
         assert self._choice is not None, "it has the sizes"
         keeper = self.checkpoints
-        best = train_sizes(
+        best = train_growing_models(
             self._choice, self.data, self.execution, self.observer, keeper.of, keeper.total_seconds, self._keep
         )
         self.settings, self.solver, self.record.choice = best.settings, best.trained.solver, best.record

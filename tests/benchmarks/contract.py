@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import baseline_of
-from okl.lifecycle.inbox import ShardStore, arrivals, content_sha256
 from okl.lifecycle.intake import validate_file
 from okl.lifecycle.settings import ContractSettings
+from okl.lifecycle.shard_store import ShardStore, arrivals, content_sha256
 
 SHARDS = 30
 

@@ -44,9 +44,9 @@ import okl.data.manifest
 import okl.lifecycle.learning_plan
 import okl.models.registry
 from okl.foundation.errors import OklError
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import Registry
 from tests.lifecycle.odd_arrivals import GOOD, QUICK
 from tests.lifecycle.shards import content, land

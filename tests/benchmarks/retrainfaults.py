@@ -24,9 +24,9 @@ from typing import Any
 
 import okl
 from okl.foundation.errors import OklError
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import Registry
 from tests.lifecycle.shards import content, land
 

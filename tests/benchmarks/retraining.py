@@ -27,10 +27,10 @@ from okl.data.manifest import open_dataset
 from okl.distributed import open_execution
 from okl.foundation.telemetry import NullObserver
 from okl.lifecycle.champion import learn_shards, same_location
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.scoring import progressive
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import Registry
 from tests.benchmarks.contract import SHARDS, cut
 

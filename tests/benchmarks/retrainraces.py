@@ -32,9 +32,9 @@ import pytest
 
 from okl.foundation.errors import ConflictError, OklError
 from okl.foundation.locations import file_system, place_of
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import Registry
 from tests.benchmarks.readersatonce import read_while_moved
 from tests.benchmarks.retrainflows import Deployed

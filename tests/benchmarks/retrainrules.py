@@ -30,8 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.distributed import open_execution
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.scoring import progressive
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import Registry
 from tests.benchmarks.contract import SHARDS
 from tests.benchmarks.retraining import FIRST, nightly, told

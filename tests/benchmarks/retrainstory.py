@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import Registry
 from tests.lifecycle.shards import content, land
 

@@ -10,9 +10,9 @@ import pytest
 
 from okl.foundation.errors import DataError
 from okl.foundation.telemetry import NullObserver
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.report.retraining import summary_text
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import champion, settings, shards

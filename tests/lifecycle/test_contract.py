@@ -23,8 +23,8 @@ from okl.lifecycle.contract import (
     two_valued,
     unreadable,
 )
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.settings import ContractSettings
+from okl.lifecycle.shard_store import ShardStore
 from tests.data.mixed import mixed
 from tests.data.sources import replaced
 from tests.lifecycle.shards import ROWS, SETTINGS, content, first_schema, land, validated

@@ -10,8 +10,8 @@ import pytest
 from okl.data.dataset import Schema
 from okl.foundation.errors import DataError
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.inbox import ShardStore, arrivals
 from okl.lifecycle.lineage_checks import check_lineage_start, first_reference
+from okl.lifecycle.shard_store import ShardStore, arrivals
 from tests.lifecycle.shards import first_schema
 from tests.lifecycle.stories import refused_by_both, settings, shards
 

@@ -8,9 +8,9 @@ import pytest
 
 from okl.foundation.errors import ConfigError, ConflictError, DataError
 from okl.foundation.locations import place_of
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.report import latest_attempts
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.lifecycle.shard_store import ShardStore
 from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
 from okl.report.model_listing import attempts_text

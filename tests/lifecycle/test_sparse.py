@@ -15,11 +15,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 import okl
 from okl.foundation.errors import OklError
-from okl.lifecycle.inbox import ShardStore
 from okl.lifecycle.lineage_checks import check_arrivals
 from okl.lifecycle.profile import measured
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import Registry
 from tests.lifecycle.stories import refused_by_both
 

@@ -12,7 +12,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.distributed.cache import process_cache
-from okl.distributed.cluster_file import check_workers
+from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DataError, ExecutionError
 from okl.foundation.settings import ExecutionSettings, settings_from
 from okl.runs.memory import MIB, AssumedData, MemoryPlan, Workload, plan_memory, workload_of
@@ -68,9 +68,9 @@ def test_a_source_is_checked_by_its_columns(tmp_path: Path) -> None:
 
 def test_a_scheduler_is_asked_before_anything_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        check_workers(ExecutionSettings(scheduler=f"127.0.0.1:{listener.getsockname()[1]}"))
+        check_execution_options(ExecutionSettings(scheduler=f"127.0.0.1:{listener.getsockname()[1]}"))
     with pytest.raises(ExecutionError, match=r"No Dask scheduler answers at 127\.0\.0\.1:9"):
-        check_workers(ExecutionSettings(scheduler="127.0.0.1:9"))
+        check_execution_options(ExecutionSettings(scheduler="127.0.0.1:9"))
 
 
 def test_a_run_without_a_place_gets_a_new_one_at_home(

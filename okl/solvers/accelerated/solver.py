@@ -62,7 +62,7 @@ class ClassState:
 
 
 @dataclass(frozen=True)
-class OneClass:
+class ClassProblem:
     """A problem of two classes.
 
     task : which model; classes : rows and weights of their groups, +1 first
@@ -141,7 +141,7 @@ class OneClass:
         prototype = self._prototype
         return partitioned(prototype)(prototype, rounds)
 
-    def chosen(self, rows: MappedRows, seed: int) -> OneClass:
+    def chosen(self, rows: MappedRows, seed: int) -> ClassProblem:
         """Return the same problem with a parameter that a sample of the rows decides, if it is one of these."""
         if self.task.value is not None or self.task.kind.OF_MOMENTS:
             return self
@@ -156,11 +156,11 @@ class OneClass:
             return 0.0
         return distance_of_classes(matrix_rows(rows.feature_map.transform(sample.inputs), signs))
 
-    def at(self, value: float) -> OneClass:
+    def at(self, value: float) -> ClassProblem:
         """Return the same problem with the parameter of a running state."""
         return replace(self, task=replace(self.task, value=value))
 
-    def larger(self, at: ClassState, over: bool) -> OneClass | None:
+    def larger(self, at: ClassState, over: bool) -> ClassProblem | None:
         """Return the problem with a larger nu, if nu is automatic and gave no weights; see `ModelTask.larger`."""
         if not self.task.kind.GROWS:
             return None
@@ -289,8 +289,8 @@ class AcceleratedSolver:
             self.task.model()
             return
         schema.refuse_empty_classes()
-        for one_class in self._classes(schema):
-            one_class.check()
+        for problem in self._classes(schema):
+            problem.check()
 
     @one_blas_thread()  # bits depend on the number of threads
     def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> AcceleratedState:
@@ -321,15 +321,15 @@ class AcceleratedSolver:
         """
         assert state.current is not None, "a class is being trained"
         any_value = self._classes(data.schema)[len(state.solved)]
-        one_class = any_value.at(state.current.value)
-        current = one_class.advance(state.current, self.method, execution)
+        problem = any_value.at(state.current.value)
+        current = problem.advance(state.current, self.method, execution)
         outcome = self._outcome(current)
         larger = any_value.larger(current, over=outcome is not None)
         if larger is not None:
             return replace(state, current=larger.begin(state.rows, self.method, execution))
         if outcome is None or outcome.kind == "diverged":
             return replace(state, current=current)
-        state = replace(state, solved=(*state.solved, self._solved(state, one_class, current, outcome, execution)))
+        state = replace(state, solved=(*state.solved, self._solved(state, problem, current, outcome, execution)))
         return replace(state, current=self._begin(state, data, execution))
 
     def finished(self, state: AcceleratedState) -> Outcome | None:
@@ -381,7 +381,7 @@ class AcceleratedSolver:
             "converged": all(solved.outcome.converged for solved in state.solved),
         }
 
-    def _classes(self, schema: Schema) -> list[OneClass]:
+    def _classes(self, schema: Schema) -> list[ClassProblem]:
         """Return one problem for two classes, otherwise one for each class against the rest.
 
         Rows keep the weight of their class.
@@ -390,9 +390,9 @@ class AcceleratedSolver:
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
             classes = ClassGroups((counts[1], counts[0]), (weights[1], weights[0]))
-            return [OneClass(self.task, classes, None, self.scratch)]
+            return [ClassProblem(self.task, classes, None, self.scratch)]
         return [
-            OneClass(self.task, _against_rest(index, counts, weights), index, self.scratch)
+            ClassProblem(self.task, _against_rest(index, counts, weights), index, self.scratch)
             for index in range(len(counts))
         ]
 
@@ -400,21 +400,26 @@ class AcceleratedSolver:
         classes = self._classes(data.schema)
         if len(state.solved) == len(classes):
             return None
-        one_class = classes[len(state.solved)]
+        problem = classes[len(state.solved)]
         if state.warm:
-            one_class = replace(one_class, warm=state.warm[len(state.solved)])
-        return one_class.chosen(state.rows, self.seed).begin(state.rows, self.method, execution)
+            problem = replace(problem, warm=state.warm[len(state.solved)])
+        return problem.chosen(state.rows, self.seed).begin(state.rows, self.method, execution)
 
     def _solved(
-        self, state: AcceleratedState, one_class: OneClass, current: ClassState, outcome: Outcome, execution: Execution
+        self,
+        state: AcceleratedState,
+        problem: ClassProblem,
+        current: ClassState,
+        outcome: Outcome,
+        execution: Execution,
     ) -> ClassSolution:
-        found = one_class.solution(current, self.method, execution)
+        found = problem.solution(current, self.method, execution)
         if outcome.kind == "done":
-            one_class.check_weights(found.certificate)
+            problem.check_weights(found.certificate)
         bias = found.certificate.bias
         if self.bias == "errors":
-            counted = one_class.classes.weights
-            bias = error_minimising_threshold(execution, state.rows, found.weights, one_class.positive, counted)
+            counted = problem.classes.weights
+            bias = error_minimising_threshold(execution, state.rows, found.weights, problem.positive, counted)
         return ClassSolution(found.weights, bias, found.certificate, outcome, current.value, current.method_state)
 
 

@@ -504,7 +504,7 @@ def check_finite(strategy: object, first: int, last: int, coefficients: FloatArr
         )
 
 
-class GrowingStrategy(Protocol):
+class UnbudgetedUpdate(Protocol):
     """Update strategy without a budget."""
 
     @property
@@ -559,7 +559,7 @@ class GrowingLearner(SupportLearner):
     """
 
     kernel: Kernel
-    strategy: GrowingStrategy
+    strategy: UnbudgetedUpdate
     task: Task
     n_inputs: int
     n_outputs: int = 1

@@ -103,7 +103,7 @@ def _right(task: Task, scores: FloatArray, targets: Doubles, limits: Doubles) ->
 
 @stored("tracking-step-sizes")
 @dataclass(frozen=True, eq=False)
-class MixedScores:
+class StepSizeTeam:
     """A team of step sizes in a map."""
 
     feature_map: FeatureMap
@@ -301,8 +301,8 @@ class TrackingLearner(LossLearner):
         )
 
     @cached_property
-    def _speakers(self) -> MixedScores:
-        return MixedScores(self.feature_map)
+    def _speakers(self) -> StepSizeTeam:
+        return StepSizeTeam(self.feature_map)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from okl.data.ingest.csv import packing_of, separator_of
 from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import open_source
 from okl.foundation.errors import DataError
-from okl.lifecycle.inbox import arrivals
+from okl.lifecycle.shard_store import arrivals
 from tests.data.mixed import mixed
 from tests.data.sources import settings, table
 

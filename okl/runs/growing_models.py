@@ -37,7 +37,7 @@ class BestSize:
     record: dict[str, Any]
 
 
-def train_sizes(
+def train_growing_models(
     choice: Choice,
     data: Dataset,
     execution: Execution,

@@ -16,8 +16,8 @@ from okl.data.ingest.run import ingest
 from okl.distributed.in_process import LocalExecution
 from okl.foundation.settings import settings_from
 from okl.runs import candidates, select
+from okl.runs.growing_models import BestSize, Judgement, ended_solvers, is_better, train_growing_models
 from okl.runs.select import IN_CELLS, Choice, Size, choose_solver
-from okl.runs.train_sizes import BestSize, Judgement, ended_solvers, is_better, train_sizes
 from okl.solvers.factory import training_columns
 from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
@@ -63,7 +63,7 @@ def chosen(data: Dataset, **values: Any) -> tuple[Choice, Dataset]:
 
 def trained(choice: Choice, data: Dataset, threads: int = 1) -> BestSize:
     with LocalExecution(threads) as execution:
-        return train_sizes(choice, data, execution)
+        return train_growing_models(choice, data, execution)
 
 
 def scores(best: BestSize) -> list[float]:

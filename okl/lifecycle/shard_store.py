@@ -343,7 +343,7 @@ class ShardStore:
         """Record another name of the same file."""
         return record if name in record.names else self.put(replace(record, names=(*record.names, name)))
 
-    def quarantine(self, record: ShardRecord, finding: Finding) -> ShardRecord:
+    def quarantine_accepted(self, record: ShardRecord, finding: Finding) -> ShardRecord:
         """Quarantine an accepted shard after a later finding; its data set is kept for a release."""
         return self.put(replace(record, status="quarantined", findings=(*record.findings, finding), released=False))
 

@@ -19,11 +19,11 @@ from okl.data.reading import sample_rows
 from okl.foundation.errors import ConfigError, DataError, PlaceError
 from okl.foundation.types import FloatArray, Split
 from okl.lifecycle.contract import baseline_of
-from okl.lifecycle.inbox import FileState, ShardStore, arrivals, content_sha256, find_quarantined
 from okl.lifecycle.intake import validate_file
 from okl.lifecycle.profile import ColumnTally, merged_statistics
 from okl.lifecycle.record import Finding, ShardRecord, record_from, record_text
 from okl.lifecycle.settings import ContractSettings
+from okl.lifecycle.shard_store import FileState, ShardStore, arrivals, content_sha256, find_quarantined
 from tests.lifecycle.shards import ROWS, SETTINGS, arrival, content, first_schema, land, validated
 
 
@@ -113,7 +113,7 @@ def test_records_survive_being_written(tmp_path: Path, schema: Schema) -> None:
     store = ShardStore(tmp_path / "data")
     record = validated(store, land(tmp_path / "in", "day-1.parquet", content(1)), schema)
     assert record_from(record_text(record), "here") == record
-    bad = store.quarantine(record, Finding("contradiction", "It does.", {"p_value": 0.0}))
+    bad = store.quarantine_accepted(record, Finding("contradiction", "It does.", {"p_value": 0.0}))
     assert store.accepted() == []
     assert store.records()[record.sha256] == bad
     assert store.release(bad).released
@@ -186,7 +186,7 @@ HOLDING = """
 import os, sys
 from pathlib import Path
 from okl.lifecycle.settings import ContractSettings
-from okl.lifecycle.inbox import ShardStore
+from okl.lifecycle.shard_store import ShardStore
 from tests.lifecycle.shards import validated
 store = ShardStore(sys.argv[1])
 for _ in sys.stdin:  # a process for each line: importing takes seconds
