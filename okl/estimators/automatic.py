@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +69,21 @@ def is_table(values: Any) -> bool:
     return hasattr(values, "columns") and (hasattr(values, "__arrow_c_stream__") or hasattr(values, "iloc"))
 
 
+def checked_table(values: Any) -> Any:
+    """Return a table as it is, a record batch as a table.
+
+    Raises
+    ------
+    DataError : two columns of one name
+    """
+    if isinstance(values, pa.RecordBatch):
+        values = pa.Table.from_batches([values])
+    names = Counter(values.column_names if isinstance(values, pa.Table) else values.columns)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise DataError(f"The table has {names[twice[0]]} columns named {twice[0]!r}; expected different names.")
+    return values
+
+
 def named_columns(values: Any) -> pa.Table:
     """Return rows as an Arrow table; columns of an array, or of a table without names, are named x0, x1, ..."""
     if not is_table(values):
@@ -128,6 +144,7 @@ class AutomaticEstimator(ScoringEstimator):
             kind = "NaN" if np.isnan(given).any() else "infinity"
             raise DataError(f"Input y contains {kind}, first in row {int(finite.argmin())}. Leave such rows out.")
         if is_table(X):
+            X = checked_table(X)
             validate_data(self, X, y, skip_check_array=True)
             targets = column_or_1d(y, warn=True)
             assert_all_finite(targets)
@@ -215,6 +232,7 @@ class AutomaticEstimator(ScoringEstimator):
         """Return the columns of rows to predict, validated as scikit-learn does."""
         check_is_fitted(self)
         if is_table(X):
+            X = checked_table(X)
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
             X = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite="allow-nan")

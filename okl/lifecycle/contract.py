@@ -16,7 +16,7 @@ from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema
 from okl.data.encoder import unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
-from okl.data.values import is_number, is_text
+from okl.data.values import PARTS, is_number, is_text
 from okl.foundation.errors import DataError, PlaceError, listed
 from okl.foundation.locations import Place, size_of
 from okl.lifecycle.profile import (
@@ -59,9 +59,13 @@ class Baseline:
     def limits(self, widening: float) -> Range:
         """Return the ranges so far, widened by so many times their own width to either side.
 
-        A column that was constant so far has no limits, because scaling makes it 0.
+        A column that was constant so far has no limits, because scaling makes it 0. New rows have later dates than
+        those so far, so a date is only far outside if it is many years away.
         """
         lowest, highest = _widened(self.columns, widening)
+        for name, part in made_of_dates(self.schema).items():
+            at, room = self.schema.features.index(name), DATE_YEARS if part == "years" else np.inf
+            lowest[at], highest[at] = self.columns[at].minimum - room, self.columns[at].maximum + room
         if self.target is None or self.schema.task != "regression":
             return Range(lowest, highest)
         (low,), (high,) = _widened((self.target,), widening)
@@ -87,6 +91,16 @@ def baseline_of(schema: Schema, accepted: Collection[ShardRecord], watermark: Ti
         watermark,
         sum(record.rows for record in counted),
     )
+
+
+DATE_YEARS = 10.0  # before the first or after the last date: a wrong century, or a unit that makes dates those of 1970
+
+
+def made_of_dates(schema: Schema) -> dict[str, str]:
+    """Return the inputs that are parts of dates, each with the name of its part; see `okl.data.values.PARTS`."""
+    dates = [encoding for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]
+    made = [each.inputs[: len(each.inputs) - each.missing] for each in dates]
+    return {name: part for names in made for name, part in zip(names, PARTS, strict=False)}
 
 
 def _widened(columns: tuple[ColumnStatistics, ...], widening: float) -> tuple[Vector, Vector]:
@@ -241,6 +255,8 @@ def distribution_findings(
     pairs = dict(zip(measured(schema), zip(baseline.columns, profile.columns, strict=True), strict=True))
     if schema.task == "regression" and baseline.target is not None and profile.target is not None:
         pairs[schema.target] = (baseline.target, profile.target)
+    for column in made_of_dates(schema):  # rows of one night have one day
+        pairs.pop(column, None)
     shifts = {column: mean_shift(*pair) for column, pair in pairs.items()}
     if moved := {column: shift for column, shift in shifts.items() if abs(shift) > contract.mean_shift}:
         described = [f"{column} by {shift:+.1f}" for column, shift in moved.items()]
@@ -508,8 +524,12 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
         schema.target: profile.target_infinite
     }
     if infinite := {column: count for column, count in counts.items() if count}:
-        described = [f"{column} in {count} rows" for column, count in infinite.items()]
-        yield Finding("infinite-values", f"{name} has infinite values: {listed(described)}.", {"rows": infinite})
+        described = [f"{column} in {count:,} row{'s' if count > 1 else ''}" for column, count in infinite.items()]
+        yield Finding(
+            "infinite-values",
+            f"{name} has values that are infinite or beyond float32: {listed(described)}.",
+            {"rows": infinite},
+        )
     yield from missing_findings(profile.missing, rows, name, baseline, contract)
     limit = 0.0 if schema.missing == "error" else contract.missing_share
     if profile.target_missing > limit * rows and schema.missing != "drop":

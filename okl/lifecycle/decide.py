@@ -609,7 +609,7 @@ def mistakes_sentence(metrics: Mapping[str, Mapping[str, Any]]) -> str:
     return f" The classes that it predicts are wrong more often {figures}: use its probabilities, or --threshold."
 
 
-_FIRST = "the first version of this model"
+_FIRST = "the first champion of this model"
 
 
 def first_version(decision: Decision) -> Decision:

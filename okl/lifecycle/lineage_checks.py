@@ -74,8 +74,14 @@ def first_reference(
                     "rows. Remove it from the categories, or start with a file that has values."
                 )
                 continue
-            if _is_like(schema, parts[0].schema if parts else schema):
-                parts.append(done.dataset)
+            first = parts[0].schema if parts else schema
+            if _is_like(schema, first):
+                data = done.dataset
+                if schema.stored_labels != first.stored_labels:  # text labels are numbered as they appear in a file
+                    folder = Path(scratch) / f"{number}-labels"
+                    data = ingest(arrival.location, folder, ingest_settings, reference=first).dataset
+                    data = replace(data, schema=replace(schema, stored_labels=first.stored_labels))
+                parts.append(data)
                 read.append(arrival)
                 terms.append(done.terms)
         if not parts:

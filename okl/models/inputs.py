@@ -429,7 +429,7 @@ def table_of(values: Any) -> pa.Table:
     """
     try:
         if hasattr(values, "iloc"):  # pandas, whose index is no column
-            return pa.Table.from_pandas(values, preserve_index=False)
+            return pa.Table.from_pandas(_with_text_intervals(values), preserve_index=False)
         table = pa.table(values)
         columns = dict(zip(table.column_names, map(_without_viewed_names, table.columns), strict=True))
         table = pa.table(columns) if len(columns) == table.num_columns else table
@@ -437,6 +437,16 @@ def table_of(values: Any) -> pa.Table:
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
         raise ModelError(f"Expected a table or an array, but got {type(values).__name__}: {why}.") from None
+
+
+def _with_text_intervals(frame: Any) -> Any:
+    """Return a DataFrame with columns of intervals, as `pandas.cut` makes them, as text: Arrow has no such values."""
+    kinds = {name: getattr(getattr(kind, "categories", None), "dtype", kind) for name, kind in frame.dtypes.items()}
+    if names := [name for name, kind in kinds.items() if str(kind).startswith("interval")]:
+        frame = frame.copy(deep=False)
+        for name in names:
+            frame[name] = frame[name].astype(object).map(str, na_action="ignore")
+    return frame
 
 
 def batch_of(table: pa.Table, columns: list[str]) -> SourceBatch:

@@ -287,7 +287,7 @@ def model_sentence(result: Mapping[str, Any]) -> str:
         plain = settings.get("kernel") == "linear" or landmarks is None
         form = "linear in the inputs" if plain else f"a kernel expansion on {number(landmarks)} landmarks with {kernel}"
         why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
-        return f"The ridge model is {form}, solved exactly, with penalty {number(chosen.get('penalty'))}{why}."
+        return f"The ridge model is {form}, solved directly, with penalty {number(chosen.get('penalty'))}{why}."
     if solver == "falkon":
         held = chosen.get("held_out_rows")  # None in older results
         judged = f"of the least error on {'' if held is None else f'{number(held)} '}held-out training rows"

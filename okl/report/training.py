@@ -375,7 +375,7 @@ def not_converged(result: Mapping[str, Any]) -> str:
     proof = result.certificate
     if proof.get("converged", True):
         return ""
-    advice = "raise max_iterations, scale the columns (--scale standard), or raise the tolerance"
+    advice = proof.get("advice") or "raise max_iterations, scale the columns (--scale standard), or raise the tolerance"
     return f"The solver did not converge: {proof.get('outcome')}. To converge, {advice}."
 
 

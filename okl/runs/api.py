@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
-from okl.foundation.errors import DataError, DivergedError
+from okl.foundation.errors import DataError, DivergedError, ModelError
 from okl.foundation.settings import ONE_OF_MANY, IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.runs.run import IN_MEMORY
@@ -235,12 +235,17 @@ def location_of(data: Place | Any | None, name: str = TABLE) -> Iterator[str | N
     with TemporaryDirectory(prefix="okl-rows-") if is_in_memory(data) else nullcontext("") as folder:
         location, file = data, ""
         if folder:
+            import pyarrow as pa
             import pyarrow.parquet as pq
 
             from okl.models.inputs import table_of
 
             location = file = str(Path(folder) / f"{name}.parquet")
-            pq.write_table(table_of(data), file, compression="none")
+            table = table_of(data)
+            try:
+                pq.write_table(table, file, compression="none")
+            except pa.ArrowNotImplementedError as error:
+                raise ModelError(f"{name} has a column of a type that Parquet files do not have: {error}") from None
         try:
             yield None if location is None else os.fspath(location)
         except (DataError, DivergedError) as error:

@@ -59,7 +59,7 @@ from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class, parameter_of
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import class_moments, error_minimising_bias
-from okl.solvers.base import SolverProgress
+from okl.solvers.base import SolverProgress, reasons_of
 from okl.solvers.factory import SPARSE_SOLVERS, make_solver, training_columns
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
@@ -991,7 +991,7 @@ def _certificate(fits: list[Fitted]) -> dict[str, Any]:
         "objective": sum(some.primal for some in certificates),
         "dual_objective": sum(some.dual for some in certificates),
         "iterations": sum(fit.iterations for fit in fits),
-        "outcome": "; ".join(dict.fromkeys(fit.outcome.reason for fit in fits)),
+        "outcome": reasons_of([fit.outcome for fit in fits]),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -34,6 +35,22 @@ class Outcome:
     def converged(self) -> bool:
         """Return whether the tolerance was met."""
         return self.kind == "done"
+
+
+def reasons_of(outcomes: Sequence[Outcome]) -> str:
+    """Return why the problems of all classes ended: of many reasons, that of the first problem that did not converge.
+
+    >>> reasons_of([Outcome("not converged" if gap == 9 else "done", f"gap {gap}") for gap in (1, 9, 2, 3)])
+    'gap 9; 3 other classes ended with other figures'
+    """
+    reasons = list(dict.fromkeys(outcome.reason for outcome in outcomes))
+    if len(reasons) <= _MOST_REASONS:
+        return "; ".join(reasons)
+    worst = next((outcome for outcome in outcomes if not outcome.converged), outcomes[0])
+    return f"{worst.reason}; {len(reasons) - 1} other classes ended with other figures"
+
+
+_MOST_REASONS = 3
 
 
 @stored("solver-progress")

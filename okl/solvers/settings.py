@@ -136,7 +136,7 @@ class TrainSettings(ExecutionSettings):
     rescale: Literal["stored", "none", "standard", "minmax"] = Field(
         "stored",
         description="scaling of inputs, applied when rows are read; stored: that of the data set; of a source with a "
-        "given solver: standard",
+        "given solver: standard, but for --track, constraints of columns, and fogd without bandwidth and step size",
     )
     metric: Literal["auto", "none", "diagonal"] = Field(
         "auto",

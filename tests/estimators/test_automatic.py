@@ -102,6 +102,21 @@ def test_tables_of_all_kinds_give_the_same_bits_and_use_every_column() -> None:
         assert other.score(test.drop(columns=column), labels[300:]) < expected.score(test, labels[300:]) - 0.02
 
 
+def test_intervals_are_text_and_names_differ() -> None:
+    table, labels = mixed(200)
+    cut = table.assign(cut=pd.cut(table["size"].where(table.index != 3), 4))
+    as_text = cut.assign(cut=cut["cut"].astype(object).map(str, na_action="ignore"))
+    fitted, expected = (KernelClassifier(budget_seconds=1).fit(rows, labels[:200]) for rows in (cut, as_text))
+    np.testing.assert_array_equal(fitted.predict_proba(cut), expected.predict_proba(as_text))
+    batch = pa.RecordBatch.from_pandas(table, preserve_index=False)
+    whole = pa.Table.from_batches([batch])
+    fitted, expected = (KernelClassifier(budget_seconds=1).fit(rows, labels[:200]) for rows in (batch, whole))
+    np.testing.assert_array_equal(fitted.predict_proba(batch), expected.predict_proba(whole))
+    twice = table[["size", "old"]].set_axis(["a", "a"], axis=1)
+    with pytest.raises(DataError, match="The table has 2 columns named 'a'; expected different names"):
+        KernelClassifier().fit(twice, labels[:200])
+
+
 def test_labels_and_names_are_kept_in_the_model() -> None:
     table, labels = mixed(200)
     fitted = KernelClassifier().fit(table, pd.Series(labels, name="town"))  # the name of a column, too

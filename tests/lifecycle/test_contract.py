@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
@@ -54,7 +55,7 @@ BAD: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     ("mean-shift", moved("x1", lambda x: x + 273.15), r"x1 by \+\d+"),
     ("missing-values", moved("x2", with_holes(0.1)), "x2 in 9.0% of rows; expected none"),
     ("missing-targets", moved("y", lambda y: np.where(np.arange(len(y)) < 3, np.nan, y)), "in 3 of 600 rows"),
-    ("infinite-values", moved("x2", lambda x: np.where(np.arange(len(x)) == 5, np.inf, x)), "x2 in 1 rows"),
+    ("infinite-values", moved("x2", lambda x: np.where(np.arange(len(x)) == 5, np.inf, x)), "x2 in 1 row"),
     ("constant-column", moved("x0", lambda x: np.full(len(x), 0.25)), "x0 is always 0.25"),
 ]  # fmt: skip
 
@@ -259,6 +260,8 @@ def emptied(values: Any) -> Any:
     ("changed", "kind", "said"),
     [
         ({}, "", ""),
+        ({"at": lambda at: at.dt.floor("h").where(at.isna(), pd.Timestamp("2027-05-03 06:00"))}, "", ""),
+        ({"at": lambda at: at - pd.Timedelta(days=36525)}, "out-of-range", r"at:years in 100\.0% of rows; expected"),
         (
             {"age": emptied},
             "missing-values",
@@ -270,7 +273,7 @@ def emptied(values: Any) -> Any:
         ({"city": lambda city: city.str.upper()}, "unseen-values", r"city in 9\d\.\d% of rows \(0\.0% so far\)"),
         ({"job": lambda job: "new " + job}, "unseen-values", r"job in 100\.0% of rows \(\d+\.\d% so far\)"),
     ],
-    ids=["honest", "age", "at", "city", "member", "recoded", "renamed"],
+    ids=["honest", "one day", "wrong century", "age", "at", "city", "member", "recoded", "renamed"],
 )
 def test_what_encoding_hides_is_found(
     tmp_path: Path, table_schema: Schema, changed: dict[str, Any], kind: str, said: str

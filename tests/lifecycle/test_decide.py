@@ -174,7 +174,7 @@ def test_a_first_version_need_not_be_better_than_a_constant() -> None:
     kept = apply_rule("binary", {ALL: PairedSums(100, 20.0, 20.0, 0.0, NOTHING)}, PublishRule(), "the majority class")
     first = first_version(kept)
     assert (kept.publish, first.publish) == (False, True)
-    assert first.reason.startswith("Published: the first version of this model; the challenger is not better than")
+    assert first.reason.startswith("Published: the first champion of this model; the challenger is not better than")
 
 
 def test_equal_predictors_are_not_better_and_not_worse() -> None:

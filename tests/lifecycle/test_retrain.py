@@ -325,7 +325,7 @@ def test_a_rare_class_gets_a_champion_with_probabilities_that_later_versions_are
     land(place / "in", "day-01.parquet", rare(1))
     first = retrain(settings(place, publish_if="better"))
     assert first["outcome"] == "published"
-    assert first["reason"].startswith("Published: the first version of this model; the challenger is")
+    assert first["reason"].startswith("Published: the first champion of this model; the challenger is")
     assert first["decision"]["test"] == "paired t-test of log losses"
     judged = first["metrics"]["challenger"]
     assert judged["roc_auc"] > 0.65

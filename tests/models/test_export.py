@@ -98,6 +98,12 @@ def test_file_whose_scores_differ_is_not_written(tmp_path: Path, monkeypatch: py
     assert not (tmp_path / "model.onnx").exists()
 
 
+def test_differences_are_relative_whatever_the_unit_of_the_target_is() -> None:
+    ours = np.array([[1e-12], [-3e-12]])
+    assert export.largest_difference(ours, 2.0 * ours) == pytest.approx(1.0)
+    assert export.largest_difference(0.0 * ours, 0.0 * ours) == 0.0
+
+
 @pytest.mark.parametrize("format", export.FORMATS)
 def test_file_that_does_not_round_to_float32_is_not_written(
     format: export.Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

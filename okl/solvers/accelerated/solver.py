@@ -36,7 +36,7 @@ from okl.solvers.accelerated.shards import (
     sharded_moments,
     signs_of_class,
 )
-from okl.solvers.base import Convergence, Outcome, SolverMap
+from okl.solvers.base import Convergence, Outcome, SolverMap, reasons_of
 from okl.solvers.worker_rounds import CommandLog, Rounds, WorkerState
 
 SAMPLE_ROWS = 4096
@@ -339,7 +339,7 @@ class AcceleratedSolver:
             return outcome if outcome is not None and outcome.kind == "diverged" else None
         outcomes = [solved.outcome for solved in state.solved]
         worst = next((outcome for outcome in outcomes if outcome.kind != "done"), outcomes[-1])
-        return Outcome(worst.kind, "; ".join(dict.fromkeys(outcome.reason for outcome in outcomes)))
+        return Outcome(worst.kind, reasons_of(outcomes))
 
     def _outcome(self, current: ClassState) -> Outcome | None:
         outcome: Outcome | None = method_of(self.method, current.method_state).finished(current.method_state)
@@ -377,7 +377,7 @@ class AcceleratedSolver:
             "dual_objective": sum(solved.dual for solved in proofs),
             "floor": sum(solved.floor for solved in proofs),
             "iterations": state.iterations,
-            "outcome": "; ".join(dict.fromkeys(solved.outcome.reason for solved in state.solved)),
+            "outcome": reasons_of([solved.outcome for solved in state.solved]),
             "converged": all(solved.outcome.converged for solved in state.solved),
         }
 

@@ -391,7 +391,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     def standardises(self) -> bool:
         """Return False for experts, which include standardised inputs, and where inputs keep their meaning."""
         experts = self.bandwidth == self.step_size == "auto" and self.average and self.map == "independent"
-        return not ((experts and self.ball_radius is None) or self.track or self.constraints)
+        return not ((experts and self.ball_radius is None) or self.track or self.parsed_constraints)
 
     def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""

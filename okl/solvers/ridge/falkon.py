@@ -102,6 +102,7 @@ class ExpansionWork:
     targets: bool
     held_share: float
     seed: int
+    centre: float = 0.0  # of targets: far from 0, float32 would round away how they differ
 
     def __call__(self, chunk: Chunk) -> ExpansionSums:
         """Read each row group once, in order."""
@@ -120,7 +121,7 @@ class ExpansionWork:
                     counted = self.outputs.weights(some.targets)
                     scores = np.asarray(kernel_values @ self.weights, dtype=np.float64)
                     if self.targets:
-                        target_values = self.outputs.of(some.targets)
+                        target_values = self.outputs.of(some.targets) - self.centre
                         scores -= target_values
                         ones = np.ones(len(scores)) if counted is None else counted
                         count += float(ones.sum())
@@ -142,6 +143,12 @@ class ExpansionWork:
         for number, rows in zip(numbers, read_pieces(self.data, pieces, precision), strict=True):
             out = np.random.default_rng((self.seed, 0xFA1C, number)).random(len(rows.targets)) < self.held_share
             yield Rows(rows.inputs[~out], rows.targets[~out]), Rows(rows.inputs[out], rows.targets[out])
+
+
+def _centre(schema: Schema) -> float:
+    """Return the mean of the targets as they are read, by the reference; 0 for classes."""
+    (shift, factor), statistics = schema.target_shift_and_factor, schema.target_statistics
+    return 0.0 if statistics is None else (statistics.mean - shift) * factor
 
 
 def _joined(held: Sequence[Rows], data: Dataset, dtype: np.dtype[Any]) -> Rows:
@@ -207,6 +214,11 @@ class BestIteration:
     errors: PenaltyErrors | None
     objective: float
     gap: float
+
+    @property
+    def relative_gap(self) -> float:
+        """Return the gap as a share of the objective; 1 if rounding leaves no objective above 0."""
+        return self.gap / self.objective if self.objective > 0.0 else float(self.gap > 0.0)
 
 
 @stored("falkon-state")
@@ -360,7 +372,7 @@ class FalkonSolver:
         sums = self._sums(state, problem.preconditioner.to_weights(function), True, data, execution)
         if not (np.isfinite(sums.squares).all() and np.isfinite(sums.products).all()):
             raise DataError("Sums over the rows are not finite. Scale the columns (okl ingest --scale standard).")
-        means = sums.columns / sums.count, sums.values / sums.count
+        means = sums.columns / sums.count, sums.values / sums.count + _centre(data.schema)
         products = sums.products - np.outer(means[0], sums.residuals)
         gradient = self._gradient(problem, products / sums.count, function)
         spread = float((sums.squares - sums.residuals**2 / sums.count).sum()) / sums.count
@@ -397,7 +409,7 @@ class FalkonSolver:
             x=state.x + length * direction,
             residual=left,
             direction=left + turn * direction,
-            objective=state.objective - 0.5 * float(length @ square),
+            objective=max(0.0, state.objective - 0.5 * float(length @ square)),
             ended="" if going.any() else "no step reduces the objective any more",
         )
         if state.stage == 0 and stepped.iteration == THIN_ITERATIONS:
@@ -462,6 +474,7 @@ class FalkonSolver:
             targets,
             min(HELD_SHARE, MOST_HELD / data.rows("train")),
             self.seed,
+            _centre(data.schema),
         )
         total: ExpansionSums | None = None
         for part in execution.map(work, chunks_of(data, THIN if state.stage == 0 else 1)):
@@ -499,7 +512,7 @@ class FalkonSolver:
         best = state.best
         return Convergence(
             state.iteration,
-            best.gap / best.objective if best.objective else 0.0,
+            best.relative_gap,
             best.objective,
             best.objective - best.gap,
         )
@@ -520,16 +533,15 @@ class FalkonSolver:
         """Return the proof as JSON, of the iteration that is the model; a model that stopped early has a wide gap."""
         assert state.best is not None, "it has finished"
         best = state.best
-        relative = best.gap / best.objective if best.objective else 0.0
         outcome = self.finished(state)
         vacuous = "The training stopped early, by held-out rows: the bound on the gap exceeds the objective."
         return {
             "kind": "duality gap",
             "gap": best.gap,
-            "relative_gap": relative,
+            "relative_gap": best.relative_gap,
             "objective": best.objective,
             "dual_objective": best.objective - best.gap,
             "floor": float(np.finfo(np.float64).eps) * best.objective,
             "iterations": best.iteration,
             "outcome": "" if outcome is None else outcome.reason,
-        } | ({"reason": vacuous} if relative > 1.0 else {})
+        } | ({"reason": vacuous} if best.gap > best.objective else {})

@@ -411,6 +411,7 @@ def prove(sums: Centred, weights: Doubles, penalty: float) -> RidgeProof:
 
 SAMPLE_ROWS = 8192  # whose leave-one-out errors choose a penalty
 _ROUNDED = 1e-12
+_VACUOUS = 1e-2  # of the objective without weights
 
 
 @stored("ridge-solution")
@@ -420,6 +421,7 @@ class RidgeSolution:
 
     proof : of the optimum; tried : penalties and their leave-one-out errors, () where it was given
     solved : False where rounding has left weights that are worse than none
+    rounded : whether rounding leaves a gap that bounds nothing, under a penalty that was given: it is too small
     calibration : of leave-one-out scores of classes, if requested; None for a given penalty, or rows of one class
     """
 
@@ -430,6 +432,7 @@ class RidgeSolution:
     tried: tuple[PenaltyErrors, ...] = ()
     solved: bool = True
     calibration: ScoreCalibration | None = None
+    rounded: bool = False
 
     @property
     def best(self) -> PenaltyErrors | None:
@@ -481,9 +484,11 @@ def solve(
         solution = solve_directly(turn, gram, penalty, fit_intercept)
         if solution is None:
             solution = _by_eigenvalues(sums or centred(turn, gram, fit_intercept), penalty)
-        proved = solution.proof.objective <= _without_weights(gram, fit_intercept) and np.isfinite(solution.proof.gap)
+        proof, without = solution.proof, _without_weights(gram, fit_intercept)
+        proved = bool(proof.objective <= without and np.isfinite(proof.gap))
+        rounded = not tried and proof.gap > max(proof.objective, _VACUOUS * without)
     return RidgeSolution(
-        solution.weights.T.copy(), solution.offsets, penalty, solution.proof, tuple(tried), bool(proved), calibration
+        solution.weights.T.copy(), solution.offsets, penalty, proof, tuple(tried), proved, calibration, bool(rounded)
     )
 
 

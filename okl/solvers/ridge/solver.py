@@ -186,6 +186,8 @@ class RidgeSolver:
             return Outcome(
                 "diverged", (f"rounding errors exceed the tolerance for {state.basis.n_columns:,} columns of this size")
             )
+        if state.solution.rounded:
+            return Outcome("not converged", self._rounded(state.solution)["outcome"])
         return Outcome("done", f"solved{self._clipped}; relative gap {state.solution.proof.relative_gap:.2g}")
 
     def progress(self, state: RidgeState) -> Convergence:
@@ -217,7 +219,14 @@ class RidgeSolver:
             "floor": float(np.finfo(np.float64).eps) * proof.objective,
             "iterations": state.done,
             "outcome": f"solved directly{self._clipped}; relative gap {proof.relative_gap:.2g}",
-        }
+        } | self._rounded(state.solution)
+
+    @staticmethod
+    def _rounded(solution: RidgeSolution) -> dict[str, Any]:
+        if not solution.rounded:
+            return {}
+        outcome = f"rounding errors exceed a penalty of {solution.penalty:g}; gap {solution.proof.gap:.2g}"
+        return {"outcome": outcome, "converged": False, "advice": "use a larger penalty, or leave it out"}
 
     @property
     def _clipped(self) -> str:

@@ -321,6 +321,10 @@ class PegasosFactory:
 
 def check_stream(loss: Loss, batch: int) -> None:
     """Raise ConfigError unless Pegasos can learn this loss from a stream in steps of so many rows."""
+    if loss.task == "regression":
+        raise ConfigError(
+            f"pegasos is for classes, but loss {loss.name!r} makes this a regression. Use --solver scs or wolfe."
+        )
     if loss.name not in LOSSES:
         raise ConfigError(
             f"loss = {loss.name!r} is not available for pegasos. Use {' or '.join(LOSSES)}, or leave it out."

@@ -36,7 +36,7 @@ from okl.solvers.subgradient.sampling import (
     exact_bound,
     replicated_bound,
 )
-from okl.solvers.subgradient.scs import KernelDescent, Scs, Wolfe
+from okl.solvers.subgradient.scs import KernelDescent, Scs, Wolfe, exhausted
 from okl.solvers.subgradient.sharded import (
     KernelReplicateWork,
     KernelSample,
@@ -58,6 +58,7 @@ REPLICATE_ROWS = 10_000
 _ACCURACY = 0.05  # of the gap: how near the optimum over all rows must be known
 _MOST_ITERATIONS = 1000
 _SEED = 5
+_IDLE = "the last iterations no longer reduce it"
 
 
 @dataclass(frozen=True)
@@ -379,7 +380,9 @@ class SubgradientSolver:
         if at.iterations >= self.max_iterations:
             return Outcome("not converged", f"{where}, after {at.iterations:,} iterations")
         if proof.confidence is None:
-            return Outcome("not converged", f"{where}: float64 cannot resolve a smaller gap on these rows")
+            if exhausted(at.objective, at.objective - proof.gap, 0) == "rounding":
+                return Outcome("not converged", f"{where}: float64 cannot resolve a smaller gap on these rows")
+            return Outcome("not converged", f"{where}: {_IDLE}")
         if self._full(state):
             why = "the kernel values of a larger sample do not fit in memory; use a feature map"
             return Outcome("not converged", f"{where}: {why}")
@@ -453,7 +456,7 @@ class SubgradientSolver:
             "iterations": at.iterations,
             "outcome": "" if outcome is None else outcome.reason,
             "converged": outcome is None or outcome.converged,
-        }
+        } | ({"advice": "use --solver scs, or a larger gap"} if outcome and outcome.reason.endswith(_IDLE) else {})
 
     @property
     def _method(self) -> Scs:

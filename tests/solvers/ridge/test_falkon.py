@@ -21,6 +21,7 @@ from okl.solvers.ridge import factors, falkon
 from okl.solvers.ridge.falkon import ExpansionWork, FalkonSolver, FalkonState, chunks_of
 from okl.solvers.ridge.path import fit_rows
 from tests.data.sources import settings as ingest_settings
+from tests.solver_cases import last_state
 from tests.solvers.ridge.conftest import curved_rows
 
 ROWS = 3000
@@ -107,6 +108,24 @@ def test_the_model_is_that_of_the_least_held_out_error(sets: dict[Task, Dataset]
     assert (state.left_out.calibration() is None) == (task == "regression")
     certificate = made.certificate(state)
     assert (certificate["relative_gap"] > 1.0) == ("reason" in certificate)
+
+
+def test_a_target_far_from_zero_is_learned_like_one_near_it(tmp_path: Path) -> None:
+    """In float32, which has 24 bits for a target of 10,000 +- 1."""
+    rows, scores = curved_rows("regression", ROWS), []
+    for name, shift in (("near", 0.0), ("far", 1e4)):
+        table = pa.table({"a": rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets + shift})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        data = ingest(tmp_path / f"{name}.parquet", tmp_path / name, ingest_settings(task="regression")).dataset
+        made = solver("regression", precision="float32")
+        with open_execution() as execution:
+            state = last_state(made, data, execution)
+        certificate = made.certificate(state)
+        assert certificate["objective"] > 0.0
+        assert certificate["relative_gap"] >= 0.0
+        scores.append(np.asarray(made.predictor(state).scores(rows.inputs)).ravel() - shift)
+    spread = float(rows.targets.std())
+    np.testing.assert_allclose(scores[1], scores[0], atol=0.01 * spread)
 
 
 def test_first_iterations_read_every_eighth_piece(sets: dict[Task, Dataset], monkeypatch: pytest.MonkeyPatch) -> None:

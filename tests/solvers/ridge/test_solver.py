@@ -176,6 +176,18 @@ def test_columns_that_leave_rounding_alone_are_no_model(tmp_path: Path) -> None:
     assert estimator.fit(near, rows.targets).score(near, rows.targets) > 0.6
 
 
+def test_a_penalty_below_rounding_has_not_converged(data: Dataset) -> None:
+    with open_execution() as execution:
+        for penalty, kind in ((1e-6, "done"), (1e-11, "not converged")):
+            solver = replace(SOLVER, n_landmarks=400, bandwidth=5.0, penalty=penalty)
+            state = last_state(solver, data, execution)
+            outcome, certificate = solver.finished(state), solver.certificate(state)
+            assert outcome is not None
+            assert outcome.kind == kind, (penalty, certificate)
+            assert certificate.get("converged", True) == (kind == "done")
+            assert (certificate["gap"] > certificate["objective"]) == (kind != "done")
+
+
 # Linear least squares of sparse rows: the same solution as of dense ones, and what is refused.
 
 SPARSE_ROWS = 9000  # more than one stretch

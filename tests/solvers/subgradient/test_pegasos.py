@@ -114,6 +114,8 @@ def test_a_batch_that_blocks_would_cut_and_another_loss_are_refused() -> None:
         learner_of(batch=3)
     with pytest.raises(ConfigError, match="logistic"):
         PegasosFactory(FourierChoice(), make_loss("logistic"))
+    with pytest.raises(ConfigError, match=r"pegasos is for classes, but .* makes this a regression\. Use --solver scs"):
+        PegasosFactory(FourierChoice(), make_loss("thresholded-half-squared"))
     with pytest.raises(ConfigError, match="lam"):
         PegasosFactory(FourierChoice(), make_loss("hinge"), lam=0.0)
     with pytest.raises(ConfigError, match="average"):
