@@ -13,6 +13,7 @@ from typing import Any
 from okl.certificates.certify import gap_proof
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
+from okl.data.ingest.run import COPIED
 from okl.distributed import open_for
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DataError, DivergedError
@@ -204,8 +205,16 @@ class RetrainingRun(Run[RetrainSettings]):
         elif self.intake.accepted and reference is not None:  # a run at the same time may have removed it
             self.store.set_reference(reference)
         self._pending = self.intake.pending(self.history)
+        self._warn_of_copies()
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
+
+    def _warn_of_copies(self) -> None:
+        """Report new shards whose reserved rows may be copies of rows that are trained on."""
+        for record in self.intake.accepted:
+            for warning in self.store.dataset(record).warnings:
+                if COPIED in warning and warning not in self.record.data_warnings:
+                    self.record.data_warnings.append(f"{record.name}: {warning}")
 
     def _choose(self, data: Dataset) -> Schema:
         """Choose solver, scaling and metric for the first shards, unless a solver is given or there is only one row."""

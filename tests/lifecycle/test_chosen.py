@@ -149,3 +149,11 @@ def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place
     assert "--text note" in summary_text(first)
     shards(place, 2)
     assert retrain(settings(place, train={"frequencies": 10}))["data_warnings"] == []
+
+
+def test_a_shard_with_copies_of_its_rows_is_warned_of_each_night(place: Path) -> None:
+    shards(place, 1)
+    assert retrain(settings(place))["data_warnings"] == []
+    land(place / "in", "day-02.parquet", pa.concat_tables([content(2, rows=300)] * 2))
+    (warning,) = retrain(settings(place))["data_warnings"]
+    assert warning.startswith("day-02.parquet: 300 of 600 rows are copies of others")

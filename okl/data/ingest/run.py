@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Scale, Schema, Shard, SparseColumns
@@ -746,7 +747,43 @@ def _finish(
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and test.rows == 0, guessed)
-    write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings])
+    repeated = _copies(folder, shards, schema)
+    write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings, *repeated])
+
+
+MOST_COMPARED = 2_000_000  # numbers in all rows: more are not read again to look for copies
+_FIRST, _DIFFERENT = 4096, 0.9  # rows that show whether a column is continuous, and the share of different values there
+_COPIES = 0.01  # of the rows
+COPIED = "rows are copies of others"
+
+
+def _copies(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[str]:
+    """Return a warning if rows are copies of others: test rows among them have been trained on.
+
+    Rows of categories are often alike by chance, so one input must be continuous. Rows are compared by 64 random bits.
+    """
+    rows, names = sum(shard.rows for shard in shards), [*schema.features, schema.target]
+    if schema.sparse is not None or rows * len(names) > MOST_COMPARED:
+        return []
+    odd = np.random.default_rng(0).integers(0, 2**63, len(names), dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    digests, first = list[NDArray[np.uint64]](), list[NDArray[np.float64]]()
+    for shard in shards:
+        with pq.ParquetFile(folder / shard.path) as file:
+            for batch in file.iter_batches(columns=names):
+                values = np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
+                first.append(values[: max(0, _FIRST - sum(map(len, first)))])
+                bits = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+                digests.append(((bits ^ (bits >> np.uint64(32))) * odd).sum(axis=1, dtype=np.uint64))
+    copies = rows - len(np.unique(np.concatenate(digests)))
+    if copies < max(2, _COPIES * rows):
+        return []
+    distinct = np.unique(np.concatenate(first), axis=0)[:, :-1]
+    if all(len(np.unique(column)) < _DIFFERENT * len(distinct) for column in distinct.T):
+        return []
+    return [
+        f"{copies:,} of {rows:,} {COPIED}, in all inputs and the target. Copies of training rows "
+        "among the test rows make a model look better than it is: remove them in the source."
+    ]
 
 
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")

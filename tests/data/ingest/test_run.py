@@ -224,6 +224,26 @@ def test_constant_columns_are_one_warning_and_scale_to_zero(tmp_path: Path) -> N
     assert open_dataset(data.folder).warnings == data.warnings
 
 
+def test_copies_of_rows_are_warned_of_where_an_input_is_continuous(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    values, labels = random.normal(size=200), np.where(np.arange(200) % 2 > 0, "a", "b")
+    twice = np.r_[np.arange(200), np.arange(0, 200, 4)]
+    cases = {
+        "copies": (values[twice], labels[twice]),
+        "other targets": (values[twice], np.where(np.arange(250) < 200, labels[twice], "c")),
+        "categories": (np.rint(values[twice]), labels[twice]),
+        "no copies": (values, labels),
+    }
+    found = {}
+    for name, (x, y) in cases.items():
+        (tmp_path / name).mkdir()
+        data = made(tmp_path / name, pa.table({"x": x, "n": np.zeros(len(x)), "y": y}))
+        found[name] = [warning for warning in data.warnings if "copies" in warning]
+    expected = "50 of 250 rows are copies of others, in all inputs and the target."
+    assert [warning[: len(expected)] for warning in found.pop("copies")] == [expected]
+    assert not any(found.values()), found
+
+
 def test_bool_whole_and_decimal_columns_are_inputs(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     flags, whole = random.random(80) < 0.5, random.integers(0, 9, 80)
