@@ -16,7 +16,7 @@ TOGETHER = (
     ("tests/docs/test_rounds", "rounds"),
     ("tests/distributed/test_contract", "backends"),
     ("tests/distributed/test_constrained", "backends"),
-    ("tests/distributed/test_local", "backends"),
+    ("tests/distributed/test_in_process", "backends"),
     ("tests/runs/compare/test_search", "two workers"),
     ("tests/foundation/test_telemetry", "two workers"),
     ("tests/data/ingest/test_writer", "two workers"),

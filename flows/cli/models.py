@@ -264,7 +264,7 @@ def export(
     text = (
         f"{exported['out']}: {exported['bytes']:,} bytes; {exported['rows_per_second']:,.0f} rows per second on one "
         f"thread\nchecked on {exported['rows']:,} synthetic rows: scores differ from okl's by at most "
-        f"{exported['largest_difference']:.1e} of the largest score"
+        f"{exported['largest_difference']:.1e} (relative)"
     )
     print_result(exported, json, text)
 

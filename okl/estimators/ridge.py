@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -10,6 +11,7 @@ from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -128,6 +130,13 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
             raise DivergedError(
                 f"{type(self).__name__}: the columns are so large that only rounding error is left. Put a "
                 "StandardScaler before it, or raise the penalty."
+            )
+        if solution.rounded:
+            warnings.warn(
+                f"{type(self).__name__}: rounding errors exceed a penalty of {solution.penalty:g}; the gap is "
+                f"{solution.proof.gap:.2g}. Raise the penalty, or leave it out.",
+                ConvergenceWarning,
+                stacklevel=3,
             )
         self.predictor_, self.chosen_ = solution.predictor(basis), chosen
         self.landmarks_ = basis.landmarks if isinstance(basis, LandmarkBasis) else None

@@ -65,7 +65,9 @@ class Baseline:
         lowest, highest = _widened(self.columns, widening)
         for name, part in made_of_dates(self.schema).items():
             at, room = self.schema.features.index(name), DATE_YEARS if part == "years" else np.inf
-            lowest[at], highest[at] = self.columns[at].minimum - room, self.columns[at].maximum + room
+            column = self.columns[at]
+            room = max(room, widening * (column.maximum - column.minimum))
+            lowest[at], highest[at] = column.minimum - room, column.maximum + room
         if self.target is None or self.schema.task != "regression":
             return Range(lowest, highest)
         (low,), (high,) = _widened((self.target,), widening)

@@ -79,7 +79,11 @@ def first_reference(
                 data = done.dataset
                 if schema.stored_labels != first.stored_labels:  # text labels are numbered as they appear in a file
                     folder = Path(scratch) / f"{number}-labels"
-                    data = ingest(arrival.location, folder, ingest_settings, reference=first).dataset
+                    try:
+                        data = ingest(arrival.location, folder, ingest_settings, reference=first).dataset
+                    except DataError as error:
+                        refused.append(str(error))
+                        continue
                     data = replace(data, schema=replace(schema, stored_labels=first.stored_labels))
                 parts.append(data)
                 read.append(arrival)

@@ -36,7 +36,7 @@ EXTRAS = {"onnx": ("onnx", "onnxruntime"), "skops": ("skops",)}
 N_CHECKED, MOST_CHECKED = 4096, 2**23  # rows, and numbers of them
 MOST_DENSE = 262_144  # columns of sparse rows that a file holds dense
 MOST_MAP_NUMBERS = 2**27  # of landmarks or frequencies, which a file holds dense: ONNX files end at 2 GiB
-TOLERANCE = 1e-5  # of the largest score
+TOLERANCE = 1e-5  # of the largest score; of classes, of 1 at least
 Feeds = dict[str, NDArray[Any]]
 Scorer = Callable[[Feeds], FloatArray]
 Location = str | os.PathLike[str]
@@ -46,7 +46,7 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     """Write a model as one file that other programs score raw rows with: `okl export`.
 
     Before the file is there, it scores made-up rows, spread as the training rows were, and okl does; scores that are
-    more than 1e-5 of the largest one apart are an error.
+    more than 1e-5 of the largest one apart (of classes, of 1 if none is larger) are an error.
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     theirs = scorer(feeds)
     seconds = time.perf_counter() - started_at
     prepared = prepare_rows(opened.schema, SourceBatch("made-up rows", 0, rows), opened.precision)
-    difference = largest_difference(opened.predictor.scores(prepared.inputs), theirs)
+    least = 0.0 if opened.schema.task == "regression" else 1.0  # targets of classes are 1 and -1
+    difference = largest_difference(opened.predictor.scores(prepared.inputs), theirs, least)
     if not difference <= TOLERANCE:
         raise ModelError(
             f"Scores of the exported model differ from okl's by {difference:.2g} of the largest score, more than "
@@ -112,10 +113,10 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     }
 
 
-def largest_difference(ours: FloatArray, theirs: FloatArray) -> float:
-    """Return the largest difference of scores, relative to the largest of ours, whatever the unit of the target is."""
+def largest_difference(ours: FloatArray, theirs: FloatArray, least: float = 0.0) -> float:
+    """Return the largest difference of scores, relative to the largest of ours, or to the least such unit."""
     apart = np.abs(np.asarray(theirs, dtype=np.float64).reshape(ours.shape) - ours)
-    return float(apart.max() / (float(np.abs(ours).max()) or 1.0))
+    return float(apart.max() / (max(least, float(np.abs(ours).max())) or 1.0))
 
 
 def _as_onnx(model: Model) -> tuple[bytes, Scorer]:

@@ -40,14 +40,15 @@ class Outcome:
 def reasons_of(outcomes: Sequence[Outcome]) -> str:
     """Return why the problems of all classes ended: of many reasons, that of the first problem that did not converge.
 
-    >>> reasons_of([Outcome("not converged" if gap == 9 else "done", f"gap {gap}") for gap in (1, 9, 2, 3)])
-    'gap 9; 3 other classes ended with other figures'
+    >>> reasons_of([Outcome("not converged" if gap == 9 else "done", f"gap {gap}") for gap in (1, 9, 2, 3, 3)])
+    'gap 9; 4 other classes ended with other figures'
     """
     reasons = list(dict.fromkeys(outcome.reason for outcome in outcomes))
     if len(reasons) <= _MOST_REASONS:
         return "; ".join(reasons)
     worst = next((outcome for outcome in outcomes if not outcome.converged), outcomes[0])
-    return f"{worst.reason}; {len(reasons) - 1} other classes ended with other figures"
+    others = sum(outcome.reason != worst.reason for outcome in outcomes)
+    return f"{worst.reason}; {others} other classes ended with other figures"
 
 
 _MOST_REASONS = 3

@@ -80,7 +80,7 @@ def measure(data: Dataset, rows: FloatArray, solver: str, options: dict[str, Any
     def theirs(block: FloatArray) -> FloatArray:
         return np.asarray(session.run(["scores"], {"rows": block})[0])
 
-    difference = largest_difference(scored(model.scores, rows), scored(theirs, rows))
+    difference = largest_difference(scored(model.scores, rows), scored(theirs, rows), 1.0)
     seconds: dict[str, list[float]] = {"onnx": [], "okl": []}
     for _ in range(TURNS):
         for name, score in (("onnx", theirs), ("okl", model.scores)):

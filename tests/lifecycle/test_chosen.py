@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pyarrow import csv
 
 from okl.foundation.errors import DataError
 from okl.foundation.telemetry import NullObserver
@@ -138,6 +139,22 @@ def test_the_choice_reads_the_labels_of_all_first_files_alike(place: Path) -> No
     land(place / "in", "day-02.parquet", pa.concat_tables([others, ours]))
     errors = re.findall(r"([\d.]+)% mistakes on 1,200 sampled rows", " ".join(retrain(unnamed(place))["chosen"]))
     assert [float(error) < 15.0 for error in errors] == [True], errors
+
+
+def test_a_file_with_other_dates_and_labels_is_left_to_the_contract(place: Path) -> None:
+    rows, others = content(1, text=True), content(2, text=True)
+    days = [f"2026-03-{1 + row % 28:02d}" for row in range(rows.num_rows)]
+    word = rows["y"][0].as_py()
+    others = pa.concat_tables(
+        [others.filter(pc.not_equal(others["y"], word)), others.filter(pc.equal(others["y"], word))]
+    )
+    (place / "in").mkdir(exist_ok=True)
+    csv.write_csv(rows.append_column("day", [days]), place / "in" / "1.csv")
+    other_days = [".".join(reversed(day.split("-"))) for day in days]
+    csv.write_csv(others.append_column("day", [other_days]), place / "in" / "2.csv")
+    result = retrain(settings(place, train={"frequencies": 10}))
+    assert result["outcome"] == "published"
+    assert [shard["name"] for shard in result["shards"]["learnt"]] == ["1.csv"]
 
 
 def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place: Path) -> None:

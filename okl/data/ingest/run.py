@@ -753,6 +753,7 @@ def _finish(
 
 MOST_COMPARED = 2_000_000  # numbers in all rows: more are not read again to look for copies
 _FIRST, _DIFFERENT = 4096, 0.9  # rows that show whether a column is continuous, and the share of different values there
+_MEASURED = 64  # different values at least, some of them with a fraction: no category, no number of a store or a month
 _COPIES = 0.01  # of the rows
 COPIED = "rows are copies of others"
 
@@ -778,7 +779,8 @@ def _copies(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[str]:
     if copies < max(2, _COPIES * rows):
         return []
     distinct = np.unique(np.concatenate(first), axis=0)[:, :-1]
-    if all(len(np.unique(column)) < _DIFFERENT * len(distinct) for column in distinct.T):
+    measured = [column for column in distinct.T if (column != np.rint(column)).any()]
+    if max((len(np.unique(column)) for column in measured), default=0) < max(_MEASURED, _DIFFERENT * len(distinct)):
         return []
     return [
         f"{copies:,} of {rows:,} {COPIED}, in all inputs and the target. Copies of training rows "

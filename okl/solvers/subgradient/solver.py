@@ -456,7 +456,11 @@ class SubgradientSolver:
             "iterations": at.iterations,
             "outcome": "" if outcome is None else outcome.reason,
             "converged": outcome is None or outcome.converged,
-        } | ({"advice": "use --solver scs, or a larger gap"} if outcome and outcome.reason.endswith(_IDLE) else {})
+        } | ({"advice": self._advice} if outcome and outcome.reason.endswith(_IDLE) else {})
+
+    @property
+    def _advice(self) -> str:
+        return "use --solver scs, or a larger gap" if self.conjugate else "raise bundle_size, or use a larger gap"
 
     @property
     def _method(self) -> Scs:

@@ -232,6 +232,7 @@ def test_copies_of_rows_are_warned_of_where_an_input_is_continuous(tmp_path: Pat
         "copies": (values[twice], labels[twice]),
         "other targets": (values[twice], np.where(np.arange(250) < 200, labels[twice], "c")),
         "categories": (np.rint(values[twice]), labels[twice]),
+        "a number for each store": (np.arange(250) % 40, labels[np.arange(250) % 40]),
         "no copies": (values, labels),
     }
     found = {}

@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Rows
@@ -186,6 +187,9 @@ def test_a_penalty_below_rounding_has_not_converged(data: Dataset) -> None:
             assert outcome.kind == kind, (penalty, certificate)
             assert certificate.get("converged", True) == (kind == "done")
             assert (certificate["gap"] > certificate["objective"]) == (kind != "done")
+    rows = curved_rows("regression", 300)
+    with pytest.warns(ConvergenceWarning, match="rounding errors exceed a penalty of 1e-11"):
+        KernelRidgeRegressor(penalty=1e-11, bandwidth=5.0, random_state=0).fit(rows.inputs, rows.targets)
 
 
 # Linear least squares of sparse rows: the same solution as of dense ones, and what is refused.
