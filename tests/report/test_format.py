@@ -62,7 +62,7 @@ CHOSEN: dict[str, tuple[str, dict[str, Any], str]] = {
         "ridge",
         {**WIDE, "n_landmarks": 2048, "penalty": 0.25, "penalty_reason": "least leave-one-out error"},
         "The ridge model is a kernel expansion on 2,048 landmarks with the Gaussian kernel of bandwidth 3, solved "
-        "exactly, with penalty 0.2500: least leave-one-out error.",
+        "directly, with penalty 0.2500: least leave-one-out error.",
     ),
     "least squares by iterations": (
         "falkon",
