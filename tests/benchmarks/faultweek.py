@@ -8,9 +8,9 @@ retraining is undisturbed, killed (SIGKILL) at a random instant, starved of disk
 with the clock set back or forward by an hour, or meets a second one; then the operator may promote, roll back, prune,
 release a shard, clear the inbox, or damage the cache of digests, and seldom is killed at a random instant of it.
 FOLDER holds the package of an earlier okl (`git archive COMMIT okl | tar -x -C FOLDER`; where a module has been renamed
-since, add one of the new name that imports all of the old one, such as okl/lifecycle/shard_store.py of inbox.py). Then
-okl is upgraded or rolled back between some nights: retraining, checks and operations of a night are those of the one or
-the other okl. A retraining of the earlier okl may end with an error that has been mended since; the checks stay.
+since, add one of the new name that puts the old one at its place in sys.modules). Then okl is upgraded or rolled back
+between some nights: retraining, checks and operations of a night are those of the one or the other okl. A retraining of
+the earlier okl may end with an error that has been mended since; the checks stay.
 
 After each night: the champion loads, its files have the digests of the log, it scores as it did when it was
 published; no shard is twice in its lineage, and each with its rows; each retraining that was not killed ended with one
