@@ -207,3 +207,13 @@ def test_settings_go_through_json(data: Dataset) -> None:
     settings = settings_of(data)
     assert settings_from(TrainSettings, json.loads(settings.model_dump_json()), "test") == settings
     assert Path(settings.data) == data.folder
+
+
+@pytest.mark.parametrize(
+    ("given", "standardises"),
+    [({"radius": 3.0}, True), ({"constraints": ("norm <= 3",)}, True), ({"constraints": TEXTS}, False)],
+    ids=["radius", "the same by a constraint", "columns keep their meaning"],
+)
+def test_a_bound_of_the_norm_scales_inputs_as_a_radius_does(given: dict[str, Any], standardises: bool) -> None:
+    settings = settings_from(TrainSettings, {"data": "rows", "solver": "fogd"} | given, "a test")
+    assert settings.options.standardises == standardises

@@ -229,6 +229,13 @@ def test_a_gap_below_what_the_rows_can_certify_ends_with_what_they_can(
     assert outcome is not None
     assert outcome.kind == "not converged"
     assert "float64 cannot resolve a smaller gap" in outcome.reason
+    wolfe = solver(gap=1e-8, lam=0.02, conjugate=True)
+    state = last_state(wolfe, data["binary"], here)
+    outcome, certificate = wolfe.finished(state), wolfe.certificate(state)
+    assert outcome is not None
+    assert outcome.kind == "not converged"
+    assert outcome.reason.endswith("the last iterations no longer reduce it")
+    assert certificate["advice"].startswith("use --solver scs")
     brief = solver(gap=1e-3, max_iterations=5)
     outcome = brief.finished(last_state(brief, data["binary"], here))
     assert outcome is not None
