@@ -27,6 +27,7 @@ import numpy as np
 from scipy import stats
 
 from okl.foundation.types import Doubles
+from okl.report.format import number
 from okl.solvers.base import LEVEL, excess_spread, fishers
 
 MOST_PAST, FEWEST_PAST = 30, 2  # shards
@@ -89,16 +90,17 @@ def _taken_spread(rate: float, counts: Doubles, rows: int) -> float:
     return float(1.0 + (TAKEN_SPREAD * rate) ** 2 * (1.0 + 1.0 / len(counts)) / by_chance)
 
 
-def drift_of(scored: Mapping[str, ShardScores]) -> dict[str, Any]:
+def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None) -> dict[str, Any]:
     """Return the entry "drift" of a result: whether a shard of this run fired, why, and the figures of each.
 
     scored : by the name of the shard
+    limit : of a regression, the error above which a row counts as missed, in units of the target; None for classes
     """
     fired = {name: scores for name, scores in scored.items() if scores.fired}
     n_tests = sum(scores.p_value is not None for scores in scored.values())
     return {
         "found": bool(fired),
-        "why": _sentence(fired, n_tests, len(scored)),
+        "why": _sentence(fired, n_tests, len(scored), limit),
         "level": LEVEL,
         "shards": {name: asdict(scores) | {"rate": scores.rate} for name, scores in scored.items()},
     }
@@ -110,16 +112,17 @@ def _since_signal(past: Sequence[ShardScores]) -> list[ShardScores]:
     return [scores for scores in past[last:] if scores.rows][-MOST_PAST:]
 
 
-def _sentence(fired: Mapping[str, ShardScores], n_tests: int, shards: int) -> str:
+def _sentence(fired: Mapping[str, ShardScores], n_tests: int, shards: int, limit: float | None) -> str:
+    wrong = "wrong" if limit is None else f"off by more than {number(limit)}"
     if fired:
         name, worst = min(fired.items(), key=lambda item: item[1].p_value or 0.0)
         more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""
         return (
-            f"Drift: the champion is wrong on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in "
+            f"Drift: the champion is {wrong} on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in "
             f"the shards before (p = {worst.p_value:.2g})."
         )
     if not shards:
         return "No new rows were scored by a champion."
     if not n_tests:
         return "There are too few earlier shards to test for drift."
-    return "No drift: the champion is wrong on the new rows about as often as on the earlier shards."
+    return f"No drift: the champion is {wrong} on the new rows about as often as on the earlier shards."

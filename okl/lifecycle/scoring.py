@@ -191,7 +191,8 @@ class Scoring:
 
     def drift(self) -> dict[str, Any]:
         """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.error_drift."""
-        return drift_of(self.scored)
+        regression = self.champion.model.schema.task == "regression"
+        return drift_of(self.scored, math.sqrt(self.champion.limit) if regression else None)
 
     def _against(self, record: ShardRecord, errors: ProgressiveErrors) -> Finding | None:
         task, level = self.champion.model.schema.task, self.settings.contract.level

@@ -82,6 +82,8 @@ def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
     assert told["found"]
     assert told["why"].startswith("Drift: the champion is wrong on 30.0% of day-2, after 10.0% in the shards")
     assert told["shards"]["day-2"]["rate"] == 0.3
+    missed = drift_of({"day-1": past[0], "day-2": now}, limit=12.5)["why"]
+    assert missed.startswith("Drift: the champion is off by more than 12.5 on 30.0% of day-2, after 10.0%")
     quiet = drift_of({"day-1": replace(now, fired=False)})
     assert not quiet["found"]
     assert "No drift: " in quiet["why"]
