@@ -2,17 +2,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from infra.tls.make import main as make_certificates
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
+from tests.distributed.processes import soon
+
+if TYPE_CHECKING:  # imported before pytest has set up logging, Dask would silence its handlers
+    from okl.distributed.dask import DaskExecution
 
 BACKENDS = {"local-1": (0, 1), "local-2": (0, 2), "dask-1": (1, 2), "dask-3": (3, 2)}
 
@@ -32,17 +38,56 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return made
 
 
-@pytest.fixture(scope="package", params=list(BACKENDS))
-def backend(request: pytest.FixtureRequest) -> Iterator[Execution]:
-    """Every backend, each started once a worker of xdist; tests of one backend run together.
+@pytest.fixture(scope="package")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates of one authority, for each role."""
+    folder = tmp_path_factory.mktemp("ours")
+    assert make_certificates([str(folder)]) == 0
+    return folder
 
-    None outlives the tests of this package: Dask workers take processor time when idle, too.
+
+@pytest.fixture(scope="package")
+def started(ours: Path) -> Iterator[DaskExecution]:
+    """Three workers, started once for all tests of this package that do not need a start or an end of their own.
+
+    They end with the tests of this package: Dask workers take processor time when idle, too.
     """
-    workers, threads = BACKENDS[request.param]
-    with open_execution(workers, threads=threads) as execution:
+    from okl.distributed.dask import DaskExecution
+
+    with DaskExecution(3, n_threads=2, tls=str(ours / "client")) as execution:
         yield execution
 
 
+@pytest.fixture(scope="package")
+def alone(started: DaskExecution, ours: Path) -> Iterator[DaskExecution]:
+    """The first of the three workers."""
+    from okl.distributed.dask import DaskExecution
+
+    with DaskExecution(address=started.address, n_threads=2, most_workers=1, tls=str(ours / "client")) as execution:
+        yield execution
+
+
+def is_complete(execution: DaskExecution, n_workers: int = 3) -> bool:
+    """Return whether all workers are there now."""
+    execution._transport._run(execution._transport.membership.refresh(0.0))
+    execution._transport.refresh()
+    return execution.n_workers == n_workers
+
+
 @pytest.fixture
-def caller_folder(tmp_path: Path) -> Path:
-    return tmp_path
+def cluster(started: DaskExecution) -> DaskExecution:
+    """All three workers: whoever was killed has been replaced."""
+    assert soon(lambda: is_complete(started))
+    return started
+
+
+@pytest.fixture(params=list(BACKENDS))
+def backend(request: pytest.FixtureRequest) -> Iterator[Execution]:
+    """Every backend."""
+    workers, threads = BACKENDS[request.param]
+    if workers:
+        complete = request.getfixturevalue("cluster")
+        yield complete if workers == 3 else request.getfixturevalue("alone")
+    else:
+        with open_execution(0, threads=threads) as execution:
+            yield execution

@@ -8,7 +8,6 @@ import ssl
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,23 +25,10 @@ from tests.distributed.works import SampledSum, add_up
 
 
 @pytest.fixture(scope="module")
-def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("ours")
-    assert make_certificates([str(folder)]) == 0
-    return folder
-
-
-@pytest.fixture(scope="module")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("foreign")
     assert make_certificates([str(folder), "--host", "10.0.0.1", "--host", "node-1"]) == 0
     return folder
-
-
-@pytest.fixture(scope="module")
-def guarded(ours: Path) -> Iterator[DaskExecution]:
-    with DaskExecution(1, n_threads=1, tls=str(ours / "client")) as execution:
-        yield execution
 
 
 def test_keys_are_for_their_owner_only_and_renewal_keeps_the_authority(tmp_path: Path) -> None:
@@ -58,45 +44,45 @@ def test_keys_are_for_their_owner_only_and_renewal_keeps_the_authority(tmp_path:
 
 
 def test_work_under_certificates_has_the_same_bits_and_listens_on_loopback_only(
-    guarded: DaskExecution, data: Dataset, ours: Path
+    cluster: DaskExecution, data: Dataset, ours: Path
 ) -> None:
     work = SampledSum(data, 1)
     with open_execution(threads=1) as alone:
         expected = alone.sum(work, data.shards, (0, np.zeros(6)), add_up)
-    assert guarded.address.startswith("tls://127.0.0.1:")
-    with DaskExecution(address=guarded.address, n_threads=1, tls=str(ours / "worker")) as second:
+    assert cluster.address.startswith("tls://127.0.0.1:")
+    with DaskExecution(address=cluster.address, n_threads=1, tls=str(ours / "worker")) as second:
         np.testing.assert_array_equal(second.sum(work, data.shards, (0, np.zeros(6)), add_up), expected)
     addresses = listening({os.getpid(), *descendants(os.getpid())})
     assert len(addresses) >= 3
     assert {address.partition(":")[0] for address in addresses} <= LOOPBACK
 
 
-def test_workers_keep_the_limit_of_rows_until_the_run_is_over(guarded: DaskExecution, ours: Path) -> None:
+def test_workers_keep_the_limit_of_rows_until_the_run_is_over(cluster: DaskExecution, ours: Path) -> None:
     """The limit also holds for workers that join later; after the run the former limit is back."""
-    before = set(guarded.map(works.held_limit, [0]))
-    with DaskExecution(address=guarded.address, n_threads=1, tls=str(ours / "client")) as run:
+    before = set(cluster.map(works.held_limit, range(40)))
+    with DaskExecution(address=cluster.address, n_threads=1, tls=str(ours / "client")) as run:
         limit = run.memory_limit_bytes
         assert limit is not None
         assert limit > 2**28
         run.hold(12345)
-        assert set(run.map(works.held_limit, [0, 1])) == {12345}
-    assert set(guarded.map(works.held_limit, [0, 1])) == before
+        assert set(run.map(works.held_limit, range(40))) == {12345}
+    assert set(cluster.map(works.held_limit, range(40))) == before
     assert before != {12345}
 
 
-def test_a_client_without_or_with_a_foreign_certificate_is_refused(guarded: DaskExecution, foreign: Path) -> None:
+def test_a_client_without_or_with_a_foreign_certificate_is_refused(cluster: DaskExecution, foreign: Path) -> None:
     with pytest.raises(ConfigError, match=r"scheduler at tls://.* requires a certificate: give --tls FOLDER"):
-        DaskExecution(address=guarded.address)
+        DaskExecution(address=cluster.address)
     with pytest.raises(ExecutionError, match=r"No Dask scheduler .*client is of the scheduler's own authority"):
-        DaskExecution(address=guarded.address, tls=str(foreign / "client"))
+        DaskExecution(address=cluster.address, tls=str(foreign / "client"))
     with pytest.raises(ConfigError, match="address without encryption"):
-        DaskExecution(address=guarded.address.replace("tls://", "tcp://"), tls=str(foreign / "client"))
+        DaskExecution(address=cluster.address.replace("tls://", "tcp://"), tls=str(foreign / "client"))
 
 
 def test_a_connection_without_or_with_a_foreign_certificate_ends_before_a_message(
-    guarded: DaskExecution, ours: Path, foreign: Path
+    cluster: DaskExecution, ours: Path, foreign: Path
 ) -> None:
-    host, port = guarded.address.removeprefix("tls://").split(":")
+    host, port = cluster.address.removeprefix("tls://").split(":")
     with socket.create_connection((host, int(port)), timeout=5) as plain:
         plain.sendall(b"x" * 64)
         assert leftover(plain) in (b"", b"\x15")  # hung up, or a TLS alert; never a message of Dask's
@@ -120,18 +106,18 @@ def leftover(connection: socket.socket) -> bytes:
         return b""
 
 
-def test_a_worker_with_a_foreign_certificate_never_joins(guarded: DaskExecution, foreign: Path, tmp_path: Path) -> None:
+def test_a_worker_with_a_foreign_certificate_never_joins(cluster: DaskExecution, foreign: Path, tmp_path: Path) -> None:
     place = foreign / "worker"
     command = [
-        *(sys.executable, "-m", "distributed.cli.dask_worker", guarded.address, "--host", "tls://127.0.0.1"),
+        *(sys.executable, "-m", "distributed.cli.dask_worker", cluster.address, "--host", "tls://127.0.0.1"),
         *("--tls-ca-file", str(place / "ca.pem"), "--tls-cert", str(place / "cert.pem")),
         *("--tls-key", str(place / "key.pem"), "--no-dashboard", "--no-nanny", "--death-timeout", "2"),
         *("--local-directory", str(tmp_path)),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert "certificate verify failed" in done.stderr.lower() or "tls" in done.stderr.lower(), done.stderr
-    assert guarded.n_workers == 1
-    assert list(guarded.map(abs, [-1, -2])) == [1, 2]
+    assert cluster.n_workers == 3
+    assert list(cluster.map(abs, [-1, -2])) == [1, 2]
 
 
 def test_certificates_that_cannot_be_used_say_what_is_wrong(ours: Path, foreign: Path, tmp_path: Path) -> None:

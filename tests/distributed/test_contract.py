@@ -11,11 +11,12 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.data.order import plan_windows
+from okl.distributed.dask import DaskExecution
 from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import DataError, ExecutionError
 from tests.distributed import works
 from tests.distributed.processes import soon
-from tests.distributed.works import KilledInRound, KilledOnce, SampledSum, add_up
+from tests.distributed.works import KilledInRound, SampledSum, add_up
 
 
 def unit(vector: works.Vector) -> works.Vector:
@@ -138,38 +139,17 @@ def test_work_runs_where_it_should(backend: Execution) -> None:
     assert (os.getpid() in processes) == (backend.n_workers == 0)
 
 
-# one worker: for a while there is nobody to take over; three: the other ones do
-@pytest.mark.parametrize(("backend", "verb"), [("dask-1", "sum"), ("dask-3", "mix")], indirect=["backend"])
-def test_killed_worker_changes_no_bit_of_a_round(
-    backend: Execution, data: Dataset, verb: str, tmp_path: Path,
-    expected: list[works.Vector],
-) -> None:  # fmt: skip
-    work, value = KilledOnce(SampledSum(data, seed=11), 5, tmp_path, os.getpid()), np.linspace(-0.5, 0.5, 6)
-    for round_index in range(3):
-        value = unit(getattr(backend, verb)(work, data.shards, (round_index, value), add_up))
-        assert value.tobytes() == expected[round_index].tobytes()
-    assert (tmp_path / "killed").exists()
-
-
-@pytest.mark.parametrize("backend", ["dask-3"], indirect=True)  # mix: see test_faults
-def test_worker_killed_during_a_handler_call_changes_no_bit(
-    backend: Execution, data: Dataset, tmp_path: Path, expected: list[works.Vector]
-) -> None:
+def test_worker_killed_during_a_handler_call_changes_no_bit_and_another_takes_its_place(
+    cluster: DaskExecution, data: Dataset, tmp_path: Path, expected: list[works.Vector]
+) -> None:  # during a task: see test_faults and test_lifecycle
     work, value = KilledInRound(SampledSum(data, seed=11), 5, 4, tmp_path / "killed"), np.linspace(-0.5, 0.5, 6)
     for round_index in range(5):
         if round_index == 4:  # rounds are sent to handlers once their work is known to be short
-            assert all(map(backend._transport._open_connection, backend._transport.slots))  # type: ignore[attr-defined]
-        value = unit(backend.sum(work, data.shards, (round_index, value), add_up))
+            assert all(map(cluster._transport._open_connection, cluster._transport.slots))
+        value = unit(cluster.mix(work, data.shards, (round_index, value), add_up))
         assert value.tobytes() == expected[round_index].tobytes()
     assert (tmp_path / "killed").exists()
-    assert soon(lambda: len(set(backend.map(works.own_process, range(30)))) == 3, 60.0)
-
-
-@pytest.mark.parametrize("backend", ["dask-3"], indirect=True)
-def test_killed_worker_changes_no_result_of_map(backend: Execution, tmp_path: Path) -> None:
-    work = KilledOnce(works.square_slowly, 17, tmp_path, os.getpid())
-    assert list(backend.map(work, range(60))) == [i * i for i in range(60)]
-    assert (tmp_path / "killed").exists()
+    assert soon(lambda: len(set(cluster.map(works.own_process, range(30)))) == 3, 60.0)
 
 
 def test_traffic_counts_rounds_and_what_crosses(backend: Execution, data: Dataset) -> None:

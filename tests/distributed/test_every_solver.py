@@ -1,22 +1,24 @@
 """The contract of all solvers: the same bits in this process and on workers, by tasks and by handlers.
 
-Two workers at most, as each costs seconds to start; `test_contract` has three.
+Two workers at most; `test_contract` has three.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from okl.data.dataset import Dataset
 from okl.distributed.dask import DaskExecution
 from okl.distributed.in_process import LocalExecution
-from okl.distributed.tls import write_self_signed
 from okl.foundation.types import Task
 from okl.solvers.settings import SOLVER_NAMES
+from tests.distributed.conftest import is_complete
 from tests.distributed.every_solver import CASES, made, solver_of
+from tests.distributed.processes import soon
 from tests.solver_cases import bits, states
 
 WORKERS = (1, 2)
@@ -28,13 +30,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
 
 
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, DaskExecution]]:
-    """One cluster of two workers, seen as one of 1, which goes by tasks first, and of 2, which goes by handlers."""
-    tls = tmp_path_factory.mktemp("certificates")
-    write_self_signed(tls)
-    with ExitStack() as stack:
-        two = stack.enter_context(DaskExecution(2, n_threads=1, carrier="handler", tls=str(tls)))
-        one = stack.enter_context(DaskExecution(address=two.address, n_threads=1, most_workers=1, tls=str(tls)))
+def clusters(started: DaskExecution, ours: Path) -> Iterator[dict[int, DaskExecution]]:
+    """The same workers, seen as one of 1, which goes by tasks first, and of 2, which goes by handlers."""
+    assert soon(lambda: is_complete(started))
+    given: dict[str, Any] = {"address": started.address, "n_threads": 1, "tls": str(ours / "client")}
+    with (
+        DaskExecution(most_workers=1, **given) as one,
+        DaskExecution(most_workers=2, carrier="handler", **given) as two,
+    ):
         yield {1: one, 2: two}
 
 
