@@ -30,21 +30,14 @@ from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.settings import NEWTON_MODELS
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from tests.solvers.accelerated.sharded_cases import (
-    N_COLUMNS,
     PARAMETERS,
-    SHARD_ROWS,
     Watched,
     bits,
     last_state,
     sharded,
     solver,
     vectors_lost,
-    worker_killed,
 )
-
-# a set with a hyperplane, one with two, a barrier; others differ in numbers only
-ON_WORKERS = ("c-svm", "nu-svm", "logistic")
-OF_MOMENTS_AND_WEIGHTS = ("l1-logistic", "mm-mpm")
 
 
 @pytest.fixture(scope="module")
@@ -170,53 +163,6 @@ def test_a_state_is_a_value(data: Dataset, here: Execution) -> None:
         assert isinstance(current.current.method_state, FapgState)
         ends.append((current.current.method_state.current.image.tobytes(), learning.progress(current)))
     assert ends[0] == ends[1] == ends[2]
-
-
-def brief(name: str) -> AcceleratedSolver:
-    """Return a solver that stops after the first checkpoint."""
-    return solver(name, 1e-6, iterations=6)
-
-
-@pytest.fixture(scope="module")
-def expected(data: Dataset, here: Execution) -> dict[str, Any]:
-    solvers = {name: brief(name) for name in (*ON_WORKERS, *OF_MOMENTS_AND_WEIGHTS)}
-    return {name: bits(learning, last_state(learning, data, here)) for name, learning in solvers.items()}
-
-
-def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
-    data: Dataset, here: Execution, expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_rounds, "CHECKPOINT_STEPS", 4)
-    (tmp_path / "checkpoints").mkdir()
-    killed_at = {"nu-svm": None, "logistic": None, "l1-logistic": 9}
-    of_newton = {name: bits(newton(name), last_state(newton(name), data, here)) for name in killed_at}
-    with open_execution(2, threads=1) as execution:
-        for name, run in expected.items():
-            before = execution.traffic
-            learning = brief(name)
-            assert bits(learning, last_state(learning, data, execution)) == run
-            after = execution.traffic
-            n_rounds = after.rounds - before.rounds
-            # a vector of the map's columns and some numbers, pickled; the map itself once a class; moments, once
-            numbers = 2 * (N_COLUMNS + 1) ** 2 if name == "mm-mpm" else N_COLUMNS
-            received = (after.bytes_received - before.bytes_received) / n_rounds / len(data.split("train"))
-            assert received < 8 * numbers + 2000
-            sent = (after.bytes_sent - before.bytes_sent) / n_rounds / execution.n_workers
-            assert sent < 8 * N_COLUMNS + 6000
-        assert 8 * N_COLUMNS + 2000 < 8 * SHARD_ROWS  # what would cross if vectors of the rows did
-        # Newton's method: partitions hold nothing that cannot be computed from the request
-        for name, killed in killed_at.items():
-            marked = tmp_path / name
-            marked.mkdir()
-            watched = Watched(execution, set() if killed is None else {killed}, worker_killed(marked))
-            assert bits(newton(name), last_state(newton(name), data, watched)) == of_newton[name]
-            assert killed is None or (marked / str(killed) / "killed").exists()
-        # after a checkpoint, and with one worker left until another has started
-        learning = replace(brief("nu-svm"), scratch=tmp_path / "checkpoints")
-        watched = Watched(execution, {45}, worker_killed(tmp_path))
-        assert bits(learning, last_state(learning, data, watched)) == expected["nu-svm"]
-        assert (tmp_path / "45" / "killed").exists()
-        assert any((tmp_path / "checkpoints").glob("*.npy"))
 
 
 def test_several_classes_are_told_apart_one_against_the_rest(here: Execution, tmp_path: Path) -> None:

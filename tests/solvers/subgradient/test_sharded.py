@@ -23,8 +23,8 @@ from okl.solvers.online.maps import InputsChoice
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise
 from okl.solvers.subgradient.sampling import SampleDesign, SampledRows
 from okl.solvers.subgradient.scs import Scs, solve_sample
-from okl.solvers.subgradient.spaces import ExactChoice, ExplicitRows
-from tests.solvers.accelerated.sharded_cases import vectors_lost, worker_killed
+from okl.solvers.subgradient.spaces import ExplicitRows
+from tests.solvers.accelerated.sharded_cases import vectors_lost
 from tests.solvers.subgradient.sharded_cases import Seeing, bits, in_memory, last_state, sharded, solver, states
 
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
@@ -146,30 +146,6 @@ def test_the_bound_rises_and_the_point_descends_on_each_sample(data: dict[Task, 
             assert after.descent.lower_bound >= before.descent.lower_bound
             assert after.descent.objective <= before.descent.objective + 1e-3 * before.descent.gap
     assert learning.certificate(visited[-1])["iterations"] == visited[-1].descent.iterations > 10
-
-
-def test_workers_give_the_bits_of_one_process_and_a_killed_one_changes_none(
-    data: dict[Task, Dataset], here: Execution, tmp_path: Path
-) -> None:
-    learning = solver(gap=0.06, replicates=4)
-    rows = data["binary"]
-    expected = last_state(learning, rows, here)
-    certificate = learning.certificate(expected)
-    assert not certificate["exact"]
-    with open_execution(2, threads=1) as execution:
-        before = execution.traffic
-        assert bits(learning, last_state(learning, rows, execution)) == bits(learning, expected)
-        after = execution.traffic
-        rounds = after.rounds - before.rounds
-        columns = expected.rows.n_columns
-        received = (after.bytes_received - before.bytes_received) / rounds / 4
-        assert received < 8 * columns + 2000
-        watched = Seeing(execution, {9}, worker_killed(tmp_path))
-        assert bits(learning, last_state(learning, rows, watched)) == bits(learning, expected)
-        without_map = solver(gap=0.15, lam=0.03, replicates=3, maps=ExactChoice())
-        found = [bits(without_map, last_state(without_map, rows, where)) for where in (here, execution)]
-        assert found[0] == found[1]
-        assert (tmp_path / "9" / "killed").exists()
 
 
 def test_shards_that_arrive_are_gone_on_with(data: dict[Task, Dataset], here: Execution) -> None:
