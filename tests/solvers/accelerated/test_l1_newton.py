@@ -63,7 +63,7 @@ def test_the_model_of_a_step_is_minimised_for_columns_of_any_size() -> None:
 @pytest.mark.parametrize("kind", MODELS)
 def test_optimum_is_that_of_liblinear_and_fapg(kind: Any) -> None:
     rng = np.random.default_rng(4)
-    for C, n_columns in product((0.05, 1.0, 5.0), (5, 120)):
+    for C, n_columns in product((0.05, 5.0), (5, 120)):
         labels = np.where(rng.random(80) < 0.4, 1.0, -1.0)
         inputs = rng.standard_normal((80, n_columns)) + 0.3 * labels[:, np.newaxis]
         state, outcome, weights = solved(kind(C), SparseRows(sparse.csr_array(inputs), labels))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def parameter(name: str, fit_intercept: bool) -> float:
     return 0.95 if name == "nu-svm" and not fit_intercept else PARAMETERS[parameter_of(name)]
 
 
+@cache
 def in_memory(name: str, data: Dataset, fit_intercept: bool, tolerance: float) -> Any:
     """The same problem on the inputs of all shards."""
     parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
@@ -86,7 +88,7 @@ def test_shards_reach_the_optimum_of_one_memory(name: str, fit_intercept: bool, 
     assert state.solved[0].bias == pytest.approx(expected.bias, abs=2e-3 * (1.0 + abs(expected.bias)))
 
 
-@pytest.mark.parametrize("name", ["c-svm", "nu-svm", "logistic", "dwd", "l1-logistic", "l2-svm"])
+@pytest.mark.parametrize("name", ["nu-svm", "dwd", "l1-logistic", "l2-svm"])
 def test_lost_vectors_come_back_with_the_same_bits(
     name: str, data: Dataset, here: Execution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,10 +104,10 @@ def test_lost_vectors_come_back_with_the_same_bits(
     assert bits(learning, last_state(replace(learning, scratch=None), data, again)) == bits(learning, whole)
 
 
-def newton(name: str, fit_intercept: bool = True, kernel: bool = True) -> AcceleratedSolver:
+def newton(name: str, fit_intercept: bool = True, kernel: bool = True, tolerance: float = 1e-8) -> AcceleratedSolver:
     value = parameter(name, fit_intercept)
-    learning = solver(name, 1e-8, kernel=kernel, fit_intercept=fit_intercept, value=value)
-    return replace(learning, method=MethodChoice("newton", 1e-8))
+    learning = solver(name, tolerance, kernel=kernel, fit_intercept=fit_intercept, value=value)
+    return replace(learning, method=MethodChoice("newton", tolerance))
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -137,7 +139,7 @@ def test_newton_computes_lost_vectors_again_to_the_same_bits(name: str, data: Da
     assert lost.done > 20
 
 
-@pytest.mark.parametrize("learning", [solver("c-svm", 1e-3), newton("nu-svm")], ids=["fapg", "newton"])
+@pytest.mark.parametrize("learning", [solver("c-svm", 1e-2), newton("nu-svm", tolerance=1e-2)], ids=["fapg", "newton"])
 def test_rows_that_do_not_fit_give_the_same_bits(learning: AcceleratedSolver, data: Dataset, here: Execution) -> None:
     held = last_state(learning, data, here)
     assert process_cache().used_bytes > 0
@@ -226,7 +228,7 @@ def test_a_nu_that_is_not_given_grows_until_it_has_weights(tmp_path: Path, here:
 def test_weights_that_are_nearly_none_do_not_end_the_growth_of_nu(
     data: Dataset, here: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learning = solver("nu-svm", 1e-3, value=None)
+    learning = solver("nu-svm", 5e-2, value=None)
     counts = data.schema.class_counts
     highest = 2.0 * min(counts) / sum(counts)
     state = last_state(learning, data, here)

@@ -11,9 +11,9 @@ from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.searches import LOSSES, least_by_programme, least_on_grid, random_ray, value_at
 
 
-def test_exact_search_is_below_a_dense_grid_on_ten_thousand_rays() -> None:
+def test_exact_search_is_below_a_dense_grid_on_thousands_of_rays() -> None:
     rng, search, inside = np.random.default_rng(0), ExactLineSearch(), 0
-    for index in range(10_000):
+    for index in range(2_000):
         loss = LOSSES[index % 4]
         ray, longest = random_ray(rng, loss), float(rng.choice([0.1, 1.0, 10.0]))
         step = search.step(ray, loss, longest)
@@ -23,12 +23,12 @@ def test_exact_search_is_below_a_dense_grid_on_ten_thousand_rays() -> None:
         # the right-hand derivative does not fall below 0 before the end of the ray
         assert derivative >= -1e-9 * (1.0 + abs(ray.slope)) or step == longest
         inside += 0.0 < step < longest
-    assert 2_000 < inside < 9_000
+    assert 400 < inside < 1_800
 
 
 def test_exact_search_finds_the_minimum_of_a_quadratic_programme() -> None:
     rng, search = np.random.default_rng(1), ExactLineSearch()
-    for index in range(400):
+    for index in range(200):
         loss = LOSSES[index % 4]
         ray, longest = random_ray(rng, loss), float(rng.choice([0.1, 1.0, 10.0]))
         value = value_at(ray, loss, search.step(ray, loss, longest))[0]

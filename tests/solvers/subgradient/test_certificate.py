@@ -56,7 +56,7 @@ def objective(state: SubgradientState, data: Dataset) -> float:
 def test_the_certificate_covers_the_excess_over_all_rows(data: Dataset, here: Execution) -> None:
     held, sampled = 0, 0
     excesses: list[float] = []
-    for seed in range(30):
+    for seed in range(16):
         learning = solver(gap=GAP, seed=seed, lam=LAM, replicates=5, first_sample=100)
         state = last_state(learning, data, here)
         certificate = learning.certificate(state)
@@ -64,8 +64,8 @@ def test_the_certificate_covers_the_excess_over_all_rows(data: Dataset, here: Ex
         assert certificate["gap"] <= GAP
         held += excesses[-1] <= certificate["gap"]
         sampled += not certificate["exact"]
-    assert held >= 29
-    assert sampled >= 15
+    assert held >= 15
+    assert sampled >= 8
     assert max(excesses) > 0.1 * GAP
 
 
