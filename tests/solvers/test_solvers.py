@@ -60,7 +60,7 @@ def test_advance_leaves_its_input_state_unchanged_and_depends_on_it_alone(
 ) -> None:
     solver = make()
     assert len(visited) > 2
-    for k in {0, 1, len(visited) // 2, len(visited) - 2}:
+    for k in {0, len(visited) // 2, len(visited) - 2}:
         before, after = visited[k : k + 2]
         stored = pickle.dumps(before)
         again = solver.advance(before, data, here)

@@ -228,7 +228,7 @@ def test_a_nu_that_is_not_given_grows_until_it_has_weights(tmp_path: Path, here:
 def test_weights_that_are_nearly_none_do_not_end_the_growth_of_nu(
     data: Dataset, here: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learning = solver("nu-svm", 5e-2, value=None)
+    learning = solver("nu-svm", 0.3, value=None)
     counts = data.schema.class_counts
     highest = 2.0 * min(counts) / sum(counts)
     state = last_state(learning, data, here)

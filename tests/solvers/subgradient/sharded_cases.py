@@ -21,21 +21,21 @@ from okl.solvers.subgradient.sharded import SubgradientState
 from okl.solvers.subgradient.solver import SubgradientSolver
 from tests.solvers.accelerated.sharded_cases import Watched
 
-ROWS, SHARD_ROWS, N_FREQUENCIES = 2600, 700, 16
+ROWS, N_FREQUENCIES = 2600, 16
 
 
-def sharded(folder: Path, task: Task = "binary", **values: Any) -> Dataset:
+def sharded(folder: Path, task: Task = "binary", rows: int = ROWS, **values: Any) -> Dataset:
     """Overlapping classes, or a noisy curve, in four shards of unequal length."""
     random = np.random.default_rng(7)
-    inputs = random.normal(size=(ROWS, 4)).astype(np.float32)
-    curve = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + 0.5 * random.normal(size=ROWS)
+    inputs = random.normal(size=(rows, 4)).astype(np.float32)
+    curve = np.sin(2.0 * inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + 0.5 * random.normal(size=rows)
     target = {"binary": curve > 0.4, "multiclass": np.digitize(curve, [-0.5, 0.7]), "regression": curve}[task]
     columns = {f"x{j}": inputs[:, j] for j in range(4)} | {"y": target if task == "regression" else target.astype(int)}
     pq.write_table(pa.table(columns), folder / "source.parquet")
-    given = {"rows_per_shard": SHARD_ROWS, "rows_per_group": 300, "compression": "none"} | values
+    given = {"rows_per_shard": rows * 7 // 26, "rows_per_group": 300, "compression": "none"} | values
     data = ingest(folder / "source.parquet", folder / "data", settings_from(IngestSettings, given, "test")).dataset
     assert data.schema.task == task
-    assert [shard.rows for shard in data.split("train")] == [700, 700, 700, 500]
+    assert [shard.rows for shard in data.split("train")] == [rows * part // 26 for part in (7, 7, 7, 5)]
     return data
 
 

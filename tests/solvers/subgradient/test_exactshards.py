@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,28 +19,26 @@ from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice, KernelRows, KernelValues
 from tests.solvers.subgradient.sharded_cases import bits, in_memory, last_state, sharded, solver, states
 
-TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
-
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
-    return {task: sharded(tmp_path_factory.mktemp(task), task) for task in TASKS}
+def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return sharded(tmp_path_factory.mktemp("binary"))
 
 
 def exact(task: Task = "binary", **values: Any) -> SubgradientSolver:
     return solver(task, **{"maps": ExactChoice(), "gap": 0.01} | values)
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_shards_reach_the_optimum_of_one_memory(task: Task, data: dict[Task, Dataset]) -> None:
-    learning = exact(task)
+@pytest.mark.parametrize("task", get_args(Task))
+def test_shards_reach_the_optimum_of_one_memory(task: Task, tmp_path: Path) -> None:
+    learning, data = exact(task), sharded(tmp_path, task, rows=1040)
     with open_execution(0, threads=2) as execution:
-        state = last_state(learning, data[task], execution)
+        state = last_state(learning, data, execution)
     certificate, predictor = learning.certificate(state), learning.predictor(state)
     assert isinstance(predictor, KernelExpansion)
     assert predictor.precision == "float32"
-    inputs, targets = in_memory(state, data[task])
-    space = KernelRows(KernelValues(predictor.kernel, inputs), len(targets), data[task].schema.n_outputs)
+    inputs, targets = in_memory(state, data)
+    space = KernelRows(KernelValues(predictor.kernel, inputs), len(targets), data.schema.n_outputs)
     best = solve_sample(space, targets, Scs(lam=learning.lam, loss=learning.loss, gap=1e-3))
     scores = predictor.scores(inputs).astype(np.float64)
     supports, coefficients = predictor.supports, predictor.coefficients.astype(np.float64)
@@ -52,18 +51,18 @@ def test_shards_reach_the_optimum_of_one_memory(task: Task, data: dict[Task, Dat
     assert learning.chosen(state)["support_vectors"] == predictor.n_supports > 10
 
 
-def test_a_sample_of_the_kernel_is_certified_by_fresh_ones(data: dict[Task, Dataset]) -> None:
+def test_a_sample_of_the_kernel_is_certified_by_fresh_ones(data: Dataset) -> None:
     learning = exact(gap=0.15, lam=0.03, replicates=4)
     with open_execution(0) as execution:
-        visited = states(learning, data["binary"], execution)
+        visited = states(learning, data, execution)
     with open_execution(0, threads=2) as execution:
-        again = bits(learning, last_state(learning, data["binary"], execution))
+        again = bits(learning, last_state(learning, data, execution))
     certificate = learning.certificate(visited[-1])
     assert not certificate["exact"]
     assert certificate["gap"] <= 0.15
     assert visited[-1].descent.n_rows < 2600
     assert again == bits(learning, visited[-1])
-    inputs, targets = in_memory(visited[-1], data["binary"])
+    inputs, targets = in_memory(visited[-1], data)
     expansion: Any = learning.predictor(visited[-1])
     best = solve_sample(
         KernelRows(KernelValues(expansion.kernel, inputs), len(targets)), targets, Scs(lam=0.03, gap=1e-3)
@@ -74,13 +73,11 @@ def test_a_sample_of_the_kernel_is_certified_by_fresh_ones(data: dict[Task, Data
     assert 0.0 <= here - best.lower_bound <= certificate["gap"] + 1e-3
 
 
-def test_what_does_not_fit_ends_with_the_gap_that_was_proved(
-    data: dict[Task, Dataset], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_does_not_fit_ends_with_the_gap_that_was_proved(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_shards, "MEMORY_BYTES", 8 * 900**2)
     learning = exact(gap=1e-3, replicates=3)
     with open_execution(0) as execution:
-        state = last_state(learning, data["binary"], execution)
+        state = last_state(learning, data, execution)
     outcome, certificate = learning.finished(state), learning.certificate(state)
     assert outcome is not None
     assert outcome.kind == "not converged"
