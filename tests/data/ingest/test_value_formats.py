@@ -90,7 +90,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("case", "reader"),
-    [*((case, reader) for case in WRITTEN for reader in ("one block", "small blocks")), ("json", "workers")],
+    [
+        *((case, reader) for case in ("points", "commas", "json") for reader in ("one block", "small blocks")),
+        *(("quoted", "small blocks"), ("packed", "one block"), ("json", "workers")),
+    ],
 )
 def test_shards_equal_those_of_plain_numbers_and_dates(
     case: str, reader: str, expected: Dataset, tmp_path: Path, request: pytest.FixtureRequest
