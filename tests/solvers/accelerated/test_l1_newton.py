@@ -111,7 +111,7 @@ def test_rows_that_can_nearly_be_separated_are_solved_though_most_steps_are_shor
     labels = np.where(scores > np.quantile(scores, 0.95), 1.0, -1.0)
     _, outcome, weights = solved(L1SquaredHinge(C), DenseRows(inputs, labels), tolerance=1e-8)
     assert outcome.kind == "done", outcome
-    assert any(step.damping > 0.0 for step in steps_of(L1SquaredHinge(C).problem(DenseRows(inputs, labels)), 60))
+    assert any(step.damping > 0.0 for step in steps_of(L1SquaredHinge(C).problem(DenseRows(inputs, labels)), 24))
     slopes = -2.0 * C * inputs.T @ (labels * np.maximum(0.0, 1.0 - labels * (inputs @ weights)))
     np.testing.assert_allclose(np.clip(-slopes, -1.0, 1.0)[weights != 0], np.sign(weights[weights != 0]), rtol=1e-3)
     assert np.abs(slopes).max() < 1.0 + 1e-3
