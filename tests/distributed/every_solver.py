@@ -75,6 +75,8 @@ CASES |= {  # an online solver without a case of its own
     for name in SOLVER_NAMES
     if name not in {solver for solver, _, _ in CASES.values()} and issubclass(solver_settings(name), OnlineSettings)
 }
+for name in ("falkon-binary", "falkon-multiclass"):  # falkon-regression chooses its penalty
+    CASES[name][2]["penalty"] = 1e-4
 IN_CELLS = {"cell_rows": 60, "partitions": 2, "seed": 3}
 CASES |= {
     "local-binary": ("local", "binary", IN_CELLS | {"bandwidth": "auto"}),
