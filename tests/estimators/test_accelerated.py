@@ -44,20 +44,20 @@ def iris() -> tuple[FloatArray, FloatArray]:
     return StandardScaler().fit_transform(inputs), labels
 
 
-# rows of random labels have no good solution: the checks are not about those
+# rows of random labels have no good solution: the checks are not about those, nor about gaps, so that coarse ones do
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @parametrize_with_checks(
     [  # type: ignore[untyped-decorator]
-        UnifiedClassifier(max_iter=20),
-        CSVMClassifier(),
-        L2SVMClassifier(),
-        LogisticClassifier(),
-        NuSVMClassifier(max_iter=3),
-        DWDClassifier(max_iter=20),
-        MMFDAClassifier(),
-        MMMPMClassifier(),
-        L1LogisticClassifier(),
-        L1L2SVMClassifier(),
+        UnifiedClassifier(tol=0.3),
+        CSVMClassifier(tol=0.3),
+        L2SVMClassifier(tol=0.3),
+        LogisticClassifier(tol=0.3),
+        NuSVMClassifier(max_iter=1, method="fapg"),
+        DWDClassifier(max_iter=5, method="fapg"),
+        MMFDAClassifier(tol=0.3),
+        MMMPMClassifier(tol=0.3),
+        L1LogisticClassifier(tol=0.3),
+        L1L2SVMClassifier(tol=0.3),
     ]
 )
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
