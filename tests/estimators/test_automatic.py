@@ -25,6 +25,7 @@ from okl.metrics.calibration import fit_calibration
 from okl.runs import candidates, select
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs, WeightedRows
 from okl.solvers.ridge.path import fit_rows
+from tests.runs.small_choice import make_choice_small
 
 UNEQUAL = {
     "check_sample_weight_equivalence_on_dense_data": "the choice of kernel and bandwidth does not know the weights",
@@ -33,7 +34,8 @@ UNEQUAL = {
 
 @pytest.fixture(autouse=True)
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the choice try a linear and a Gaussian candidate, which takes a tenth of the time of all."""
+    """Let the choice try a linear and a Gaussian candidate on few landmarks, which takes a tenth of the time of all."""
+    make_choice_small(monkeypatch)
     of_all = candidates.initial_candidates
 
     def first_of_kinds(scales: Any) -> list[candidates.Candidate]:
@@ -136,15 +138,15 @@ def test_labels_and_names_are_kept_in_the_model() -> None:
 def test_online_choice_has_probabilities_from_rows_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("okl.runs.select._LONG_SECONDS", 0.0)  # as of very many rows
     rng = np.random.default_rng(0)
-    inputs = rng.standard_normal((3000, 2))
+    inputs = rng.standard_normal((1500, 2))
     labels = np.digitize(inputs[:, 0] * inputs[:, 1], [-0.5, 0.5])
-    model = KernelClassifier(budget_seconds=0.01).fit(inputs[:2500], labels[:2500])
+    model = KernelClassifier(budget_seconds=0.01).fit(inputs[:1000], labels[:1000])
     assert model.settings_.solver == "fogd"
-    found = model.predict_proba(inputs[2500:])
-    assert -np.log(found[np.arange(500), labels[2500:]]).mean() < 0.5  # of the shares of the classes: 1.03
-    weighted = clone(model).fit(inputs[:2500], labels[:2500], np.where(labels[:2500] == 0, 20.0, 1.0))
+    found = model.predict_proba(inputs[1000:])
+    assert -np.log(found[np.arange(500), labels[1000:]]).mean() < 0.5  # of the shares of the classes: 1.03
+    weighted = clone(model).fit(inputs[:1000], labels[:1000], np.where(labels[:1000] == 0, 20.0, 1.0))
     assert (weighted.predict(inputs) == 0).sum() > (model.predict(inputs) == 0).sum()
-    assert weighted.score(inputs[2500:], labels[2500:]) > 0.8
+    assert weighted.score(inputs[1000:], labels[1000:]) > 0.8
 
 
 # Weights of rows.

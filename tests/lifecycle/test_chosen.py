@@ -20,11 +20,13 @@ from okl.lifecycle.shard_store import ShardStore
 from okl.report.retraining import summary_text
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import champion, settings, shards
+from tests.runs.small_choice import make_choice_small
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    make_choice_small(monkeypatch)
     return tmp_path
 
 
@@ -54,7 +56,7 @@ def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Pa
     assert first["outcome"] == "published"
     told = " ".join(summary_text(first).split())
     assert "chosen: " in told
-    assert "26 candidates" in told or "of the median distance" in told
+    assert "8 candidates" in told or "of the median distance" in told
     assert "Later retrainings keep solver, settings, scaling and metric" in told
     begun = champion(place)
     model = begun.load()
@@ -137,7 +139,7 @@ def test_the_choice_reads_the_labels_of_all_first_files_alike(place: Path) -> No
     ours = second.filter(pc.equal(second["y"], word))
     others = second.filter(pc.not_equal(second["y"], word))
     land(place / "in", "day-02.parquet", pa.concat_tables([others, ours]))
-    errors = re.findall(r"([\d.]+)% mistakes on 1,200 sampled rows", " ".join(retrain(unnamed(place))["chosen"]))
+    errors = re.findall(r"([\d.]+)% mistakes on 600 sampled rows", " ".join(retrain(unnamed(place))["chosen"]))
     assert [float(error) < 15.0 for error in errors] == [True], errors
 
 

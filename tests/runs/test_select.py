@@ -25,7 +25,6 @@ from okl.models.file import load_model
 from okl.models.onnx import to_onnx
 from okl.report.explanation import explanation_text
 from okl.report.training import text_summary
-from okl.runs import candidates
 from okl.runs.candidates import (
     FACTORS,
     LARGE_SAMPLE,
@@ -58,6 +57,7 @@ from okl.runs.select import (
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
+from tests.runs.small_choice import make_choice_small
 
 # The default of `okl train`: what a race chooses, that data, budget and seed alone decide it, and what is said.
 
@@ -114,8 +114,8 @@ def without_times(choice: Choice) -> dict[str, Any]:
 
 @pytest.fixture
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer kernels, for races of which something else matters."""
-    monkeypatch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0), "laplacian": (1.0,)})
+    """Fewer kernels and landmarks, for races of which something else matters."""
+    make_choice_small(monkeypatch)
 
 
 @pytest.fixture(scope="module")
