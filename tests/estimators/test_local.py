@@ -28,11 +28,13 @@ from tests.estimators.cases import moons, several, waves
 )
 def test_model_has_the_bits_of_the_command(made: Any, data: Any, options: dict[str, Any], tmp_path: Path) -> None:
     inputs, targets = data()
-    fitted = made.set_params(cell_rows=100, random_state=3).fit(inputs, targets)
+    fitted = made.set_params(cell_rows=100, partitions=2, random_state=3).fit(inputs, targets)
     table = pa.table({f"x{index}": column for index, column in enumerate(inputs.T)} | {"target": targets})
     pq.write_table(table, tmp_path / "rows.parquet")
     rows = okl.ingest(tmp_path / "rows.parquet", tmp_path / "data", target="target", task=options.pop("task"))
-    trained = okl.train(rows.folder, solver="local", cell_rows=100, seed=3, out=tmp_path / "run", **options)
+    trained = okl.train(
+        rows.folder, solver="local", cell_rows=100, partitions=2, seed=3, out=tmp_path / "run", **options
+    )
     predictor = base_of(trained.model.predictor)
     assert isinstance(predictor, LocalExpansion)
     assert predictor.partitions[0].tree.n_cells > 4
@@ -42,7 +44,10 @@ def test_model_has_the_bits_of_the_command(made: Any, data: Any, options: dict[s
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
     inputs, labels = moons()
-    one, two = (LocalRidgeClassifier(cell_rows=100, random_state=0, n_jobs=jobs).fit(inputs, labels) for jobs in (1, 2))
+    one, two = (
+        LocalRidgeClassifier(cell_rows=100, partitions=2, random_state=0, n_jobs=jobs).fit(inputs, labels)
+        for jobs in (1, 2)
+    )
     assert one.score(inputs, labels) > 0.97
     np.testing.assert_array_equal(two.decision_function(inputs), one.decision_function(inputs))
 

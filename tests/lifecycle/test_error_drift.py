@@ -51,11 +51,11 @@ def test_the_deviation_is_that_of_fishers_test_in_units_of_what_days_vary_by() -
 def test_where_nothing_changes_one_shard_in_a_thousand_fires_also_if_days_differ() -> None:
     random, fired, shards_seen = np.random.default_rng(5), 0, 0
     for spread in (0.0, 0.1, 0.2):
-        for _ in range(40):
+        for _ in range(20):
             rates = np.clip(0.2 * (1.0 + spread * random.standard_normal(30)), 0.01, 0.9)
             past = followed(random.binomial(600, rates).tolist(), 600)
             fired, shards_seen = fired + sum(one.fired for one in past), shards_seen + len(past)
-    assert shards_seen == 3600
+    assert shards_seen == 1800
     assert fired <= stats.binom.isf(1e-4, shards_seen, 0.0015)  # seeded, so that it is one number: see the figures
 
 
@@ -135,9 +135,9 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     batch = {"solver": "c-svm", "C": 1.0, "step_size": None, "order": None, "frequencies": None}
     contract = {"label_distance": 1.0, "level": 1e-300}
-    shards(tmp_path, 1, 2, 3, rows=600)
+    shards(tmp_path, 1, 2, 3, rows=200)
     retrain(settings(tmp_path, train=batch, contract=contract))
-    whole = content(4, 600)
+    whole = content(4, 200)
     land(tmp_path / "in", "day-04.parquet", whole.filter(pa.compute.less(whole["y"], 0)))
     result = retrain(settings(tmp_path, train=batch, contract=contract))
     assert result["progressive"][0]["agreement"] == 0.0  # of which a model of that shard alone would be asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +199,18 @@ def test_rows_of_one_label_and_other_values_are_not_the_same_rows(place: Path) -
     assert [shard["kinds"] for shard in retrain(asked(place))["shards"]["rejected"]] == [["repeated"]]
 
 
+@pytest.fixture(scope="module")
+def created(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A model whose shards have a column of text."""
+    folder = tmp_path_factory.mktemp("created")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OKL_HOME", str(folder / "home"))
+        land(folder, 1, documents(1))
+        retrain(asked(folder, OF_TEXT | {"max_terms": 500}).model_copy(update={"dry_run": True}))
+        assert retrain(asked(folder, OF_TEXT | {"max_terms": 500}))["outcome"] == "published"
+        yield folder
+
+
 @pytest.mark.parametrize(
     ("later", "why"),
     [
@@ -208,12 +220,9 @@ def test_rows_of_one_label_and_other_values_are_not_the_same_rows(place: Path) -
         ({"categories": ["body"]}, "'body' is given as a category, but the model m was created with it as a text"),
     ],
 )
-def test_what_a_model_was_created_with_is_kept(place: Path, later: dict[str, Any], why: str) -> None:
-    land(place, 1, documents(1))
-    retrain(asked(place, OF_TEXT | {"max_terms": 500}).model_copy(update={"dry_run": True}))
-    assert retrain(asked(place, OF_TEXT | {"max_terms": 500}))["outcome"] == "published"
-    refused_by_both(asked(place, later), why)
-    check_arrivals(asked(place, OF_TEXT | {"max_terms": 500, "min_documents": 2}))
+def test_what_a_model_was_created_with_is_kept(created: Path, later: dict[str, Any], why: str) -> None:
+    refused_by_both(asked(created, later), why)
+    check_arrivals(asked(created, OF_TEXT | {"max_terms": 500, "min_documents": 2}))
 
 
 def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(place: Path) -> None:

@@ -14,9 +14,10 @@ from okl.foundation.errors import CheckpointError, DivergedError
 from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
-from okl.runs import select
+from okl.runs import candidates, select
 from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, in_mode_of, newest_origin, settings_of
 from okl.runs.train import train
+from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
 from tests.rows import curved, train_settings, write
 
@@ -105,9 +106,12 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     if solver == "local":
         monkeypatch.setattr(select, "_TUNING", (0.0, 0.0))
         monkeypatch.setattr(select, "_LOCAL", ((50, 2), (100, 2)))
-    data = write(tmp_path, curved(3000))
+        monkeypatch.setattr(cells, "TUNED_ROWS", 256)
+    monkeypatch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0), "laplacian": (1.0,)})
+    shard = 600 if solver == "local" else 300
+    data = write(tmp_path, curved(5 * shard))
     raced: dict[str, Any] = {"data": str(data), "budget_seconds": 0.1, "checkpoint_rounds": 1}
-    raced |= {"ingest": {"rows_per_shard": 600, "rows_per_group": 120}}
+    raced |= {"ingest": {"rows_per_shard": shard, "rows_per_group": shard // 5}}
     raced |= {"validation": "rows", "rescale": "standard"}  # a small race
     whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
     assert whole["settings"]["solver"] == solver

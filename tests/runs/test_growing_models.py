@@ -107,6 +107,7 @@ def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models in small cells, as of more rows."""
     for name, value in (("_LOCAL", ((100, 2), (200, 4))), ("_TUNING", (0.0, 0.0))):
         monkeypatch.setattr(select, name, value)
+    monkeypatch.setattr(cells, "TUNED_ROWS", 150)
 
 
 @pytest.mark.usefixtures("with_cells")

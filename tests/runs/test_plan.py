@@ -24,6 +24,7 @@ from okl.solvers.options import ClassWeightOptions, MemoryModel
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
+from tests.runs.small_choice import make_choice_small
 
 # What is decided, and refused, before anything is learnt.
 
@@ -139,7 +140,10 @@ def test_the_plan_of_a_data_set_is_the_memory_of_its_shards(data: Dataset, tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_a_plan_chooses_the_solver_that_training_would_choose(data: Dataset, tmp_path: Path) -> None:
+def test_a_plan_chooses_the_solver_that_training_would_choose(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_choice_small(monkeypatch)
     settings = TrainSettings(data=str(data.folder), out=str(tmp_path), solver="auto", budget_seconds=0.05)
     (plan,) = plan_run(settings).plans
     assert plan.solver == choose_solver(settings, data).settings.solver

@@ -35,7 +35,14 @@ from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 
 FORMER = sorted((Path(__file__).parent / "former").iterdir())  # written by an okl that named classes by their modules
 REGRESSIONS = ("eps-svr", "ridge")
-OPTIONS: dict[str, dict[str, Any]] = {"nogd": {"budget": 30}, "scs": {"gap": 0.3, "lam": 0.05}, "wolfe": {"gap": 0.3}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "nogd": {"budget": 30},
+    "scs": {"gap": 0.3, "lam": 0.05},
+    "wolfe": {"gap": 0.3},
+    "mm-fda": {"frequencies": 20},
+    "mm-mpm": {"frequencies": 20},
+    "falkon": {"n_landmarks": 50},
+}
 
 
 @pytest.fixture

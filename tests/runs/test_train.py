@@ -32,6 +32,7 @@ from okl.runs.results import assumptions
 from okl.runs.train import TRAIN_STAGES, TrainingRun, train
 from okl.solvers.settings import TrainSettings
 from tests.rows import curved, inputs_of, train_settings, write
+from tests.runs.small_choice import make_choice_small
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +117,11 @@ def test_parquet_csv_and_svmlight_of_the_same_rows_give_the_same_weights(tmp_pat
     ids=str,
 )
 def test_labels_come_back_as_themselves(labels: list[Any], come_back: list[Any], tmp_path: Path) -> None:
-    rows = curved(1500, "multiclass" if len(labels) == 3 else "binary")
+    rows = curved(800, "multiclass" if len(labels) == 3 else "binary")
     codes = rows.column("y").to_numpy() - (5 if len(labels) == 3 else 0)
     rows = rows.set_column(3, "y", pa.array([labels[code] for code in codes]))
     task = "auto" if not isinstance(labels[0], float) else "binary"
-    result = train(train_settings(write(tmp_path, rows), tmp_path / "run", {"task": task}, passes=10))
+    result = train(train_settings(write(tmp_path, rows), tmp_path / "run", {"task": task}, passes=5))
     assert result["dataset"]["labels"] == come_back
     predicted = load_model(result["model"]).predict(inputs_of(rows))
     assert sorted(set(predicted.tolist())) == sorted(come_back)
@@ -130,7 +131,7 @@ def test_labels_come_back_as_themselves(labels: list[Any], come_back: list[Any],
 
 @pytest.mark.parametrize("ingest", [{}, {"scale": "standard", "scale_target": True}, {"scale": "minmax"}], ids=str)
 def test_regression_predicts_in_the_targets_own_unit(ingest: dict[str, Any], tmp_path: Path) -> None:
-    rows = curved(2000, "regression")
+    rows = curved(1000, "regression")
     result = train(train_settings(write(tmp_path, rows), tmp_path / "run", ingest, passes=10))
     predicted, target = load_model(result["model"]).predict(inputs_of(rows)), rows.column("y").to_numpy()
     assert np.mean((predicted - target) ** 2) < 0.5 * target.var()
@@ -281,6 +282,7 @@ def test_an_interrupt_leaves_the_best_model_so_far(
                 raise KeyboardInterrupt
 
     if "solver" in options:  # sizes that a few rows have
+        make_choice_small(monkeypatch)
         monkeypatch.setattr(select, "LEAST_LANDMARKS", 32)
         monkeypatch.setattr(select, "ENOUGH_LANDMARKS", 64)
     values = {name: value for name, value in options.items() if value is not None}

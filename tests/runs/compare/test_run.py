@@ -29,6 +29,7 @@ from okl.runs.compare_sample import Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.settings import TrainSettings
+from tests.runs.small_choice import make_choice_small
 
 QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}
 
@@ -39,7 +40,9 @@ def settings(data: Dataset, out: Path, **values: Any) -> CompareSettings:
 
 @pytest.fixture(scope="module")
 def result(cancer: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return compare(settings(cancer, tmp_path_factory.mktemp("run") / "run", models="all,nogd"))
+    with pytest.MonkeyPatch.context() as patch:
+        make_choice_small(patch)
+        return compare(settings(cancer, tmp_path_factory.mktemp("run") / "run", models="all,nogd"))
 
 
 def test_the_winner_predicts_as_reported(result: dict[str, Any], cancer: Dataset) -> None:
@@ -262,7 +265,10 @@ def test_what_a_source_does_not_suit_names_the_source(tmp_path: Path) -> None:
 # Criteria, scaling, kernel least squares and regressions
 
 
-def test_a_regression_is_compared_by_the_variance_that_is_explained(tmp_path: Path) -> None:
+def test_a_regression_is_compared_by_the_variance_that_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_choice_small(monkeypatch)
     random = np.random.default_rng(4)
     x = random.uniform(-3.0, 3.0, size=(400, 2)) * [1.0, 1000.0]
     y = np.sin(2.0 * x[:, 0]) + x[:, 1] / 1000.0 + 0.1 * random.normal(size=400)
@@ -284,7 +290,10 @@ def test_a_regression_is_compared_by_the_variance_that_is_explained(tmp_path: Pa
     assert evaluate(result["model"], tmp_path / "wave.parquet")["metrics"]["r2"] > 0.95
 
 
-def test_an_automatic_winner_reads_rows_as_it_was_trained_on_them(tmp_path: Path) -> None:
+def test_an_automatic_winner_reads_rows_as_it_was_trained_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_choice_small(monkeypatch)
     random = np.random.default_rng(5)
     x = random.normal(size=(200, 2)) * [1.0, 1000.0]
     file = tmp_path / "rows.parquet"
