@@ -45,7 +45,7 @@ def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @parametrize_with_checks(
-    [KernelClassifier(metric="none", validation="rows"), KernelRegressor(metric="none", validation="rows")],
+    [KernelClassifier(validation="rows"), KernelRegressor(validation="rows")],
     expected_failed_checks=lambda estimator: UNEQUAL,
 )  # type: ignore[untyped-decorator]
 def test_scikit_learn_checks_pass(estimator: Any, check: Callable[[Any], None]) -> None:
