@@ -383,7 +383,7 @@ def test_a_comparison_of_sparse_rows_is_that_of_the_same_dense_rows(
 
 def test_models_of_dense_rows_are_left_out_of_a_comparison_of_texts(tmp_path: Path) -> None:
     documents(250).to_csv(tmp_path / "rows.csv", index=False)
-    given = {"data": str(tmp_path / "rows.csv"), "grid": 2, "folds": 2, "iterations": 10, "threads": 1}
+    given = {"data": str(tmp_path / "rows.csv"), "grid": 2, "folds": 2, "iterations": 50, "threads": 1}
     ingested = {"target": "label", "text": ("body",)}
     result = compare(CompareSettings.model_validate(given | {"out": str(tmp_path / "run"), "ingest": ingested}))
     assert {row["model"] for row in result["models"]} == {*COMPARED}
