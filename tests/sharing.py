@@ -9,9 +9,12 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 # how the names of files begin, and the name of what they share: the first that fits
 TOGETHER = (
-    ("tests/flows/test_cli", "commands"),  # they share a Prefect server
-    ("tests/flows/test_stack", "stack"),  # which has servers of its own
-    ("tests/flows/", "server"),  # another one, as these wait for it for minutes
+    ("tests/flows/test_cli_bad", "commands"),
+    ("tests/flows/test_cli_interrupts", "commands"),  # which has servers of its own
+    ("tests/flows/test_cli_solvers", "commands"),
+    ("tests/flows/test_cli_tracking", "commands"),
+    ("tests/flows/test_stack", "stack"),  # servers of its own, too
+    ("tests/flows/", "server"),  # all others share a Prefect server
     ("tests/solvers/oco/", "rounds"),
     ("tests/docs/test_rounds", "rounds"),
     ("tests/distributed/test_contract", "backends"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,14 @@ import numpy as np
 import pytest
 
 from flows import foreground as recording
+from flows.foreground import perform_run
 from flows.server import LOOPBACK, TemporaryServer, connection, prefect_home
+from okl.foundation.telemetry import NullObserver
 from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import parquet, replaced
 from tests.flows.commandline import Terminal
+from tests.flows.counted import CountingRun, CountSettings
 from tests.flows.environment import child_environment
 from tests.rows import curved
 
@@ -35,23 +40,52 @@ os.environ["DO_NOT_TRACK"] = "1"
 atexit.register(shutil.rmtree, os.environ["PREFECT_HOME"], ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A migrated database of Prefect without runs, which takes longer to make than all else of a server's start.
+SECOND_RUN = """
+from flows.foreground import perform_run
+from okl.foundation.telemetry import NullObserver
+from tests.flows.counted import CountingRun, CountSettings
+run = CountingRun(CountSettings(upto=50, seconds=1.5))
+print(perform_run(run, 'tests.flows.counting:counting', NullObserver(), record=True))
+"""
 
-    The first process of xdist that needs it makes it for all.
+
+@pytest.fixture(scope="session")
+def first_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh home after two runs that began at once, one in this process; what they said is in said.json beside it.
+
+    Their servers make the database of Prefect, which takes longer than all else of a server's start. The first process
+    of xdist that needs it makes it for all.
     """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    migrated = shared / "migrated.db"
-    with (shared / "migrated.lock").open("w") as lock:
+    home, said = shared / "first" / "okl", shared / "first" / "said.json"
+    with (shared / "first.lock").open("w") as lock, pytest.MonkeyPatch.context() as patch:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not migrated.exists():
-            making = shared / "making.db"
-            environment = child_environment(PREFECT_SERVER_DATABASE_CONNECTION_URL=f"sqlite+aiosqlite:///{making}")
-            command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
-            subprocess.run(command, env=environment, capture_output=True, check=True)
-            making.rename(migrated)
+        if not said.exists():
+            home.mkdir(parents=True)
+            patch.delenv("PREFECT_API_URL", raising=False)
+            patch.setenv("OKL_HOME", str(home))
+            patch.setattr(recording, "RECORD_SECONDS", 240.0)
+            environment = child_environment(HOME=str(home.parent / "user"))
+            environment.pop("PREFECT_HOME")
+            pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            with subprocess.Popen([sys.executable, "-c", SECOND_RUN], env=environment, **pipes) as there:
+                here = CountingRun(CountSettings(upto=50, seconds=1.5))
+                counted = perform_run(here, "tests.flows.counting:counting", NullObserver(), record=True)
+                said.write_text(json.dumps([counted, *there.communicate(timeout=200)]))
+    return home
+
+
+@pytest.fixture(scope="session")
+def database(first_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated database of Prefect without runs."""
+    migrated = tmp_path_factory.mktemp("database") / "migrated.db"
+    with closing(sqlite3.connect(f"file:{prefect_home(first_home) / 'prefect.db'}?mode=ro", uri=True)) as source:
+        source.execute("vacuum into ?", (str(migrated),))
+    with closing(sqlite3.connect(migrated)) as copy, copy:
+        tables = copy.execute("select name from sqlite_master where type = 'table' and name != 'alembic_version'")
+        for (table,) in tables.fetchall():
+            copy.execute(f'delete from "{table}"')
     return migrated
 
 

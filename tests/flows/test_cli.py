@@ -14,8 +14,10 @@ from flows.server import TemporaryServer
 from okl.data.manifest import open_dataset
 from okl.distributed.dask import DaskExecution
 from okl.distributed.tls import write_self_signed
+from okl.foundation.locations import okl_home
 from okl.models.file import load_model
 from tests.flows.commandline import Terminal, processes_of, tree
+from tests.flows.conftest import query
 from tests.rows import curved, scores_of, write
 
 PROMISED = {"model", "run", "rows", "seconds", "total_seconds", "rows_per_second", "progressive", "train", "test",
@@ -219,6 +221,20 @@ def test_describe_and_evaluate_print_text_and_json(unrecorded: Path, tmp_path: P
     alone = terminal.okl("evaluate", tmp_path / "alone")
     assert (alone.code, "has no data set of its run. Give labelled rows" in alone.sentence) == (2, True)
     assert "Give other rows." in terminal.okl("evaluate", tmp_path / "alone", tmp_path / "rows.parquet").out
+
+
+def test_a_step_that_diverges_ends_with_exit_code_one(
+    configured: TemporaryServer, tmp_path: Path, terminal: Terminal
+) -> None:
+    source = write(tmp_path, curved(4000, "regression"))
+    terminal.patch.chdir(tmp_path)
+    outcome = terminal.okl("train", source, "--step-size", "50", "--set", "epsilon=0")
+    assert outcome.code == 1
+    assert "weights are no longer finite with step_size = 50. Use a smaller value" in outcome.sentence
+    assert tree(tmp_path) == ["rows.parquet"]
+    assert list(okl_home().iterdir()) == []
+    newest = "select state_type from flow_run where deployment_id is null order by created desc limit 1"
+    assert query(configured.home, newest) == [("FAILED",)]
 
 
 @pytest.mark.usefixtures("configured")

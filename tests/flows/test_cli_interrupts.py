@@ -1,4 +1,4 @@
-"""The command with a server of its own, as a process: Ctrl-C at any point; a step that diverges."""
+"""The command with a server of its own, as a process: Ctrl-C at any point."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from flows.cli import FIRST, SECOND
-from flows.server import TemporaryServer, prefect_home
+from flows.server import prefect_home
 from infra.tls.make import main as make_certificates
-from okl.foundation.locations import okl_home
 from tests.distributed.processes import descendants, heed_interrupts, listening, soon
 from tests.distributed.test_lifecycle import LOOPBACK
-from tests.flows.commandline import Terminal, end_started, processes_of, start, tree, wait
+from tests.flows.commandline import end_started, processes_of, start, tree, wait
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 from tests.rows import curved, write
@@ -107,23 +106,6 @@ def test_ctrl_c_while_okl_is_imported_is_no_traceback(seconds: float, source: Pa
     assert outcome.code in (130, -signal.SIGINT, 2)  # Python itself was not up yet, or all was over already
     assert outcome.code != 130 or outcome.err == f"{FIRST}\n"
     assert not (tmp_path / "home").exists()
-
-
-def test_a_step_that_diverges_ends_with_exit_code_one(
-    configured: TemporaryServer,
-    source: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    outcome = Terminal(capsys, monkeypatch).okl("train", source, "--step-size", "50", "--set", "epsilon=0")
-    assert outcome.code == 1
-    assert "weights are no longer finite with step_size = 50. Use a smaller value" in outcome.sentence
-    assert tree(tmp_path) == ["rows.parquet"]
-    assert list(okl_home().iterdir()) == []
-    newest = "select state_type from flow_run where deployment_id is null order by created desc limit 1"
-    assert query(configured.home, newest) == [("FAILED",)]
 
 
 SIGNALS = """

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from flows.server import TemporaryServer, connection
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver
 from okl.runs.run import Run
+from tests.distributed.processes import soon
 from tests.flows.conftest import give_database, query
 from tests.flows.counted import STAGES, CountingRun, CountSettings
 from tests.flows.counting import counting
@@ -242,15 +244,15 @@ def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
 
         class Killer(Watcher):
             def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-                recorded = query(server.home, "select name from task_run where name = 'count'")
-                if recorded and server.process is not None and server.process.poll() is None:
+                if done == 1 and server.process is not None:
+                    assert soon(lambda: query(server.home, "select name from task_run where name = 'count'") != [])
                     server.process.kill()
                     server.process.wait()
 
         monkeypatch.setenv("PREFECT_API_URL", server.url)
         settings = connection(server.url, server.login) | {"client.max_retries": 0, "flows.heartbeat_frequency": None}
         with temporary_settings(settings):
-            assert count(Killer(), upto=40, seconds=8.0) == {"counted": 40}
+            assert count(Killer(), upto=40, seconds=1.0) == {"counted": 40}
         assert server.process is not None
         assert server.process.returncode == -9, "the flow was being recorded when its server was killed"
     out, err = capfd.readouterr()
@@ -267,22 +269,34 @@ def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
     ],
 )
 def test_a_server_configured_in_a_file_is_found(
-    file: str, text: str, tmp_path: Path, in_new_process: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+    file: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """As in a process that has not imported Prefect, which reads its settings then."""
+    from prefect.context import root_settings_context
+
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    (tmp_path / file).write_text(text)
-    assert in_new_process("from flows.foreground import server_is_configured; print(server_is_configured())") == "True"
+    for content, found in (("# of another program\n", False), (text, True)):
+        (tmp_path / file).write_text(content)
+        with monkeypatch.context() as patch, root_settings_context():
+            patch.delitem(sys.modules, "prefect.settings")
+            assert foreground.server_is_configured() == found
 
 
-def test_a_run_imports_prefect_only_to_record(in_new_process: Callable[[str], str]) -> None:
+def test_a_run_imports_prefect_only_to_record(
+    tmp_path: Path, in_new_process: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Prefect is not imported where no file configures a server."""
+    monkeypatch.chdir(tmp_path)
     show = (
         "import flows.foreground as run, flows.server, flows.progress, os, sys; print(run.server_is_configured())\n"
         "print([m for m in sys.modules if 'prefect' in m])\n"
-        "os.environ['PREFECT_API_URL'] = 'http://host/api'; print(run.server_is_configured())"
+        "os.environ['PREFECT_API_URL'] = 'http://host/api'; print(run.server_is_configured())\n"
+        "del os.environ['PREFECT_API_URL']; open('prefect.toml', 'w').write('[api]\\nurl = \"http://host/api\"')\n"
+        "print(run.server_is_configured(), 'prefect' in sys.modules)"
     )
-    assert in_new_process(show).splitlines() == ["False", "[]", "True"]
+    assert in_new_process(show).splitlines() == ["False", "[]", "True", "True True"]
 
 
 def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(configured: TemporaryServer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,20 +12,16 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows import server
-from flows.foreground import perform_run
 from flows.server import TemporaryServer, database_problem, disk_problem, get_json, prefect_home
 from flows.stack.control import up
 from flows.stack.supervisor import StackOptions
 from okl.foundation.errors import ExecutionError
-from okl.foundation.telemetry import NullObserver
 from tests.distributed.processes import listening, soon
 from tests.flows.conftest import give_database, query
-from tests.flows.counted import CountingRun, CountSettings
 from tests.flows.environment import child_environment
 
 
@@ -75,30 +72,16 @@ def test_the_server_dies_with_a_killed_parent(tmp_path: Path) -> None:
     assert soon(lambda: not alive(child), 15.0), "an orphan was left behind"
 
 
-def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One in a process of its own, and one in this."""
-    source = (
-        "from flows.foreground import perform_run; from okl.foundation.telemetry import NullObserver\n"
-        "from tests.flows.counted import CountingRun, CountSettings\n"
-        "run = CountingRun(CountSettings(upto=50, seconds=1.5))\n"
-        "print(perform_run(run, 'tests.flows.counting:counting', NullObserver(), record=True))"
+def test_two_runs_at_once_on_a_fresh_home_keep_all_their_records(first_home: Path) -> None:
+    said = json.loads((first_home.parent / "said.json").read_text())
+    assert said == [{"counted": 50}, "{'counted': 50}\n", ""]
+    assert (prefect_home(first_home) / "server.log").read_text() == ""
+    assert query(first_home, "select state_type from flow_run") == [("COMPLETED",)] * 2
+    assert query(first_home, "select state_type from task_run") == [("COMPLETED",)] * 6
+    assert len(query(first_home, "select id from artifact where key is not null")) == 6
+    assert sorted(path.name for path in first_home.parent.iterdir()) == ["okl", "said.json"], (
+        "nothing is written outside"
     )
-    monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    monkeypatch.setenv("OKL_HOME", str(tmp_path))
-    environment = child_environment(HOME=str(tmp_path / "home"))
-    environment.pop("PREFECT_HOME")
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", source], env=environment, **pipes) as there:
-        here = CountingRun(CountSettings(upto=50, seconds=1.5))
-        counted = perform_run(here, "tests.flows.counting:counting", NullObserver(), record=True)
-        assert (counted, *there.communicate(timeout=200)) == ({"counted": 50}, "{'counted': 50}\n", "")
-    assert (prefect_home(tmp_path) / "server.log").read_text() == ""
-    assert query(tmp_path, "select state_type from flow_run") == [("COMPLETED",)] * 2
-    assert query(tmp_path, "select state_type from task_run") == [("COMPLETED",)] * 6
-    assert len(query(tmp_path, "select id from artifact where key is not null")) == 6
-    assert not (tmp_path / "home").exists(), "nothing is written outside okl's home"
 
 
 @pytest.mark.parametrize(
