@@ -74,12 +74,17 @@ class Terminal:
 
 
 def start(home: Path, *words: str | Path) -> subprocess.Popen[str]:
-    """Start the command in a process of its own, in a process group of its own as a terminal does it.
+    """Start the command in a process of its own, in a process group of its own as a terminal does it."""
+    return start_python(home, "-m", "flows.cli", *map(str, words))
+
+
+def start_python(home: Path, *words: str) -> subprocess.Popen[str]:
+    """Start Python as `start` starts the command.
 
     Whoever started the tests in the background has SIGINT ignored, which children inherit: no terminal does that.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", *map(str, words)],
+        [sys.executable, *words],
         env=child_environment(OKL_HOME=str(home)),
         cwd=home.parent,
         stdin=subprocess.DEVNULL,
