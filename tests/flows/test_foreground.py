@@ -26,12 +26,11 @@ from flows import foreground
 from flows.foreground import perform_run
 from flows.processes import process_tag
 from flows.records import mark_killed_runs
-from flows.server import TemporaryServer, connection
+from flows.server import TemporaryServer
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver
 from okl.runs.run import Run
-from tests.distributed.processes import soon
-from tests.flows.conftest import give_database, query
+from tests.flows.conftest import query
 from tests.flows.counted import STAGES, CountingRun, CountSettings
 from tests.flows.counting import counting
 
@@ -231,33 +230,6 @@ def test_a_wrong_login_is_refused_and_the_message_names_the_variable() -> None:
         pytest.raises(ExecutionError, match=r"answers 401\. Set PREFECT_API_AUTH_STRING to its login; for the server"),
     ):
         foreground.require_server()
-
-
-def test_a_server_that_ends_while_a_run_goes_on_costs_the_record_only(
-    database: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from prefect.settings import temporary_settings
-
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    with TemporaryServer(give_database(tmp_path / "other", database)) as server:
-        server.wait_ready()
-
-        class Killer(Watcher):
-            def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-                if done == 1 and server.process is not None:
-                    assert soon(lambda: query(server.home, "select name from task_run where name = 'count'") != [])
-                    server.process.kill()
-                    server.process.wait()
-
-        monkeypatch.setenv("PREFECT_API_URL", server.url)
-        settings = connection(server.url, server.login) | {"client.max_retries": 0, "flows.heartbeat_frequency": None}
-        with temporary_settings(settings):
-            assert count(Killer(), upto=40, seconds=1.0) == {"counted": 40}
-        assert server.process is not None
-        assert server.process.returncode == -9, "the flow was being recorded when its server was killed"
-    out, err = capfd.readouterr()
-    assert (out, "Traceback" in err) == ("", False)
-    assert "Warning: Prefect has not recorded this run: " in err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -35,18 +35,28 @@ from okl.foundation.errors import ConfigError
 from okl.runs.train import TRAIN_STAGES
 from tests.distributed.processes import descendants, listening, soon
 from tests.flows.blobs import write_blobs
-from tests.flows.commandline import Outcome, Terminal, end_started, start, start_python, without_notice
+from tests.flows.commandline import Outcome, Terminal, end_started, start, start_python, wait, without_notice
 from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 from tests.flows.strangers import reached
 
 LOOPBACK = "0100007F"
-# what a command does with a run; this one waits nearly all the time, where learning would take a whole processor
+# what a command does with a run; this one waits for a file, where learning would take a whole processor
 COUNTING = """
-from flows.foreground import perform_run
+import os, sys, time
+from flows import foreground
 from okl.foundation.telemetry import NullObserver
 from tests.flows.counted import CountingRun, CountSettings
-perform_run(CountingRun(CountSettings(upto=3000, seconds=600)), 'tests.flows.counting:counting', NullObserver())
+
+class Waiting(NullObserver):
+    def advance(self, done, total, metrics):
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.1)
+
+foreground.RECORD_SECONDS = 5.0
+run = CountingRun(CountSettings(upto=3))
+print(foreground.perform_run(run, 'tests.flows.counting:counting', Waiting()), flush=True)
+os._exit(0)  # as commands do beside an unfinished recorder
 """
 WORKERS = 1
 
@@ -196,13 +206,14 @@ def test_the_dead_are_replaced_and_the_fact_is_told(home: Path, terminal: Termin
 
 
 @pytest.mark.usefixtures("up")
-def test_a_command_is_heard_of_while_it_lives_and_down_leaves_no_process_within_five_seconds_in_the_middle_of_it(
+def test_a_command_is_heard_of_while_it_lives_and_goes_on_when_down_ends_every_process_within_five_seconds(
     home: Path, terminal: Terminal
 ) -> None:
     state, heard = live_state(stack_folder(home)), "select id from events where event = 'prefect.flow-run.heartbeat'"
     assert state is not None
     runs, heartbeats = len(query(home, "select id from flow_run")), len(query(home, heard))
-    running = start_python(home, "-c", COUNTING)
+    go_on = home.parent / "go on"
+    running = start_python(home, "-c", COUNTING, str(go_on))
     assert soon(lambda: ("RUNNING",) in query(home, "select state_type from task_run where name = 'count'"), 60.0)
     told = query(home, "select tags from flow_run order by created")
     assert len(told) == runs + 1
@@ -216,9 +227,12 @@ def test_a_command_is_heard_of_while_it_lives_and_down_leaves_no_process_within_
     assert marked(state.instance) == []
     assert read_state(stack_folder(home)) is None
     assert terminal.okl("status").code == 1
-    assert not soon(lambda: running.poll() is not None, 1.0), "a run of a command needs no server"
-    running.kill()
-    running.communicate()
+    assert running.poll() is None
+    go_on.touch()
+    outcome = wait(running)
+    assert (outcome.code, outcome.out) == (0, "{'counted': 3}\n"), "a run of a command needs no server"
+    assert "Traceback" not in outcome.err
+    assert "Warning: Prefect has not recorded this run: " in outcome.err.splitlines()[-1]
 
 
 @pytest.mark.usefixtures("up")
