@@ -170,7 +170,8 @@ def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100, limited: b
         sizes = budget, int(rng.integers(2, budget + 1)), outputs
         learner: Any = NOGDLearner(kernel, 3, loss, step, *sizes, class_weights, False, "float64", radius, decaying)
     else:
-        feature_map = draw_fourier_map(kernel, 3, 10, seed, "float64")
+        # within limits in the precision that runs have by default: its machine code is there already
+        feature_map = draw_fourier_map(kernel, 3, 10, seed, "float32" if limited else "float64")
         learner = LinearLearner(feature_map, loss, step, outputs, class_weights, False, radius, decaying)
     if limited:
         features = transform_rows(feature_map, inputs).astype(np.float64)

@@ -52,8 +52,9 @@ CASES: dict[str, Case] = {
 BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
 
 
-DOUBLE = ("projectron", "projectron++", "bpa-p", "bsgd-merging")  # whose decisions rounding turns; others in float32
-TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+# of which nearly singular kernels are learnt in float64, too; they stand for the code that all share
+DOUBLE = ("projectron", "projectron++", "bpa-p")
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
 def precision_of(name: str) -> Precision:
@@ -76,7 +77,7 @@ def learn(learner: BudgetLearner, stream: Stream, state: BudgetState | None = No
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
 def test_learner_matches_naive(name: str, task: Task) -> None:
-    for stream in streams(task):
+    for stream in streams(task, 130):
         if name == "bsgd-merging" and not isinstance(stream.kernel, Gaussian):
             continue
         expansion = Expansion(stream.kernel, task, N_OUTPUTS[task], BUDGET)
@@ -95,7 +96,8 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, judged, strict=True))
         if task == "regression":
             assert state.progress.squared_error == pytest.approx(squares, rel=1e-9)
-        expected = np.stack([expansion.scores(x) for x in stream.inputs])
+        values = stream.kernel.matrix(stream.inputs, np.stack(expansion.supports))
+        expected = values @ np.stack(expansion.coefficients)
         scores = learner.predictor(state).scores(stream.inputs).reshape(expected.shape)
         close = TOLERANCE[precision_of(name)] * (1.0 + np.abs(expected).max())
         np.testing.assert_allclose(scores, expected, rtol=0, atol=close)
@@ -156,7 +158,7 @@ def test_float32_is_close_to_float64(name: str, task: Task) -> None:
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
 def test_shards_are_joined_to_the_budget(name: str, task: Task) -> None:
     stream = hard_stream(task)
-    learner = learner_of(name, stream)
+    learner = learner_of(name, stream, "float32")
     base = learner.learn(learner.start(), Rows(stream.inputs[:100], stream.targets[:100]))
     pieces = [Rows(stream.inputs[part], stream.targets[part]) for part in (slice(100, 180), slice(180, 300))]
     parts = [learner.learn(learner.shard_start(base), piece) for piece in pieces]
@@ -172,7 +174,7 @@ def test_shards_are_joined_to_the_budget(name: str, task: Task) -> None:
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
 def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Task) -> None:
     stream = hard_stream(task)
-    learner = learner_of(name, stream, budget=200)
+    learner = learner_of(name, stream, "float32", budget=200)
     parts = [
         learner.learn(learner.start(), Rows(stream.inputs[part], stream.targets[part]))
         for part in (slice(0, 40), slice(40, 100))
@@ -181,12 +183,12 @@ def test_joining_within_the_budget_is_the_mean_of_functions(name: str, task: Tas
     scores = [learner.predictor(state).scores(stream.inputs) for state in (*parts, joined)]
     expected = 0.4 * scores[0] + 0.6 * scores[1]
     assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(scores[2], expected, rtol=0, atol=10 * TOLERANCE[precision_of(name)])
+    np.testing.assert_allclose(scores[2], expected, rtol=0, atol=TOLERANCE["float32"])
 
 
 def joined_halves(name: str, stream: Stream, budget: int) -> tuple[BudgetState, FloatArray]:
     """What the first 40 rows' halves are together, and its scores (rows, n_outputs)."""
-    learner = learner_of(name, stream, budget=budget)
+    learner = learner_of(name, stream, "float32", budget=budget)
     halves = [Rows(stream.inputs[part], stream.targets[part]) for part in (slice(0, 20), slice(20, 40))]
     state = learner.average_shards(learner.start(), [learner.learn(learner.start(), half) for half in halves])
     return state, learner.predictor(state).scores(stream.inputs).reshape(len(stream.inputs), -1)
@@ -210,7 +212,7 @@ def test_joined_supports_too_many_are_dropped_or_projected_onto_nearest_neighbou
         coefficients[:, nearest[lost]] += shares[lost] * coefficients[:, lost]
         rows, coefficients = np.delete(rows, lost, axis=0), np.delete(coefficients, lost, axis=1)
     expected = stream.kernel.matrix(stream.inputs, rows) @ coefficients.T
-    close = TOLERANCE[precision_of(name)] * (1.0 + np.abs(expected).max())
+    close = TOLERANCE["float32"] * (1.0 + np.abs(expected).max())
     np.testing.assert_allclose(after, expected, rtol=0, atol=close)
     assert np.abs(after - before).max() > 10 * close
 
@@ -231,7 +233,7 @@ def test_joined_supports_too_many_are_projected_onto_the_span_of_the_others(name
         coefficients -= np.outer(coefficients[:, lost], inverse[lost] / inverse[lost, lost])
         rows, coefficients = np.delete(rows, lost, axis=0), np.delete(coefficients, lost, axis=1)
     expected = stream.kernel.matrix(stream.inputs, rows) @ coefficients.T
-    np.testing.assert_allclose(after, expected, rtol=0, atol=1e-8 * (1.0 + np.abs(expected).max()))
+    np.testing.assert_allclose(after, expected, rtol=0, atol=TOLERANCE["float32"] * (1.0 + np.abs(expected).max()))
 
 
 def test_merging_takes_the_gaussian_kernel_only() -> None:

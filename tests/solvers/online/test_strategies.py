@@ -12,7 +12,7 @@ from okl.compiled.budget import LABEL, NUMBER
 from okl.compiled.budget_maintenance import KERNEL, NEGATIVE, POSITIVE, SCORES, SOLUTION, best_coefficient, solve_twins
 from okl.compiled.kernels import LANES
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, Linear
 from okl.solvers.online.budget import BudgetLearner, BudgetState
 from okl.solvers.online.strategies import TwinVectors
@@ -23,8 +23,9 @@ from tests.solvers.online.budget_streams import Stream, hard_stream, streams
 BUDGET = 12
 
 
-def learner_of(stream: Stream, budget: int = BUDGET, precision: Precision = "float64", **numbers: Any) -> BudgetLearner:
-    return budget_learner(TwinVectors(**numbers), stream, budget, precision)
+def learner_of(stream: Stream, budget: int = BUDGET, **numbers: Any) -> BudgetLearner:
+    """In float32: twins, their kernel and its solution are float64 in any precision."""
+    return budget_learner(TwinVectors(**numbers), stream, budget)
 
 
 def learn(learner: BudgetLearner, stream: Stream) -> BudgetState:
@@ -62,10 +63,10 @@ def test_learner_matches_naive(numbers: dict[str, Any]) -> None:
         assert state.n_supports == len(twins.supports) == BUDGET
         assert state.progress.updates > 5 * BUDGET
         np.testing.assert_array_equal(counts_of(state).T, twins.counts)
-        np.testing.assert_allclose(state.rows, twins.supports, rtol=0, atol=1e-10 * np.abs(state.rows).max())
+        np.testing.assert_allclose(state.rows, twins.supports, rtol=1e-5, atol=1e-6)
         expected = np.stack([twins.scores(x) for x in stream.inputs])[:, 0]
         scores = learner.predictor(state).scores(stream.inputs)
-        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10 * (1 + np.abs(expected).max()))
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * (1 + np.abs(expected).max()))
 
 
 def test_streams_try_every_way_to_make_room() -> None:
@@ -110,7 +111,7 @@ def test_f_is_optimal_on_its_twins(aggressiveness: float) -> None:
     for stream in streams("binary"):
         exact = learner_of(stream, aggressiveness=aggressiveness, tolerance=1e-9, sweeps=3000)
         primal, dual = gap_of(exact, learn(exact, stream))
-        assert primal == pytest.approx(dual, rel=1e-6)
+        assert primal == pytest.approx(dual, rel=1e-5)
         rough = learner_of(stream, aggressiveness=aggressiveness)
         primal, dual = gap_of(rough, learn(rough, stream))
         assert -1e-9 * primal <= primal - dual < 0.25 * primal
@@ -146,10 +147,9 @@ def test_twins_that_meet_at_zero_are_fine() -> None:
     assert np.isfinite(state.coefficients).all()
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(precision: Precision) -> None:
+def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone() -> None:
     stream = hard_stream("binary")
-    learner = learner_of(stream, precision=precision)
+    learner = learner_of(stream)
     state = learner.start()
     for first, last in ((0, 1), (1, 37), (37, 37), (37, 38), (38, 300)):
         before = bits(state)
@@ -157,15 +157,6 @@ def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(precis
         assert bits(state) == before
         state = after
     assert bits(state) == bits(learn(learner, stream))
-
-
-def test_float32_is_close_to_float64() -> None:
-    stream = hard_stream("binary", seed=2, n_rows=600)
-    errors = [learn(learner_of(stream, precision=precision), stream).progress.error for precision in PRECISIONS]
-    assert errors[0] == pytest.approx(errors[1], rel=0.05)
-
-
-PRECISIONS: tuple[Precision, Precision] = ("float32", "float64")
 
 
 def test_budget_is_met_and_unused_columns_are_zero() -> None:
