@@ -13,7 +13,7 @@ from okl.foundation.types import FloatArray
 from tests.certificates.streams import LOSSES, Stream, check_stream, least_loss, limits_about, play_stream
 from tests.naive.sgd import slopes_of, value_of
 
-STREAMS = 15  # 200 of each: python -m tests.benchmarks.certified
+STREAMS = 8  # 200 of each: python -m tests.benchmarks.certified
 KINDS = [("multiclass", False), ("regression", False), ("binary", True), ("multiclass", True), ("regression", True)]
 
 
@@ -35,7 +35,7 @@ def test_certificates_cover_the_true_regret_within_limits(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", LOSSES)
-@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seed", [0, 3])  # without and with class weights, the step constant and decaying
 def test_losses_of_nogd_are_those_of_steps_and_projections_in_the_space_of_the_kernel(task: str, seed: int) -> None:
     stream = play_stream(task, seed, nystrom=True)
     loss, squares, stepped = play_slowly(stream)
@@ -137,7 +137,7 @@ def test_inputs_mapped_in_every_read_and_a_start_from_fewer_rows_find_the_same_o
     assert near.certificate.primal == pytest.approx(_total(stream, stream.features @ weights.T))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("task", LOSSES)
 def test_best_weights_within_limits_match_a_cone_solver(task: str, seed: int) -> None:
     stream = play_stream(task, seed, nystrom=False)

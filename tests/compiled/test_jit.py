@@ -41,24 +41,16 @@ def test_blas_limit_holds_until_the_last_user_leaves() -> None:
     assert blas_threads() == before
 
 
-def test_machine_code_is_kept_where_it_can_be_written(tmp_path: Path) -> None:
+def test_machine_code_is_kept_where_it_can_be_written_and_its_first_use_prints_one_line(tmp_path: Path) -> None:
     assert cache_folder().is_dir()
-    command = "from okl.compiled.jit import cache_folder, config; print(cache_folder(), config.CACHE_DIR, sep='\\n')"
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True, check=True)
-    folder, numba_folder = done.stdout.split()
-    assert Path(folder).parent == tmp_path
-    assert numba_folder == str(tmp_path), "other users of numba keep their own folder"
-
-
-def test_first_use_prints_one_line_and_later_ones_nothing(tmp_path: Path) -> None:
     command = (
         "import numpy as np\n"
         "from okl.compiled import jit\n"
         "jit.SILENT_SECONDS = 0.0\n"
         "from okl.compiled.budget import weighted\n"
         "for dtype in (np.float32, np.float64):\n"
-        "    weighted(np.ones(2, dtype=dtype), np.ones(2, dtype=dtype))"
+        "    weighted(np.ones(2, dtype=dtype), np.ones(2, dtype=dtype))\n"
+        "print(jit.cache_folder(), jit.config.CACHE_DIR, sep='\\n')"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     for expected in (1, 0):
@@ -69,6 +61,9 @@ def test_first_use_prints_one_line_and_later_ones_nothing(tmp_path: Path) -> Non
         assert len(lines) == expected
         assert all(line.startswith("Compiling for this machine, once: ") for line in lines)
         assert all(f"kept in {tmp_path}" in line for line in lines)
+        folder, numba_folder = done.stdout.split()
+        assert Path(folder).parent == tmp_path
+        assert numba_folder == str(tmp_path), "other users of numba keep their own folder"
 
 
 def test_processes_that_need_the_same_function_compile_it_once(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_row_has_the_same_bits_whatever_rows_are_beside_it(n_inputs: int, prec
     np.testing.assert_array_equal(score_rows(fourier, weights, inputs[order]), scores[order])
     np.testing.assert_array_equal(transform_rows(fourier, inputs[order]), features[order])
     for size in SIZES:
-        parts = range(0, 700, size)
+        parts = range(0, min(700, 40 * size), size)
         scored = np.concatenate([score_rows(fourier, weights, inputs[i : i + size]) for i in parts])
         mapped = np.concatenate([transform_rows(fourier, inputs[i : i + size]) for i in parts])
         np.testing.assert_array_equal(scored, scores[: len(scored)])

@@ -81,7 +81,7 @@ def test_learning_leaves_its_state_unchanged() -> None:
 
 
 def test_convex_constraints_learn_like_linear_ones() -> None:
-    problem, losses = _tight(4, 25)
+    problem, losses = _tight(4, 15)
     rows = problem.linear
     convex = ConvexConstraints(rows.values, rows.subgradients, rows.n_constraints)
     for method in METHODS[::3]:

@@ -20,7 +20,7 @@ from okl.solvers.oco.runs import unmet_assumptions
 from tests.naive import oco as naive_oco
 
 Doubles = NDArray[np.float64]
-ROUNDS = 80
+ROUNDS = 50
 CHANGING: list[Method] = [
     oco.Algorithm1(oco.KnownHorizon(2.0, 0.3)), oco.Algorithm2(oco.Anytime(1.0, 0.3)), oco.YuNeely(0.25),
     oco.YuanLamperski(1.5, 0.5), oco.Jenatton(0.7, 0.01), oco.Mahdavi(0.8, 0.5), oco.Recoo(2.0), oco.SinhaVaze(4.0),
@@ -122,8 +122,8 @@ def constraint_values_of(rounds: oco.LinearRounds, point: Doubles) -> Doubles:
 
 def test_vaze_and_sinha_match_naive() -> None:
     region = SETS[0]
-    problem, losses, rounds = game(region, n_rounds=16)
-    horizon, first = 16, np.full(3, 0.9)
+    problem, losses, rounds = game(region, n_rounds=10)
+    horizon, first = 10, np.full(3, 0.9)
     points = oco.play_rounds(oco.VazeSinha(4.0, switch=False), problem, losses, first, constraints=rounds)
     point, cuts, limits = first, np.zeros((0, 3)), np.zeros(0)
     for t in range(horizon):
@@ -156,7 +156,7 @@ def test_vaze_and_sinha_switch_where_no_point_is_left_or_much_is_violated() -> N
 # What is promised.
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_regret_and_violation_of_methods_for_changing_constraints_are_within_their_bounds(seed: int) -> None:
     problem, losses, rounds = game(SETS[seed % 2], seed, n_rounds=400)
     size = np.linalg.norm(losses.linear, axis=1).max() + 0.6 * SETS[seed % 2].diameter
@@ -223,16 +223,17 @@ def test_stochastic_constraints_hold_on_average_and_regret_is_small() -> None:
 def test_two_point_slopes_are_the_gradient_on_average_and_along_their_direction() -> None:
     rng = np.random.default_rng(0)
     curved = oco.QuadraticLosses(0.7, rng.normal(size=(1, 4)))
-    point, reach, slopes = rng.normal(size=4), 0.01, np.zeros((20_000, 4))
-    for at, unit in enumerate(oco.TwoPoint(3).directions(20_000, 4)):
+    point, reach, slopes = rng.normal(size=4), 0.01, np.zeros((5000, 4))
+    units, gradient = oco.TwoPoint(3).directions(5000, 4), curved.subgradient(0, point)
+    for at, unit in enumerate(units):
         difference = curved.value(0, point + reach * unit) - curved.value(0, point - reach * unit)
         slopes[at] = two_point_slope(difference, unit, reach)
-        assert slopes[at] == pytest.approx(4.0 * (curved.subgradient(0, point) @ unit) * unit, abs=1e-9)
-    errors = slopes.std(axis=0) / math.sqrt(20_000)
-    assert (np.abs(slopes.mean(axis=0) - curved.subgradient(0, point)) < 4.0 * errors).all()
-    assert errors.max() < 0.05
+    np.testing.assert_allclose(slopes, 4.0 * (units @ gradient)[:, None] * units, rtol=0, atol=1e-9)
+    errors = slopes.std(axis=0) / math.sqrt(5000)
+    assert (np.abs(slopes.mean(axis=0) - gradient) < 4.0 * errors).all()
+    assert errors.max() < 0.1
     ring = oco.ConvexConstraints(lambda x: np.array([x @ x - 1.0, x[0]]), lambda x: np.array([2 * x, np.eye(4)[0]]), 2)
-    rows = [two_point_rows(ring, point, unit, reach) for unit in oco.TwoPoint(4).directions(5000, 4)]
+    rows = [two_point_rows(ring, point, unit, reach) for unit in oco.TwoPoint(4).directions(2000, 4)]
     mean = np.mean([one.matrix for one in rows], axis=0)
     assert mean == pytest.approx(ring.subgradients(point), abs=0.2)
     assert rows[0].values(point) == pytest.approx(ring.values(point), abs=2.0 * reach**2)
@@ -439,12 +440,12 @@ def test_assumptions_that_do_not_hold_are_warned_of() -> None:
 def test_intervals_of_exponents_cover_what_they_should() -> None:
     rng, inside = np.random.default_rng(0), 0
     sizes = np.array([100.0, 400.0, 1600.0])
-    for _ in range(2000):
+    for _ in range(800):
         noise = rng.gamma(4.0, 0.25, (3, 12))
         found = oco.growth_interval(sizes.tolist(), 3.0 * sizes[:, None] ** 0.5 * noise)
         inside += found.low <= 0.5 <= found.high
         assert found.low < found.exponent < found.high
-    assert 0.93 <= inside / 2000 <= 0.97
+    assert 0.92 <= inside / 800 <= 0.98
     with pytest.raises(ConfigError, match="at least two repetitions"):
         oco.growth_interval([1.0, 2.0], np.ones((2, 1)))
 
@@ -474,8 +475,8 @@ def test_rounds_that_do_not_fit_are_refused() -> None:
     plane = oco.LinearRounds(rounds.matrices[:, :, :2], rounds.bounds)
     flat = oco.QuadraticLosses(0.0, np.ones((ROUNDS, 2)))
     for limits, against, sentence in (
-        (few, losses, "5 rounds of 2 constraints; expected 80 of 2"),
-        (one, losses, "80 rounds of 1 constraints; expected 80 of 2"),
+        (few, losses, "5 rounds of 2 constraints; expected 50 of 2"),
+        (one, losses, "50 rounds of 1 constraints; expected 50 of 2"),
         (plane, losses, "the constraints have 2 columns"),
         (rounds, flat, "the losses have 2 coordinates"),
     ):

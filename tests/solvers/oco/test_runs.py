@@ -73,7 +73,7 @@ def by_cone_solver(problem: Problem, curvature: float, direction: Doubles) -> fl
 def test_optima_agree_with_a_cone_solver_and_are_feasible(curvature: float) -> None:
     rng = np.random.default_rng(1)
     touched = 0
-    for problem in problems(0, 60):
+    for problem in problems(0, 36):
         losses = QuadraticLosses(curvature, rng.normal(size=(3, problem.dimension)))
         best = np.vstack([static_optimum(problem, losses)[None, :], dynamic_optima(problem, losses)])
         directions = np.vstack([losses.linear.mean(axis=0)[None, :], losses.linear])
@@ -85,7 +85,7 @@ def test_optima_agree_with_a_cone_solver_and_are_feasible(curvature: float) -> N
             excess = problem.constraints.values(point).max()
             assert excess <= 1e-8
             touched += excess > -1e-8
-    assert 60 < touched < 240  # constraints bind somewhere, not everywhere
+    assert 36 < touched < 144  # constraints bind somewhere, not everywhere
 
 
 @pytest.mark.parametrize("curvature", [0.0, 0.7])
@@ -117,9 +117,9 @@ def test_the_optimum_of_a_kinked_loss_is_its_median() -> None:
 
 @pytest.mark.parametrize("radius", [0.2, 0.1])
 def test_the_optimum_of_many_kinked_losses_in_a_disc_is_found(radius: float) -> None:
-    centres = np.random.default_rng(0).normal(size=(300, 2))
+    centres = np.random.default_rng(0).normal(size=(100, 2))
     losses = ConvexLosses(
-        lambda at, x: float(np.abs(x - centres[at]).sum()), lambda at, x: np.sign(x - centres[at]), 300
+        lambda at, x: float(np.abs(x - centres[at]).sum()), lambda at, x: np.sign(x - centres[at]), 100
     )
     disc = ConvexConstraints(lambda x: np.array([x @ x - radius**2]), lambda x: 2.0 * x[None, :], 1)
     found = static_optimum(Problem(Box(-np.ones(2), np.ones(2)), disc), losses)

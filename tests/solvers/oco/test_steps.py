@@ -53,7 +53,7 @@ def test_steps_match_naive_in_the_plane() -> None:
 
 def test_steps_in_the_plane_are_those_of_the_dual() -> None:
     rng, found, left, better = np.random.default_rng(6), np.zeros(4, dtype=int), 0, 0
-    for index in range(4000):
+    for index in range(2000):
         matrix, bounds, limits = plane_rows(rng, index)
         box, centre = Box(-rng.random(2), rng.random(2)), rng.normal(size=2) * rng.choice([0.5, 2.0])
         rows, plane, dual = rows_over(box, matrix, bounds), make_work(limits.size, 2), make_work(limits.size, 2)
@@ -69,9 +69,9 @@ def test_steps_in_the_plane_are_those_of_the_dual() -> None:
             better += int(other > ENOUGH)
             assert np.abs(point - dual.point).max() < 1e-9 + np.sqrt(2.0 * other) * (other > ENOUGH)
             found[np.count_nonzero(plane.multipliers)] += 1
-    assert found.min() > 40
-    assert 0 < left < 300
-    assert better < 40
+    assert found.min() > 20
+    assert 0 < left < 150
+    assert better < 20
 
 
 def plane_rows(rng: np.random.Generator, index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -108,20 +108,20 @@ def test_projections_match_naive_and_are_idempotent(kind: int) -> None:
 
 def test_cuts_of_linear_constraints_give_the_compiled_step() -> None:
     rng, moved = np.random.default_rng(4), 0
-    for index in range(45):
+    for index in range(18):
         centre, matrix, bounds, region, limits = random_step(rng, index)
         point, multipliers, _ = take_step(centre, matrix, bounds, region, limits)
         found, gap = solve_by_cuts(centre, region, LinearConstraints(matrix, bounds), limits)
         assert np.abs(point - found).max() < 1e-6
         assert gap < 1e-11
         moved += int(multipliers.any())
-    assert moved > 20
+    assert moved > 8
 
 
 def test_a_heavy_quadratic_constraint_gives_its_projection() -> None:
     rng, box = np.random.default_rng(5), Box(-np.ones(3), np.ones(3))
     inside = ConvexConstraints(lambda x: np.array([x @ x - 0.25]), lambda x: 2.0 * x[None, :], 1)
-    for _ in range(20):
+    for _ in range(5):
         centre = rng.normal(size=3)
         centre /= np.linalg.norm(centre)
         point, gap = solve_by_cuts(centre, box, inside, np.array([5.0]))

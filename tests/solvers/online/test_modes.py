@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -177,27 +177,47 @@ def share_of_constant_error(solver: OnlineSolver, data: Dataset, execution: Exec
     return float(tallies["learnt"].report()[metric] / tallies["constant"].report()[metric])
 
 
+@pytest.fixture(scope="module")
+def by_target(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
+    return {task: make_learnable(tmp_path_factory.mktemp(task), task, by_target=True) for task in get_args(Task)}
+
+
 @pytest.mark.parametrize("mode", ["stream", "sum"])
 @LOSS
-def test_rows_sorted_by_target_are_learnt_all_the_same(mode: Mode, loss: str, here: Execution, tmp_path: Path) -> None:
-    data = make_learnable(tmp_path, LOSSES[loss], by_target=True)
+def test_rows_sorted_by_target_are_learnt_all_the_same(
+    mode: Mode, loss: str, here: Execution, by_target: dict[Task, Dataset]
+) -> None:
+    data = by_target[LOSSES[loss]]
     assert share_of_constant_error(online(loss, mode, passes=3, rounds=40), data, here) < 0.75
+
+
+@pytest.fixture(scope="module")
+def in_units(tmp_path_factory: pytest.TempPathFactory) -> dict[float, Dataset]:
+    return {unit: make_learnable(tmp_path_factory.mktemp("unit"), "regression", unit=unit) for unit in (1e-6, 1e4)}
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1e4])
 @MODE
 def test_regression_targets_of_any_unit_are_learnt_as_they_are(
-    mode: Mode, unit: float, here: Execution, tmp_path: Path
+    mode: Mode, unit: float, here: Execution, in_units: dict[float, Dataset]
 ) -> None:
-    data = make_learnable(tmp_path, "regression", unit=unit)
+    data = in_units[unit]
     assert data.schema.target_shift_and_factor == (0.0, 1.0)
     loss = make_loss("thresholded-half-squared", epsilon=0.0)
     solver = OnlineSolver(LinearFactory(FourierChoice(n_frequencies=60), loss), 5, seed=3, mode=mode, rounds=40)
     assert share_of_constant_error(solver, data, here) < 0.75
 
 
-@MODE
-@pytest.mark.parametrize("loss", ["hinge", "logistic", "multiclass-hinge"])
+@pytest.mark.parametrize(
+    ("loss", "mode"),
+    [
+        ("hinge", "stream"),
+        ("hinge", "mix"),
+        ("logistic", "sum"),
+        ("multiclass-hinge", "stream"),
+        ("multiclass-hinge", "sum"),
+    ],
+)
 def test_class_weights_favour_their_class(
     mode: Mode, loss: str, learnable: dict[Task, Dataset], here: Execution
 ) -> None:
