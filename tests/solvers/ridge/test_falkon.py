@@ -24,7 +24,7 @@ from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import last_state
 from tests.solvers.ridge.conftest import curved_rows
 
-ROWS = 3000
+ROWS = 1500
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 
 
@@ -37,7 +37,7 @@ def made(folder: Path, task: Task) -> Dataset:
     rows = curved_rows(task, ROWS)
     table = pa.table({"a": rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets})
     pq.write_table(table, folder / "rows.parquet")
-    options = ingest_settings(task=task, scale="standard", rows_per_shard=1000, rows_per_group=300)
+    options = ingest_settings(task=task, scale="standard", rows_per_shard=500, rows_per_group=150)
     return ingest(folder / "rows.parquet", folder / "set", options).dataset
 
 
@@ -130,7 +130,7 @@ def test_a_target_far_from_zero_is_learned_like_one_near_it(tmp_path: Path) -> N
 
 def test_first_iterations_read_every_eighth_piece(sets: dict[Task, Dataset], monkeypatch: pytest.MonkeyPatch) -> None:
     data, made = sets["binary"], solver("binary", iterations=6)
-    monkeypatch.setattr(falkon, "THIN_ROWS", 1000)
+    monkeypatch.setattr(falkon, "THIN_ROWS", 500)
     with open_execution() as execution:
         state = made.start(data, execution)
         assert state.stage == 0
