@@ -205,7 +205,7 @@ def check_stream(task: str, seed: int, nystrom: bool, limited: bool = False) -> 
 
     limited : within limits, as is the best of hindsight
     """
-    stream = play_stream(task, seed, nystrom, 70 if nystrom else 100, limited)
+    stream = play_stream(task, seed, nystrom, 50 if nystrom else 70, limited)
     given = stream.targets, stream.radius, stream.weights
     limits = stream.learner.kept if limited else None
     least, norm = least_loss(stream.loss, stream.features, *given, limits)

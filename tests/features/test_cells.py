@@ -117,12 +117,13 @@ def naive_scores(expansion: LocalExpansion, inputs: FloatArray) -> FloatArray:
     return mean
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", sorted(KERNELS))
+@pytest.mark.parametrize(
+    ("name", "precision"), [*((name, "float32") for name in sorted(KERNELS)), ("laplacian", "float64")]
+)
 def test_scores_match_naive(name: str, precision: Precision) -> None:
     kernel = make_kernel(name, {} if name in ("linear", "polynomial") else {"bandwidth": 2.0})
     expansion = make_expansion(kernel, 2, precision, n_supports=200)
-    inputs = some_rows(60, precision)
+    inputs = some_rows(30, precision)
     first = expansion.partitions[0]
     assert 0 in np.diff(first.starts)[first.tree.cells_of(inputs)]  # an empty cell
     expected, scores = naive_scores(expansion, inputs), expansion.scores(inputs)

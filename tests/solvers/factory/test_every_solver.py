@@ -58,7 +58,7 @@ def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
         assert standing.error < 1.7 * standing.baseline_error
 
 
-@pytest.mark.parametrize("solver", ["nogd", "rbp", "perceptron"])
+@pytest.mark.parametrize("solver", ["nogd", "projectron", "perceptron"])
 def test_precision_reaches_the_model(solver: str, data: dict[Task, Dataset]) -> None:
     task = defined(solver)[-1]
     learning = make_online_solver(settings_of(solver, precision="float64"), data[task])

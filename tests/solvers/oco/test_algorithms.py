@@ -36,9 +36,9 @@ def _tight(seed: int, n_rounds: int) -> tuple[Problem, QuadraticLosses]:
 
 @pytest.mark.parametrize(("clip", "ahead"), [(True, True), (False, True), (True, False)])
 def test_algorithm_1_matches_naive_only_with_clip_and_q_hat(clip: bool, ahead: bool) -> None:
-    problem, losses = _tight(0, 60)
+    problem, losses = _tight(0, 40)
     assert isinstance(problem.region, Box)
-    sizes = np.array(tables(GENTLE, round_numbers(1, 61), 60, (1.0,)))[:, 0]
+    sizes = np.array(tables(GENTLE, round_numbers(1, 41), 40, (1.0,)))[:, 0]
     expected = naive_oco.algorithm1(losses, problem.linear, problem.region, CORNER, sizes, clip, ahead)
     distance = np.abs(Algorithm1(GENTLE).run(problem, losses, CORNER) - expected).max()
     assert distance < 1e-6 if clip and ahead else distance > 1e-3
@@ -46,11 +46,11 @@ def test_algorithm_1_matches_naive_only_with_clip_and_q_hat(clip: bool, ahead: b
 
 @pytest.mark.parametrize("ratio", [2.0, 1.0])
 def test_algorithm_2_matches_naive_only_with_its_doubling(ratio: float) -> None:
-    problem, losses = _tight(1, 40)
+    problem, losses = _tight(1, 24)
     assert isinstance(problem.region, Box)
     method = Algorithm2(GENTLE, weight_scale=3.0)
-    sizes = np.array(tables(GENTLE, round_numbers(1, 41), 40, [ratio**i for i in range(method.experts_for(40))]))
-    expected = naive_oco.algorithm2(losses, problem.linear, problem.region, CORNER, sizes, method.rate_for(40))
+    sizes = np.array(tables(GENTLE, round_numbers(1, 25), 24, [ratio**i for i in range(method.experts_for(24))]))
+    expected = naive_oco.algorithm2(losses, problem.linear, problem.region, CORNER, sizes, method.rate_for(24))
     distance = np.abs(method.run(problem, losses, CORNER) - expected).max()
     assert distance < 1e-6 if ratio == 2.0 else distance > 1e-2
 

@@ -77,7 +77,7 @@ def learn(learner: BudgetLearner, stream: Stream, state: BudgetState | None = No
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
 def test_learner_matches_naive(name: str, task: Task) -> None:
-    for stream in streams(task, 130):
+    for stream in streams(task, 100):
         if name == "bsgd-merging" and not isinstance(stream.kernel, Gaussian):
             continue
         expansion = Expansion(stream.kernel, task, N_OUTPUTS[task], BUDGET)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from okl.compiled.budget import COUNT, LEAST_SCALE, NUMBER, SCALE
-from okl.foundation.types import Precision, Task
+from okl.foundation.types import Task
 from okl.kernels import Gaussian, Linear
 from okl.solvers.online.budget import BudgetLearner, BudgetState
 from okl.solvers.online.strategies import Norma
@@ -19,7 +19,6 @@ from tests.solvers.online.budget_cases import (
     TOLERANCE,
     bits,
     budget_learner,
-    precision_of,
     rows_of,
     slots_of,
 )
@@ -28,8 +27,8 @@ from tests.solvers.online.budget_streams import Stream, hard_stream, streams
 BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
 
 
-def learner_of(name: str, stream: Stream, budget: int = BUDGET, precision: Precision | None = None) -> BudgetLearner:
-    return budget_learner(CASES[name].strategy, stream, budget, precision or precision_of(name))
+def learner_of(name: str, stream: Stream, budget: int = BUDGET) -> BudgetLearner:
+    return budget_learner(CASES[name].strategy, stream, budget)
 
 
 def learn(learner: BudgetLearner, stream: Stream) -> BudgetState:
@@ -48,7 +47,7 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         assert state.n_supports == len(slots.supports) == BUDGET
         assert state.progress.updates > 2 * BUDGET
         assert task == "regression" or 0.05 < mistakes / len(judged) < 0.8
-        close = TOLERANCE[precision_of(name)]
+        close = TOLERANCE["float32"]
         if task == "regression":
             squares = sum((y - seen.scores[0]) ** 2 for y, seen in zip(stream.targets, judged, strict=True))
             assert state.progress.squared_error == pytest.approx(squares, rel=10 * close)
@@ -80,18 +79,7 @@ def test_any_split_into_calls_gives_the_same_bits_and_leaves_states_alone(name: 
         assert bits(state) == before
         state = pickle.loads(pickle.dumps(after))
     assert bits(state) == bits(learn(learner, stream))
-    assert state.supports.dtype == learner.predictor(state).scores(stream.inputs).dtype == precision_of(name)
-
-
-@pytest.mark.parametrize("task", CASES["norma"].strategy.tasks)
-def test_float32_is_close_to_float64(task: Task) -> None:
-    # compared by their errors: one decision that rounding turns changes all that follow
-    stream = hard_stream(task, seed=2, n_rows=600)
-    errors = [
-        learn(learner_of("norma", stream, BUDGET, precision), stream).progress.error
-        for precision in ("float32", "float64")
-    ]
-    assert errors[0] == pytest.approx(errors[1], rel=0.1)
+    assert state.supports.dtype == learner.predictor(state).scores(stream.inputs).dtype == "float32"
 
 
 @pytest.mark.parametrize(("name", "task"), BY_TASK)
@@ -130,11 +118,11 @@ def test_the_seed_decides_what_is_drawn() -> None:
 
 def test_decay_costs_no_precision_over_many_rows() -> None:
     stream = hard_stream("binary", n_rows=600)
-    learner = budget_learner(Norma(0.3, 0.2, None, 0.7), stream, 400, "float64")
+    learner = budget_learner(Norma(0.3, 0.2, None, 0.7), stream, 400)
     slots = slots_of(stream, 400)
     norma(slots, stream.inputs, stream.targets, 0.7, 0.3, 0.2, None)
     state = learn(learner, stream)
     decay = (1.0 - 0.3 * 0.2) ** 600
     assert LEAST_SCALE**3 < decay < LEAST_SCALE**2  # the scale was taken in twice
     assert state.floats[SCALE] == pytest.approx(decay / LEAST_SCALE**2, rel=0.5)
-    np.testing.assert_allclose(state.scaled_coefficients[0], np.array(slots.coefficients)[:, 0], rtol=1e-10)
+    np.testing.assert_allclose(state.scaled_coefficients[0], np.array(slots.coefficients)[:, 0], rtol=1e-6)
