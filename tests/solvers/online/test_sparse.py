@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,8 @@ def bits(data: Dataset, execution: Execution, **options: Any) -> bytes:
      {"mode": "sum", "rounds": 310, "step_rule": "plain"}],
 )  # fmt: skip
 def test_threads_and_workers_give_the_same_bits(data: Dataset, two_workers: Execution, options: dict[str, Any]) -> None:
+    if options.get("rounds", 0) > 300:  # than a shard has rows: two shards tell
+        data = replace(data, shards=data.split("train")[:2])
     with open_execution(0, threads=1) as alone, open_execution(0, threads=3) as here:
         found = {bits(data, execution, **options) for execution in (alone, here, two_workers)}
     assert len(found) == 1
