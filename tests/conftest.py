@@ -20,7 +20,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Task
-from okl.report import figures
+from okl.report.blocks import Figure
 from tests.sharing import UnitScheduling, place_of, unit_of
 
 # before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them
@@ -39,7 +39,7 @@ gc.set_threshold(50_000, 20, 50)
 
 ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
 
-# tests that look at pictures; elsewhere figures are built but not painted: that takes longer than all else of a run
+# tests that look at pictures; elsewhere figures are not drawn: that takes longer than all else of a run
 LOOK_AT_PICTURES = (
     "tests/report/",
     "tests/flows/test_cli_compare",
@@ -62,16 +62,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduli
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Paint figures where a test looks at them."""
-    figures.svg = painted if item.nodeid.startswith(LOOK_AT_PICTURES) else unpainted
+    """Draw figures where a test looks at them."""
+    looked_at = item.nodeid.startswith(LOOK_AT_PICTURES)
+    setattr(Figure, "svg", drawn if looked_at else property(lambda figure: EMPTY))  # noqa: B010  it is read-only
 
 
-painted = figures.svg
-
-
-def unpainted(figure: Any) -> str:
-    """Return an empty picture."""
-    return EMPTY
+drawn = vars(Figure)["svg"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,13 +17,11 @@ TOGETHER = (
     ("tests/flows/", "server"),  # all others share a Prefect server
     ("tests/solvers/oco/", "rounds"),
     ("tests/docs/test_rounds", "rounds"),
-    ("tests/distributed/test_contract", "backends"),
-    ("tests/distributed/test_constrained", "backends"),
-    ("tests/distributed/test_in_process", "backends"),
+    ("tests/distributed/", "backends"),
     ("tests/runs/compare/test_search", "two workers"),
     ("tests/foundation/test_telemetry", "two workers"),
     ("tests/data/ingest/test_writer", "two workers"),
-    ("tests/data/ingest/test_formats", "two workers"),
+    ("tests/data/ingest/test_value_formats", "two workers"),
     ("tests/docs/test_extensions", "two workers"),
     ("tests/features/test_sparse_maps", "two workers"),
     ("tests/runs/test_sparse", "two workers"),
@@ -39,7 +37,6 @@ EARLY = (
     "two workers",
     "commands",
     "tests/solvers/online/",
-    "tests/distributed/",
     "backends",
 )
 
