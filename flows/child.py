@@ -35,7 +35,7 @@ def restore_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
 
 
-def end_with(parent: int) -> None:
+def end_with_parent(parent: int) -> None:
     """End this process when `parent` is no longer its parent: first by SIGTERM, then by SIGKILL with its children.
 
     A parent-death signal would depend on the thread that started this process, which may end before its process; a
@@ -100,7 +100,7 @@ def main(parent: str, role: str, *arguments: str) -> None:
     """Run a role until it ends, this process is ended, or its parent is gone."""
     restore_signals()
     keep_private()
-    threading.Thread(target=end_with, args=(int(parent),), name="okl-end-with-parent", daemon=True).start()
+    threading.Thread(target=end_with_parent, args=(int(parent),), name="okl-end-with-parent", daemon=True).start()
     if role == "server":
         serve(int(arguments[0]), Path(arguments[1]))
     else:

@@ -33,7 +33,7 @@ from flows.artifacts import ArtifactObserver, clean, record_markdown, record_tab
 from flows.service import LONGEST_RETRY_SECONDS, ServiceSettings
 from flows.stack.state import workers_offered
 from okl.foundation.errors import ExecutionError, OklError
-from okl.foundation.locations import may_pass, okl_home
+from okl.foundation.locations import may_be_transient, okl_home
 from okl.foundation.telemetry import Observer
 
 
@@ -82,7 +82,7 @@ def is_transient(error: BaseException) -> bool:
         if seen.passing:
             return True
         seen = seen.__cause__ or seen.__context__
-    return seen is not None and may_pass(seen)
+    return seen is not None and may_be_transient(seen)
 
 
 def set_retry_policy(error: Exception, service: ServiceSettings) -> None:

@@ -27,8 +27,8 @@ from okl.compiled.kernels import (
 )
 from okl.compiled.products import sparse_block
 from okl.foundation.catalogue import KERNELS, load
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_nonnegative, check_positive
 

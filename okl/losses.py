@@ -26,8 +26,8 @@ from okl.compiled.extension import SLOPE, VALUE, ExtensionCode, Scalar, compiled
 from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION
 from okl.foundation import plugins
 from okl.foundation.catalogue import LOSSES, load
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_nonnegative
 

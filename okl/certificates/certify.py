@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from okl.certificates.hindsight import (
     MOST_BYTES,
     TOLERANCE,
-    Hindsight,
     HindsightProgress,
+    HindsightSolution,
     MemoryRows,
-    hindsights,
-    hold_rows,
+    read_all_rows,
+    solve_hindsights,
     solve_in_ball,
 )
 from okl.data.dataset import Dataset, Schema
@@ -38,7 +38,7 @@ from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.online.tracking import TrackingFactory, TrackingLearner
 from okl.solvers.subgradient.losses import make_piecewise
 from okl.solvers.subgradient.pegasos import PegasosFactory
-from okl.solvers.subgradient.solver import Prover
+from okl.solvers.subgradient.solver import GapBounder
 
 # Regret bounds of projected gradient descent.
 #
@@ -237,10 +237,10 @@ class RegretAtHorizon:
 
     played: LearnerLosses
     learner: LinearLearner
-    hindsight: Hindsight
+    hindsight: HindsightSolution
 
     @classmethod
-    def of(cls, progress: SolverProgress, learner: LinearLearner, hindsight: Hindsight) -> RegretAtHorizon:
+    def of(cls, progress: SolverProgress, learner: LinearLearner, hindsight: HindsightSolution) -> RegretAtHorizon:
         """Return the loss of the learner and of the best weights over the same rows."""
         sums = progress.surrogate, progress.squared_gradients, progress.stepped_gradients
         return cls(LearnerLosses(progress.done_rows, *sums), learner, hindsight)
@@ -468,7 +468,7 @@ def solve_runs(
     losses, floors = np.zeros((n + 1, n + 1)), np.zeros((n + 1, n + 1))
     name: Literal["hinge", "logistic"] = "hinge" if memory_rows.learner.loss.name == "hinge" else "logistic"
     for i in range(n):
-        near: Hindsight | None = None
+        near: HindsightSolution | None = None
         for j in range(i + 1, n + 1):
             first, last = int(borders[i]), int(borders[j])
             enough = _LossGapReached(float(sums[j] - sums[i]))
@@ -592,7 +592,7 @@ def excess_proof(
     factory, predictor = solver.factory, solver.predictor(state)
     assert isinstance(factory, PegasosFactory)
     assert isinstance(predictor, LinearPredictor)
-    prover = Prover(make_piecewise(factory.loss.name), factory.lam, confidence, seed=solver.seed)
+    prover = GapBounder(make_piecewise(factory.loss.name), factory.lam, confidence, seed=solver.seed)
     weights = predictor.weights[0] if predictor.n_outputs == 1 else predictor.weights
     bound = prover.bound(data, predictor.feature_map, weights, execution)
     sure = "" if bound.confidence is None else f" at {100.0 * bound.confidence:g}% confidence"
@@ -645,11 +645,11 @@ def regret_proof(
             "Set a radius, so that they stay in a ball.",
         )
     progress = HindsightProgress.of(observer or NullObserver(), recorded)
-    if (rows := hold_rows(learner, state, data, execution, progress)) is None:
+    if (rows := read_all_rows(learner, state, data, execution, progress)) is None:
         return Certification("regret", reason=_unheld(data.rows("train")))
     horizons = [
         RegretAtHorizon.of(horizon, learner, hindsight)
-        for horizon, hindsight in hindsights(learner, rows, recorded, progress)
+        for horizon, hindsight in solve_hindsights(learner, rows, recorded, progress)
     ]
     last = horizons[-1]
     grown = growth_exponent(
@@ -705,7 +705,7 @@ def tracking_proof(
     # rows are read once, and those of every run of windows are solved
     reporting = HindsightProgress(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=factory.radius)
-    if (rows_in_memory := hold_rows(alone, state, data, execution, reporting)) is None:
+    if (rows_in_memory := read_all_rows(alone, state, data, execution, reporting)) is None:
         return Certification("tracking regret", reason=_unheld(data.rows("train")))
     if not (borders := window_boundaries(recorded, rows_in_memory.labels)):
         return Certification(

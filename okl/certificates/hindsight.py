@@ -57,7 +57,7 @@ _KINK = 0.25  # width of margins about the hinge's kink, in which a guess at the
 
 
 @dataclass(frozen=True, eq=False)
-class Hindsight:
+class HindsightSolution:
     """The best weights of a ball that were found, and how good they are at worst.
 
     weights : (n_columns,), of several classes one after the other, ||w|| <= radius
@@ -97,9 +97,9 @@ def solve_in_ball(
     loss: MarginLossName,
     radius: float,
     sample_weight: FloatArray | None = None,
-    near: Hindsight | None = None,
+    near: HindsightSolution | None = None,
     enough: Callable[[Certificate, int], bool] | None = None,
-) -> Hindsight:
+) -> HindsightSolution:
     """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over ||w|| <= radius.
 
     Parameters
@@ -136,7 +136,7 @@ def _upper(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.fl
 
 def _solve(
     problem: DualProblem, first: FloatArray, enough: Callable[[Certificate, int], bool] | None, n_rows: int
-) -> Hindsight:
+) -> HindsightSolution:
     """Solve a problem whose point begins with the variables of n_rows rows."""
     enough = enough or (lambda certificate, _: certificate.relative_gap <= TOLERANCE)
     state, reason = METHOD.start(problem, first), ""
@@ -147,7 +147,7 @@ def _solve(
         state = METHOD.advance(state, problem)
     solution, best = METHOD.solution(state, problem), state.best
     slope = problem.at_level(state.best_record.level).outer.slope(problem.rows.squared_norm(best.point, best.image))
-    return Hindsight(
+    return HindsightSolution(
         weights=solution.weights,
         certificate=solution.certificate,
         point=best.point,
@@ -157,7 +157,7 @@ def _solve(
     )
 
 
-def _margins(rows: RowOperator, near: Hindsight | None) -> FloatArray:
+def _margins(rows: RowOperator, near: HindsightSolution | None) -> FloatArray:
     margins = np.zeros(rows.n_points)
     if near is not None:
         rows.adjoint(margins, near.weights)
@@ -304,7 +304,7 @@ class _BestWrong(Risk):
 
 
 @one_blas_thread()  # bits depend on the number of threads
-def solve_least_squares(rows: MemoryRows, radius: float, limits: LinearLimits | None = None) -> Hindsight:
+def solve_least_squares(rows: MemoryRows, radius: float, limits: LinearLimits | None = None) -> HindsightSolution:
     """Minimise 1/2 sum_i (<w, z_i> - y_i)^2 over ||w|| <= radius, within limits S w <= h if any, less their margins.
 
     The minimiser solves (Z'Z + shift) w = Z'y - S'p with the least shift that keeps it in the ball, and multipliers
@@ -353,7 +353,9 @@ def solve_least_squares(rows: MemoryRows, radius: float, limits: LinearLimits | 
     priced = float(multipliers @ bounds)
     rounding = 8.0 * _EPSILON * (loss + abs(inner) + longest + abs(priced) + float(rows.labels @ rows.labels))
     certificate = Certificate(loss, min(loss, loss - inner - longest - priced) - rounding, 0.0, 0.0, rounding)
-    return Hindsight(weights, certificate, np.empty(0), 0.0, 1, f"relative duality gap {certificate.relative_gap:.2g}")
+    return HindsightSolution(
+        weights, certificate, np.empty(0), 0.0, 1, f"relative duality gap {certificate.relative_gap:.2g}"
+    )
 
 
 def _nonnegative(matrix: NDArray[np.float64], pulls: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -503,9 +505,9 @@ def solve_within(
     loss: MarginLossName,
     limits: LinearLimits,
     sample_weight: FloatArray | None = None,
-    near: Hindsight | None = None,
+    near: HindsightSolution | None = None,
     enough: Callable[[Certificate, int], bool] | None = None,
-) -> Hindsight:
+) -> HindsightSolution:
     """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over weights within limits, less their margins, in their ball.
 
     Parameters
@@ -645,7 +647,7 @@ class HindsightProgress:
         self.observer.advance(done, self.total, {"relative_gap": certificate.relative_gap})
 
 
-def hold_rows(
+def read_all_rows(
     learner: LinearLearner,
     state: OnlineState,
     data: Dataset,
@@ -675,16 +677,16 @@ def hold_rows(
     return MemoryRows(inputs, labels, learner, mapped, execution.n_threads, residuals)
 
 
-def hindsights(
+def solve_hindsights(
     learner: LinearLearner,
     memory_rows: MemoryRows,
     recorded: Sequence[SolverProgress],
     progress: HindsightProgress | None = None,
-) -> list[tuple[SolverProgress, Hindsight]]:
+) -> list[tuple[SolverProgress, HindsightSolution]]:
     """Return the best weights at each horizon, within the learner's limits, each warm-started from the last one."""
     progress, near = progress or HindsightProgress(), None
     loss: Literal["hinge", "logistic"] = "logistic" if learner.loss.name == "logistic" else "hinge"
-    solved: list[tuple[SolverProgress, Hindsight]] = []
+    solved: list[tuple[SolverProgress, HindsightSolution]] = []
     for horizon in _horizons(recorded, memory_rows.labels):
         near = _solve_horizon(memory_rows, horizon, loss, near, _RegretGapReached(horizon, progress))
         progress.read(horizon.done_rows)
@@ -696,9 +698,9 @@ def _solve_horizon(
     memory_rows: MemoryRows,
     horizon: SolverProgress,
     loss: MarginLossName,
-    near: Hindsight | None,
+    near: HindsightSolution | None,
     enough: Callable[[Certificate, int], bool],
-) -> Hindsight:
+) -> HindsightSolution:
     learner, span = memory_rows.learner, (0, horizon.done_rows)
     assert learner.radius is not None
     if learner.task == "regression":

@@ -551,7 +551,7 @@ def forget_oldest(state: SupportArrays, rule: BudgetRule, settings: Forgetting) 
 
 
 @nested_row
-def lead_without(memory: Doubles, coefficients: FloatArray, marks: Integers, slot: int) -> float:
+def margin_without(memory: Doubles, coefficients: FloatArray, marks: Integers, slot: int) -> float:
     """Return y f(x) of a support without its own term, or the lead of its class over the best wrong class."""
     n_outputs = coefficients.shape[0]
     own = memory[n_outputs, slot]
@@ -571,7 +571,7 @@ def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, c
     """Slot of the support with the largest lead without itself, the first on a tie."""
     best, slot = -np.inf, 0
     for i in range(count):
-        lead = lead_without(memory, coefficients, marks, i)
+        lead = margin_without(memory, coefficients, marks, i)
         if lead > best:
             best, slot = lead, i
     return slot
@@ -841,7 +841,7 @@ def remember_norms(state: SupportArrays, rule: BudgetRule, settings: Replacement
 
 
 @compiled_row
-def drop_replaced(state: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
+def drop_replaced_supports(state: SupportArrays, rule: BudgetRule, settings: Replacement) -> None:
     """Take supports out as `learn_replacing` does until the budget is met; state changes in place."""
     memory = state.memory
     while state.integers[COUNT] > rule.budget:

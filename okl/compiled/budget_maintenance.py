@@ -280,7 +280,7 @@ def learn_bpa_simple(
 
 
 @compiled_row
-def remember_selves(state: SupportArrays, rule: BudgetRule, settings: Any) -> None:
+def remember_squared_norms(state: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Write k(s, s) of all supports to the first row of memory; state changes in place."""
     for slot in range(state.integers[COUNT]):
         copy_support(state, slot)
@@ -351,7 +351,7 @@ def learn_bpa_nearest(
                 coefficients[c, nearest] += of_nearest * coefficients[c, slot]
     put_support(state, x, slot, seen, step, of_row)
     memory[NEIGHBOUR_SELVES, slot] = own
-    meet_row(memory, row, slot, state.integers[COUNT])
+    update_nearest(memory, row, slot, state.integers[COUNT])
     find_lost_neighbours(state, rule.kernel)
     state.counts[UPDATES] += 1
 
@@ -384,7 +384,7 @@ def cheapest_with_helpers(
 
 
 @nested_row
-def meet_row(memory: Doubles, row: FloatArray, slot: int, count: int) -> None:
+def update_nearest(memory: Doubles, row: FloatArray, slot: int, count: int) -> None:
     """Update nearest neighbours after `row` became the kernel row of the support at a slot."""
     memory[DISTANCES, slot] = math.inf
     memory[NEAREST, slot] = NOBODY
@@ -424,7 +424,7 @@ def find_lost_neighbours(state: SupportArrays, kernel: KernelRule) -> None:
 @compiled_row
 def remember_neighbours(state: SupportArrays, rule: BudgetRule, settings: Any) -> None:
     """Compute memory from the supports; state changes in place."""
-    remember_selves(state, rule, settings)
+    remember_squared_norms(state, rule, settings)
     state.memory[NEAREST, :] = NOBODY
     find_lost_neighbours(state, rule.kernel)
 
@@ -632,7 +632,7 @@ def learn_bpa_projection(
         costs_in_span(costs[: place.shape[0]], shares[: place.shape[0]], coefficients, root, place, left, count)
         slot = cheapest(costs, state.marks, count)
         replace_in_root(root, shares, place, left, slot, count)
-        hand_over(coefficients, shares, slot, count)
+        share_coefficients(coefficients, shares, slot, count)
         put_support(state, x, slot, seen, step, shares[slot])
     state.counts[UPDATES] += 1
 
@@ -652,7 +652,7 @@ def costs_in_span(
 
 
 @nested_row
-def hand_over(coefficients: FloatArray, shares: Doubles, slot: int, count: int) -> None:
+def share_coefficients(coefficients: FloatArray, shares: Doubles, slot: int, count: int) -> None:
     """Add shares of the coefficients at a slot to all others; its own stay as they are."""
     for c in range(coefficients.shape[0]):
         a, value = coefficients[c], float(coefficients[c, slot])
@@ -676,7 +676,7 @@ def remove_from_span(state: SupportArrays, rule: BudgetRule, settings: Projectin
             costs[i] /= shares[i]
         slot = cheapest(costs, state.marks, count)
         shrink_root(root, shares, slot, count)
-        hand_over(coefficients, shares, slot, count)
+        share_coefficients(coefficients, shares, slot, count)
         drop_support(state, slot)
 
 

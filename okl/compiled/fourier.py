@@ -13,7 +13,7 @@ from okl.compiled.jit import compiled, compiled_sum, nested
 from okl.compiled.math import sines_and_cosines
 from okl.compiled.products import panels_of, project
 from okl.compiled.threads import Block
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 
 # Fourier map: a projection with its sines and cosines, block by block.

@@ -13,7 +13,7 @@ from okl.compiled.extension import VALUE, call_extension
 from okl.compiled.jit import compiled, compiled_row, compiled_sum, nested, nested_row_sum
 from okl.compiled.math import exp_negative
 from okl.compiled.products import TILE, SparseBlock, Writer, panels_of, project, typed_tile
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray
 
 # Kernel rules: a code and its parameters.

@@ -404,8 +404,8 @@ def find_root(
 # Where a sample of the terms clip(v - t, low, high) sums to a total, by their sorted bends.
 
 
-class Bends(NamedTuple):
-    """Bends of n terms with finite bounds, sorted apart: where they leave the upper and arrive at the lower bound.
+class Breakpoints(NamedTuple):
+    """Breakpoints of n bounded terms, sorted apart: where they leave the upper and arrive at the lower bound.
 
     leaves, arrives : (n,); left, arrived : (n + 1,), sums of the first so many of them; highs : of all upper bounds
     """
@@ -418,7 +418,7 @@ class Bends(NamedTuple):
 
 
 @compiled
-def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:
+def sum_at_bends(bends: Breakpoints, t: float) -> tuple[float, int]:
     """Return the sum of the terms at t, and how many of them fall from there on."""
     left = int(np.searchsorted(bends.leaves, t, side="right"))
     arrived = int(np.searchsorted(bends.arrives, t, side="right"))
@@ -427,7 +427,7 @@ def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:
 
 
 @compiled
-def root_of_bends(bends: Bends, total: float) -> float:
+def root_of_breakpoints(bends: Breakpoints, total: float) -> float:
     """Return where the terms sum to a total, as far as rounding lets one tell; the last such place if there are
     several.
     """

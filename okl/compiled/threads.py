@@ -30,7 +30,7 @@ def this_core() -> int:
     return int(_getcpu()) if _getcpu is not None else -1
 
 
-def settle_apart(taken: set[int]) -> None:
+def move_to_free_core(taken: set[int]) -> None:
     """Move this thread to a core that is not taken, if there is one, and take it; from then on it may go anywhere.
 
     A thread starts on the core of the one that started it. If the machine was idle before, both share one core for
@@ -82,7 +82,7 @@ class ThreadPool:
             work(0)
             return
         if not self._taken:
-            settle_apart(self._taken)
+            move_to_free_core(self._taken)
 
         def guarded(thread: int) -> None:
             try:
@@ -114,7 +114,7 @@ class ThreadPool:
         return self._helpers[index - 1][1]
 
     def _serve(self, number: int, tasks: SimpleQueue[Work | None]) -> None:
-        settle_apart(self._taken)
+        move_to_free_core(self._taken)
         while (work := tasks.get()) is not None:
             try:
                 work(number)
@@ -286,7 +286,7 @@ def run_threads(
 
     def run(index: int) -> None:
         try:
-            settle_apart(taken)  # this thread, too: while waiting it may have moved to the core of another one
+            move_to_free_core(taken)  # this thread, too: while waiting it may have moved to the core of another one
             results[index] = work(index)
         except BaseException as error:
             errors[index] = error

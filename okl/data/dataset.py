@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Split, Task
 
 # Encodings of source columns, one immutable record each.

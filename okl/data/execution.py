@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray, Precision
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 
 if TYPE_CHECKING:
     from okl.data.dataset import Shard

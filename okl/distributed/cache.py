@@ -36,7 +36,7 @@ def size_bytes(value: Any) -> int:
     return 0
 
 
-class Resident:
+class ArrayCache:
     """Thread-safe cache of arrays, bounded in bytes; the least recently used entry is evicted first.
 
     In a full cache, a new entry evicts only entries whose last request is older than the previous request for its own
@@ -128,21 +128,21 @@ class Resident:
             self._used_bytes = 0
 
 
-_cache: Resident | None = None
+_cache: ArrayCache | None = None
 _cache_lock = Lock()
 
 
-def process_cache() -> Resident:
+def process_cache() -> ArrayCache:
     """Return the cache of this process; its bound is OKL_RESIDENT_BYTES at first use, 256 MiB by default."""
     global _cache
     with _cache_lock:
         if _cache is None:
-            _cache = Resident(bytes_from_environment(LIMIT_VARIABLE, DEFAULT_BYTES))
+            _cache = ArrayCache(bytes_from_environment(LIMIT_VARIABLE, DEFAULT_BYTES))
         return _cache
 
 
 def resident(key: Hashable, load: Callable[[], Loaded]) -> Loaded:
-    """Return the rows of a key from the cache of this process, or load them; see `Resident.get`."""
+    """Return the rows of a key from the cache of this process, or load them; see `ArrayCache.get`."""
     return process_cache().get(key, load)
 
 
@@ -220,7 +220,7 @@ def _even_out(rows: Sequence[int], cached: dict[str, set[int]], loads: dict[str,
         loads[fewest] += rows[moved]
 
 
-def in_sequence(n_items: int, n_workers: int) -> list[Batch]:
+def batches_in_sequence(n_items: int, n_workers: int) -> list[Batch]:
     """Return batches of up to four successive items, at least eight batches a worker if there are enough items."""
     size = max(1, min(4, n_items // (8 * max(1, n_workers))))
     return [Batch(tuple(range(i, min(i + size, n_items))), None) for i in range(0, n_items, size)]

@@ -20,7 +20,13 @@ from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
 from okl.distributed.cluster_file import EXTRAS, ClusterFile, read_cluster_file
-from okl.distributed.processes import PRIVATE, deferred_interrupts, importing_main, restored_environment, run_apart
+from okl.distributed.processes import (
+    PRIVATE,
+    deferred_interrupts,
+    importing_main,
+    restored_environment,
+    run_in_own_loop,
+)
 from okl.distributed.tls import FILES, ROLES, self_signed
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
@@ -184,7 +190,7 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 
 @contextmanager
-def silenced() -> Iterator[None]:
+def silence_dask() -> Iterator[None]:
     """Silence Dask's loggers: okl raises each failure once, as one sentence.
 
     Set the level rather than the handlers: Prefect attaches a handler of its own to every logger.
@@ -274,7 +280,7 @@ def _check_answer(address: str, security: Any) -> None:
         comm = await connect(address, timeout=CONNECT_SECONDS, **security.get_connection_args("client"))
         await comm.close()
 
-    run_apart(handshake, 2 * CONNECT_SECONDS)
+    run_in_own_loop(handshake, 2 * CONNECT_SECONDS)
 
 
 # Managed clusters, started by a class that a file names.

@@ -24,7 +24,7 @@ from okl.data.dataset import Dataset, Shard
 from okl.data.execution import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.manifest import processor
 from okl.data.order import Window
-from okl.distributed.cache import Batch, ShardAssignment, assign_slots, in_sequence, single_batches
+from okl.distributed.cache import Batch, ShardAssignment, assign_slots, batches_in_sequence, single_batches
 from okl.distributed.cluster import (
     CONNECT_SECONDS,
     ROW_LIMIT,
@@ -32,7 +32,7 @@ from okl.distributed.cluster import (
     check_versions,
     connect_to_cluster,
     open_client,
-    silenced,
+    silence_dask,
     version_mismatch,
     versions,
 )
@@ -52,7 +52,7 @@ from okl.distributed.rpc import (
 )
 from okl.foundation import plugins, telemetry
 from okl.foundation.errors import ExecutionError
-from okl.foundation.plugins import SourceFile, adopt, files
+from okl.foundation.plugins import SourceFile, files, run_plugins_of_parent
 from okl.foundation.telemetry import WAIT
 from okl.foundation.types import Precision
 
@@ -807,7 +807,7 @@ class ExtensionFiles(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         self.sent = dict(sent)
 
     def setup(self, worker: Any) -> None:
-        adopt(self.sent)
+        run_plugins_of_parent(self.sent)
 
 
 # The executor: results in shard order, merged by the caller.
@@ -864,7 +864,7 @@ class DaskExecution:
             self._packed = Packed("", b"")
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
-            stack.enter_context(silenced())
+            stack.enter_context(silence_dask())
             connection = connect_to_cluster(stack, n_workers, address, cluster, tls)
             self.address = connection.address
             client = open_client(self.address, connection.security, tls, patience_seconds)
@@ -948,7 +948,7 @@ class DaskExecution:
         self._calls += 1
         call = BatchCall(self._pack(work), items, label=f"{self._run}map {self._calls}")
         self._transport.refresh()
-        upcoming = iter(in_sequence(len(items), self.n_workers))
+        upcoming = iter(batches_in_sequence(len(items), self.n_workers))
         waiting: deque[Future[list[Answer]]] = deque()
         try:
             while True:

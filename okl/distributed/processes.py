@@ -72,7 +72,7 @@ def keep_freed_memory() -> bool:
     return bool(mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES) and mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES))
 
 
-def run_apart(task: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
+def run_in_own_loop(task: Callable[[], Coroutine[Any, Any, None]], seconds: float) -> None:
     """Run a coroutine in an event loop of its own; raise what it raises, or TimeoutError after some seconds.
 
     In a thread, since this one may run an event loop already; a daemon, since resolving a name cannot be interrupted.
@@ -110,7 +110,7 @@ CONFIG = {
     "distributed.deploy.lost-worker-timeout": "1 day",
 }
 
-PRIVATE = "okl.distributed.private"  # preload of scheduler and workers: they serve no web pages
+PRIVATE = "okl.distributed.preload"  # preload of scheduler and workers: they serve no web pages
 HEALTH = "OKL_HEALTH_SOCKET"  # path of the unix socket of the scheduler's health check
 
 

@@ -56,7 +56,7 @@ from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.settings import FogdSettings
 from okl.solvers.ridge.gram import Outputs, WeightedRows, part_of
-from okl.solvers.ridge.path import SAMPLE_ROWS, fit_rows
+from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, fit_rows
 from okl.solvers.ridge.settings import RidgeSettings
 from okl.solvers.ridge.solver import RidgeSolver, plain_inputs
 from okl.solvers.settings import TrainSettings

@@ -23,7 +23,7 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_choice
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs
-from okl.solvers.ridge.path import SAMPLE_ROWS, fit_rows
+from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, fit_rows
 from okl.solvers.ridge.solver import RidgeSolver, fit_sparse_rows
 
 

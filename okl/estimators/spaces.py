@@ -16,7 +16,7 @@ from okl.compiled.products import multiply_rows
 from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.data.dataset import Schema
 from okl.estimators.base import Auto, RandomState, ScoringEstimator, large_values_refused, options_of
-from okl.features.bandwidth import fit_kernel
+from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import KernelExpansion
 from okl.foundation.errors import ConfigError
@@ -159,7 +159,7 @@ class SpaceEstimator(ScoringEstimator):
             chosen: dict[str, Any] = {}
             kernel: Kernel
             if isinstance(self.kernel, str):
-                kernel, chosen = fit_kernel(self.kernel, bandwidth, sample, *shape)
+                kernel, chosen = kernel_with_bandwidth(self.kernel, bandwidth, sample, *shape)
             else:
                 own = f"the kernel {self.kernel.name!r}, which has its own bandwidth"
                 self._refuse_settings_with(own, bandwidth is not None)

@@ -56,7 +56,7 @@ def median_distance(sample: Any, power: Literal[1, 2] = 2) -> float:
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def fit_kernel(
+def kernel_with_bandwidth(
     name: str, bandwidth: float | None, sample: FloatArray, degree: int = 3, offset: float = 1.0
 ) -> tuple[KnownKernel, dict[str, Any]]:
     """Build a kernel of KERNELS that suits a sample (rows, n_inputs); return it with its bandwidth and the reason.
@@ -82,7 +82,7 @@ def fit_kernel(
 
 
 def kernel_of_bandwidth(name: str, bandwidth: float, degree: int = 3, offset: float = 1.0) -> KnownKernel:
-    """Return the kernel of KERNELS with a bandwidth, as far as it has one; errors as for `fit_kernel`."""
+    """Return the kernel of KERNELS with a bandwidth, as far as it has one; errors as for `kernel_with_bandwidth`."""
     parameters = kernel_parameters(name)
     check_bandwidth(bandwidth)
     given = {"bandwidth": bandwidth, "scale": bandwidth**-2, "degree": degree, "offset": offset}

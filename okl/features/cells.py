@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.cells import find_cells
 from okl.compiled.jit import as_compiled, one_blas_thread
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray
 
 _POWER_STEPS = 2  # of a random direction: more would make all partitions alike, fewer would ignore the spread

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from okl.features.base import check_inputs
 from okl.foundation import plugins
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, ModelError, OklError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel

@@ -16,8 +16,8 @@ from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.math import sines_and_cosines
 from okl.compiled.threads import borrowed_block, rows_per_block
 from okl.features.base import as_inputs, check_inputs, precision_of
+from okl.foundation.class_tags import lasting_attributes, stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel, describe_kernel, shift_invariant

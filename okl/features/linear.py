@@ -11,8 +11,8 @@ from scipy import sparse
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.features.base import check_inputs, precision_of
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 
 

@@ -15,8 +15,8 @@ from okl.compiled.kernels import Nystrom, as_nystrom, nystrom_transform
 from okl.compiled.products import panels_of, project
 from okl.compiled.threads import borrowed_block, rows_per_block
 from okl.features.base import as_inputs, check_inputs, precision_of
+from okl.foundation.class_tags import lasting_attributes, stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel, describe_kernel, kernel_diagonal, kernel_matrix

@@ -22,8 +22,8 @@ from okl.features.extension import KIND, extension_map_from_stored
 from okl.features.fourier import FourierFeatures, StructuredFeatures
 from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures, landmarks_from_stored
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
-from okl.foundation.stored import stored
 from okl.foundation.telemetry import memory_bytes
 from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.kernels import Kernel, describe_kernel, kernel_from_description

@@ -49,11 +49,11 @@ class DataError(OklError, ValueError):
     """Rows, columns or files that do not hold what they must."""
 
 
-class PlaceError(DataError):
+class LocationError(DataError):
     """A file, folder or store that cannot be read or written now, independent of its content."""
 
 
-class PlaceTakenError(ConfigError):
+class LocationTakenError(ConfigError):
     """A location where another process is writing, or where a result exists."""
 
 

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from okl.foundation.errors import CheckpointError, ConfigError, DataError, PlaceError, PlaceTakenError
+from okl.foundation.errors import CheckpointError, ConfigError, DataError, LocationError, LocationTakenError
 from okl.foundation.locations import Place, RemotePath, make_folders, okl_home, private_umask
 
 # Local folders, published by renaming.
@@ -96,7 +96,7 @@ class RunFolder:
 
         Raises
         ------
-        PlaceTakenError : another process has renamed its folder to that path at the same time; what would not have
+        LocationTakenError : another process has renamed its folder to that path at the same time; what would not have
             replaced it is kept under the next free name
         """
         old = self.folder.with_name(f"{self.folder.name}.replaced-{secrets.token_hex(4)}")
@@ -109,12 +109,12 @@ class RunFolder:
                 taken = isinstance(error, OSError) and error.errno in {errno.ENOTEMPTY, errno.EEXIST}
                 if taken and self._replaces:
                     shutil.rmtree(old, ignore_errors=True)
-                    raise PlaceTakenError(
+                    raise LocationTakenError(
                         f"{self.folder} was written by another process at the same time, whose files remain. Try again."
                     ) from None
                 if taken:
                     kept = self._keep()
-                    raise PlaceTakenError(
+                    raise LocationTakenError(
                         f"{self.folder} was written by another process at the same time, whose files remain. What this "
                         f"one wrote is in {kept}."
                     ) from None
@@ -370,7 +370,7 @@ class PublishedFolder:
 
     def _check_claim(self) -> None:
         if (self.folder / UNFINISHED).read_text() != self._token:
-            raise PlaceTakenError(f"{self.folder} is being written by another process. Choose another folder.")
+            raise LocationTakenError(f"{self.folder} is being written by another process. Choose another folder.")
 
 
 def output_folder(folder: Place, replaces: bool = False) -> RunFolder | PublishedFolder:
@@ -406,8 +406,8 @@ def check_free(folder: RemotePath) -> None:
         raise _taken(folder)
 
 
-def _taken(folder: RemotePath) -> PlaceTakenError:
-    return PlaceTakenError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
+def _taken(folder: RemotePath) -> LocationTakenError:
+    return LocationTakenError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
 
 
 def clear(folder: RemotePath) -> None:
@@ -458,12 +458,12 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def write_whole(location: Place, content: str | bytes) -> None:
+def write_durably(location: Place, content: str | bytes) -> None:
     """Write a file atomically and flush it to the disk.
 
     Raises
     ------
-    PlaceError : it cannot be written; an existing file is unchanged
+    LocationError : it cannot be written; an existing file is unchanged
     """
     try:
         if isinstance(location, Path):
@@ -475,7 +475,7 @@ def write_whole(location: Place, content: str | bytes) -> None:
         raise unwritable(location, error) from None
 
 
-def unwritable(location: Place, error: OSError) -> PlaceError:
+def unwritable(location: Place, error: OSError) -> LocationError:
     """Return the error for a failure of the local file system."""
     remedy = "Free disk space" if error.errno in FULL else "Check its permissions, or choose another location"
-    return PlaceError(f"{location} cannot be written: {error.strerror}. {remedy}, then try again.")
+    return LocationError(f"{location} cannot be written: {error.strerror}. {remedy}, then try again.")

@@ -24,7 +24,7 @@ from shlex import quote
 from threading import Lock
 from typing import Any, TypeVar
 
-from okl.foundation.errors import ConfigError, DataError, OklError, PlaceError
+from okl.foundation.errors import ConfigError, DataError, LocationError, OklError
 from okl.foundation.validation import bytes_from_environment
 
 # okl's home folder: OKL_HOME, or .okl in the user's home.
@@ -184,7 +184,7 @@ def with_retries(request: Callable[[], Answer], failing: str) -> Answer:
 
     Raises
     ------
-    PlaceError : it failed permanently, or in each attempt; failing : start of the message, such as "X cannot be read"
+    LocationError : it failed for good, or in each attempt; failing : start of the message, such as "X cannot be read"
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -192,7 +192,7 @@ def with_retries(request: Callable[[], Answer], failing: str) -> Answer:
         except OklError:
             raise
         except Exception as error:  # of whatever kind: each store has a family of its own
-            if not may_pass(error):
+            if not may_be_transient(error):
                 raise explained(error, failing) from None
             last = error
         if attempt < ATTEMPTS - 1:
@@ -201,7 +201,7 @@ def with_retries(request: Callable[[], Answer], failing: str) -> Answer:
     raise explained(last, failing, f" in {ATTEMPTS} attempts") from None
 
 
-def may_pass(error: BaseException) -> bool:
+def may_be_transient(error: BaseException) -> bool:
     """Return whether a retry may help, by the error's kind, its number, or the HTTP status of it or its cause."""
     for cause in _chain(error):
         if isinstance(cause, FINAL) or "Credential" in type(cause).__name__:
@@ -223,7 +223,7 @@ def status_of(error: BaseException) -> int | None:
     return next((status for cause in _chain(error) if (status := _status(cause)) is not None), None)
 
 
-def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceError:
+def explained(error: BaseException, failing: str, how_often: str = "") -> LocationError:
     """Return the error for a permanent failure."""
     names = " ".join(type(cause).__name__ for cause in _chain(error))
     why = first_line(error)
@@ -236,12 +236,12 @@ def explained(error: BaseException, failing: str, how_often: str = "") -> PlaceE
             f"it does not exist ({why})" if str(error) else "it does not exist",
             "Check the bucket and the name.",
         )
-    elif may_pass(error):
+    elif may_be_transient(error):
         advice = "Try again when the storage is available."
     else:
         advice = "Check the URL and the settings of the storage."
-    failure = PlaceError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
-    failure.passing = may_pass(error)
+    failure = LocationError(without_secrets(f"{failing}{how_often}: {why}. {advice}"))
+    failure.passing = may_be_transient(error)
     return failure
 
 

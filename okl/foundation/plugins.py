@@ -249,12 +249,12 @@ def names(kind: Kind) -> tuple[str, ...]:
 
 
 def files() -> dict[str, SourceFile]:
-    """Return the files that have run here, by module, for `adopt` in another process."""
+    """Return the files that have run here, by module, for `run_plugins_of_parent` in another process."""
     with lock:
         return dict(KNOWN)
 
 
-def adopt(sent: Mapping[str, SourceFile]) -> None:
+def run_plugins_of_parent(sent: Mapping[str, SourceFile]) -> None:
     """Run the files that ran in the process that this one works for."""
     for file in sent.values():
         _run(file)

@@ -17,7 +17,7 @@ from okl.data.encoder import unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
 from okl.data.values import PARTS, is_number, is_text
-from okl.foundation.errors import DataError, PlaceError, listed
+from okl.foundation.errors import DataError, LocationError, listed
 from okl.foundation.locations import Place, size_of
 from okl.lifecycle.profile import (
     OF_ROW,
@@ -412,7 +412,7 @@ def check_contract(
 
     Raises
     ------
-    PlaceError : a store that does not answer
+    LocationError : a store that does not answer
     """
     try:
         if size_of(location) == 0:
@@ -422,7 +422,7 @@ def check_contract(
         if any(finding.kind != "extra-column" for finding in columns):
             return ContractResult(columns, None)
         profile = profile_of(source, baseline.schema, baseline.limits(contract.range_widening), time_column)
-    except PlaceError:
+    except LocationError:
         raise  # it has no information on the rows
     except (DataError, OSError) as error:
         return ContractResult((unreadable(name, str(error)),), None)

@@ -28,7 +28,7 @@ from scipy import stats
 
 from okl.foundation.types import Doubles
 from okl.report.format import number
-from okl.solvers.base import LEVEL, excess_spread, fishers
+from okl.solvers.base import LEVEL, excess_spread, fisher_test
 
 MOST_PAST, FEWEST_PAST = 30, 2  # shards
 LARGER = 1.25  # times the rate before
@@ -72,7 +72,7 @@ def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
         np.array([float(window.wrong) for window in before]),
         np.array([float(window.rows) for window in before]),
     )
-    verdict = fishers(int(wrongs.sum()), int(counts.sum()), wrong, rows)
+    verdict = fisher_test(int(wrongs.sum()), int(counts.sum()), wrong, rows)
     p_value = verdict.p_value
     if 0.0 < p_value < 1.0 and 0.0 < verdict.past_rate < 1.0:
         degrees = 2.0 * (len(before) - 1) / 3.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from okl.data.dataset import Dataset, Schema
 from okl.data.ingest.run import ingest
 from okl.data.manifest import is_dataset
-from okl.foundation.errors import ConfigError, ConflictError, DataError, PlaceError, PlaceTakenError
+from okl.foundation.errors import ConfigError, ConflictError, DataError, LocationError, LocationTakenError
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
@@ -62,7 +62,7 @@ def validate_file(
 
     Raises
     ------
-    PlaceError : its data set cannot be written, or the file cannot be read now; there is no record
+    LocationError : its data set cannot be written, or the file cannot be read now; there is no record
     ConflictError : another process takes in the same shard
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
@@ -76,7 +76,7 @@ def validate_file(
         settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
         try:
             data = _taken_in(arrival, store.location / record.key, settings, baseline.schema, progress)
-        except PlaceError:
+        except LocationError:
             raise  # a full disk, a store that does not answer: the shard may be well, and is held again
         except DataError as error:  # such as too few rows to leave one to learn
             findings = (*record.findings, unreadable(arrival.name, str(error)))
@@ -109,8 +109,8 @@ def _taken_in(
             if not is_dataset(folder):
                 raise
         return taken_in(overwrite=True)
-    except (PlaceTakenError, PlaceError) as error:
-        if not isinstance(error, PlaceTakenError) and not _is_written_to(folder):
+    except (LocationTakenError, LocationError) as error:
+        if not isinstance(error, LocationTakenError) and not _is_written_to(folder):
             raise
         raise ConflictError(
             f"Another retraining is reading {arrival.name} now. Nothing is lost; the next run continues."

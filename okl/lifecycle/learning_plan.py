@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from okl.data.execution import Execution
 from okl.data.manifest import RECORDED, processor, provenance, version_of
 from okl.features.predictors import Predictor, base_of
-from okl.foundation.folders import write_whole
+from okl.foundation.folders import write_durably
 from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
@@ -218,15 +218,15 @@ class Attempts:
 
     def keep(self, model: RegisteredModel, planned: PlannedLineage, reason: str, page: str) -> None:
         """Record a rejected challenger and its report."""
-        write_whole(self.page(model, planned), page)
+        write_durably(self.page(model, planned), page)
         content = json.dumps({"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1) + "\n"
-        write_whole(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
+        write_durably(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
 
     def _key(self, model: RegisteredModel, planned: PlannedLineage) -> str:
         return model.identity(planned.judged(), model.head())[:32]
 
 
-def taken_back(model: RegisteredModel, planned: PlannedLineage) -> str | None:
+def retraction_reason(model: RegisteredModel, planned: PlannedLineage) -> str | None:
     """Return why the planned version is not trained again: its shards were learned, and another version promoted since.
 
     None if there is no such version, or it is the champion. After several rollbacks the shards may be those of several

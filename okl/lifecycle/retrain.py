@@ -22,7 +22,7 @@ from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.learning_plan import Attempts, next_model, options_of, plan_learning, taken_back, with_solver
+from okl.lifecycle.learning_plan import Attempts, next_model, options_of, plan_learning, retraction_reason, with_solver
 from okl.lifecycle.lineage_checks import check_lineage_start, choose_training, start_lineage
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_markdown, report_page
@@ -33,7 +33,7 @@ from okl.lifecycle.versions import changes_since
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
 from okl.report.render import html, markdown
-from okl.report.retraining import apart_sentence, passed_over, solvers_sentence
+from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence
 from okl.runs.run import Run
 from okl.solvers.subgradient.solver import SubgradientSolver
 
@@ -244,14 +244,14 @@ class RetrainingRun(Run[RetrainSettings]):
         record = self.record
         if not self._pending:
             reason = "There are no new shards to train on." if self.intake.bad else record.reason
-            record.reason = " ".join([reason, *passed_over(self.intake.as_json([]))])
+            record.reason = " ".join([reason, *skipped_files(self.intake.as_json([]))])
             return {"skipped": record.reason}
         self._plan = plan_learning(self.settings, self.store, self.history, self._pending)
         if self.history.champion is not None:
             now = self._plan.lineage.lineage
             record.changed = changes_since(self.history.champion.version, now, "the champion so far")
         planned = self._plan.lineage
-        if (before := self._attempts.find(self._model, planned) or taken_back(self._model, planned)) is not None:
+        if (before := self._attempts.find(self._model, planned) or retraction_reason(self._model, planned)) is not None:
             record.outcome, record.reason = "judged before", before
             return {"skipped": before}
         try:
@@ -275,7 +275,7 @@ class RetrainingRun(Run[RetrainSettings]):
         )
         self.record.apart = self.history.apart
         rows = challenger.data.rows("train")
-        sentence = apart_sentence(self.history.apart, rows, judgement.decision.publish)
+        sentence = unseen_rows_sentence(self.history.apart, rows, judgement.decision.publish)
         if self.history.champion is not None:
             before = self.history.champion.model.configuration
             if before.get("solver"):  # none where a comparison chose the champion
@@ -321,7 +321,7 @@ class RetrainingRun(Run[RetrainSettings]):
         expected = {CHAMPION: self.history.parent}  # another process has published first
         published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=record.reason)
         # by another run, and rolled back since
-        if not published.new and (why := taken_back(self._model, planned)) is not None:
+        if not published.new and (why := retraction_reason(self._model, planned)) is not None:
             record.outcome, record.reason = "judged before", why
             return {"outcome": record.outcome}
         record.version, record.folder = published.version.number, str(published.version.folder)

@@ -18,7 +18,7 @@ from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, listed
-from okl.foundation.folders import remove_temporary_files, write_whole
+from okl.foundation.folders import remove_temporary_files, write_durably
 from okl.foundation.locations import Place, RemotePath, file_digest, json_files, place_of
 from okl.foundation.validation import parse_json, validated
 from okl.lifecycle.record import ATTEMPTS, DIGITS, Finding, ShardRecord, record_from, record_text
@@ -272,7 +272,7 @@ class ShardStore:
 
     def put(self, record: ShardRecord) -> ShardRecord:
         """Write a record, whole or not at all; one of the same shard is replaced."""
-        write_whole(self.location / RECORDS / f"{record.key}.json", record_text(record))
+        write_durably(self.location / RECORDS / f"{record.key}.json", record_text(record))
         return record
 
     def reference(self) -> Schema | None:
@@ -294,7 +294,7 @@ class ShardStore:
         """Set the reference schema unless there is one; return the valid one."""
         reference = self.reference()
         if reference is None:
-            write_whole(self.location / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
+            write_durably(self.location / REFERENCE, json.dumps(asdict(schema), indent=1, allow_nan=False) + "\n")
         return reference or schema
 
     def remove_reference(self) -> None:
@@ -321,7 +321,7 @@ class ShardStore:
 
     def set_choice(self, settings: Mapping[str, Any]) -> None:
         """Store the settings that were chosen automatically for the first shards."""
-        write_whole(self.location / CHOICE, json.dumps(settings, indent=1, allow_nan=False) + "\n")
+        write_durably(self.location / CHOICE, json.dumps(settings, indent=1, allow_nan=False) + "\n")
 
     def file_state(self) -> FileState:
         """Return the cached digests of files."""
@@ -329,7 +329,7 @@ class ShardStore:
         return FileState.from_text(file.read_bytes().decode(errors="replace")) if file.is_file() else FileState()
 
     def write_file_state(self, state: FileState) -> None:
-        write_whole(self.location / SEEN, state.text())
+        write_durably(self.location / SEEN, state.text())
 
     def dataset(self, record: ShardRecord) -> Dataset:
         """Return the data set of an accepted shard."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from okl.compiled.jit import one_blas_thread
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.metrics.ranking import KeyedCounts, count_values, values_of
 

@@ -22,7 +22,7 @@ from okl.features.fourier import FourierFeatures
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import ConfigError, ModelError
-from okl.foundation.folders import write_whole
+from okl.foundation.folders import write_durably
 from okl.foundation.locations import place_of
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_choice
@@ -101,7 +101,7 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
             f"Scores of the exported model differ from okl's by {difference:.2g} of the largest score, more than "
             f"{TOLERANCE:g}. Nothing was written. Train with --precision float64, or with --scale standard."
         )
-    write_whole(out_path, content)
+    write_durably(out_path, content)
     return {
         "model": os.fspath(model),
         "out": str(out_path),

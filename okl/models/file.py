@@ -22,9 +22,9 @@ from safetensors.numpy import load as load_tensors
 from okl.data.dataset import Encoding, Schema
 from okl.data.values import DATE_PARTS, PARTS
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
+from okl.foundation.class_tags import save_arrays
 from okl.foundation.errors import ConfigError, DataError, ModelError, listed
 from okl.foundation.locations import Place, close_to, file_sha256, place_of, runs_named
-from okl.foundation.stored import save_arrays
 from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
 from okl.foundation.validation import sealed, validated
 from okl.metrics.criterion import criterion_of

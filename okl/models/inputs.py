@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, issparse
 from okl.data.dataset import Dataset, Encoding, Schema
 from okl.data.encoder import check_kinds, encoder_of, texts_and_index, unfit
 from okl.data.ingest.columns import near_names, values_hint
-from okl.data.ingest.sources import SourceBatch, list_files, without_views
+from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
 from okl.data.ingest.targets import stored_index
 from okl.data.ingest.value_formats import convert_table
 from okl.data.sparse import beside, finite_sparse_rows
@@ -79,7 +79,9 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
         )
 
 
-def learnt_among(provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all") -> int:
+def count_training_rows(
+    provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all"
+) -> int:
     """Return the number of these rows that a model was trained on if they are its files or data set; 0 for others.
 
     provenance : of the model; data : the data set at the source, None where raw rows are there
@@ -433,7 +435,7 @@ def table_of(values: Any) -> pa.Table:
         table = pa.table(values)
         columns = dict(zip(table.column_names, map(_without_viewed_names, table.columns), strict=True))
         table = pa.table(columns) if len(columns) == table.num_columns else table
-        return table.cast(without_views(table.schema))
+        return table.cast(without_view_types(table.schema))
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
         raise ModelError(f"Expected a table or an array, but got {type(values).__name__}: {why}.") from None

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.folders import write_whole
+from okl.foundation.folders import write_durably
 from okl.foundation.types import Precision, Task
 from okl.report.blocks import Figure
 from okl.report.figures import BASELINES, Panel, side_by_side
@@ -493,7 +493,7 @@ class Archive:
         return outcome
 
     def write(self, item: WorkItem, outcome: Outcome) -> None:
-        write_whole(self.path(item), json.dumps(outcome, allow_nan=False))
+        write_durably(self.path(item), json.dumps(outcome, allow_nan=False))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.foundation.folders import write_whole
+from okl.foundation.folders import write_durably
 from okl.papers.base import BETTER, MEASURED, REPRODUCED, WORSE, Outcome
 from okl.report.blocks import Figure, Page, Section, Table, page, paragraphs
 from okl.report.format import counted, flatten, mean_and_spread
@@ -206,7 +206,7 @@ def write_results(
         "report.html": html(report),
     }
     for name, content in files.items():
-        write_whole(folder / name, content)
+        write_durably(folder / name, content)
 
 
 def _flat(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     return f"{result['model']}: {decision}{version}. {reason}{drift}"
 
 
-def apart_sentence(apart: int, rows: int, published: bool) -> str:
+def unseen_rows_sentence(apart: int, rows: int, published: bool) -> str:
     """Return the sentence about training rows of a champion from a run that the challenger did not have; or "".
 
     Rows of that run that are in the source, too, may be among the reserved rows, which is said unless they are too few.
@@ -111,12 +111,12 @@ def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> s
     )
 
 
-def passed_over(shards: Mapping[str, Any]) -> list[str]:
+def skipped_files(shards: Mapping[str, Any]) -> list[str]:
     """Return sentences about files that were skipped: unreadable, changed just now, or equal to earlier files.
 
     >>> same = [{"name": "day8.csv", "same_as": "day4.csv", "status": "already trained on"}]
     >>> odd = [{"name": "p.csv", "why": "it is a named pipe"}]
-    >>> for line in passed_over({"still_written": ["b.csv"], "under_another_name": same, "unread": odd}):
+    >>> for line in skipped_files({"still_written": ["b.csv"], "under_another_name": same, "unread": odd}):
     ...     print(line)
     Not read: p.csv (it is a named pipe).
     Left for the next run, because it has just been changed: b.csv.
@@ -188,7 +188,7 @@ def chosen_sentence(result: Mapping[str, Any]) -> str:
 
 def _passed_over(result: Mapping[str, Any]) -> list[Block]:
     """Return the sentences about skipped files that the reason does not contain."""
-    return paragraphs(*(line for line in passed_over(result["shards"]) if line not in str(result["reason"])))
+    return paragraphs(*(line for line in skipped_files(result["shards"]) if line not in str(result["reason"])))
 
 
 FACTS = ("version", "parent", "how", "bytes_read", "registry")

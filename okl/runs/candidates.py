@@ -21,7 +21,7 @@ from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import criterion_error, standard_error
 from okl.runs.baselines import COSTS, fit_logistic
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
-from okl.solvers.ridge.path import (
+from okl.solvers.ridge.penalty_path import (
     FOLDS,
     LogarithmComparison,
     LossComparison,

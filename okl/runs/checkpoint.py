@@ -28,6 +28,15 @@ from okl.data.dataset import Dataset
 from okl.data.execution import Execution, Traffic
 from okl.data.manifest import RECORDED, processor, version_of
 from okl.foundation import plugins
+from okl.foundation.class_tags import (
+    class_of,
+    lasting_attributes,
+    save_arrays,
+    stored,
+    tag_of,
+    tagged_classes,
+    with_todays_names,
+)
 from okl.foundation.errors import CheckpointError, OklError
 from okl.foundation.folders import (
     CHECKPOINT,
@@ -42,15 +51,6 @@ from okl.foundation.folders import (
 from okl.foundation.folders import name_of as folders_name_of
 from okl.foundation.locations import DATED, file_sha256, okl_home, place_of, runs_named
 from okl.foundation.settings import settings_from
-from okl.foundation.stored import (
-    class_of,
-    lasting_attributes,
-    save_arrays,
-    stored,
-    tag_of,
-    tagged_classes,
-    with_todays_names,
-)
 from okl.foundation.telemetry import run_logger
 from okl.foundation.validation import fault, parse_json, sealed, validated
 from okl.runs.run import run_folder
@@ -59,7 +59,7 @@ from okl.solvers.settings import TrainSettings
 
 # Classes whose instances a checkpoint may contain
 #
-# A file names a class by its tag (see okl.foundation.stored), and the tag is looked up here: nothing is imported
+# A file names a class by its tag (see okl.foundation.class_tags), and the tag is looked up here: nothing is imported
 # because a file says so. Classes of extensions have no tags but their full names; they are those of files and
 # packages that this process uses.
 
@@ -155,7 +155,7 @@ class Position:
 
 # Serialisation of values as JSON and arrays, with the same bits
 #
-# The classes that a value is made of are named by their tags (see okl.foundation.stored); their instances are made
+# The classes that a value is made of are named by their tags (see okl.foundation.class_tags); their instances are made
 # without calling any of their code, so that nothing in a file is ever run.
 
 STORED_KINDS = "biuf"  # of numpy's dtypes: booleans, integers, floats
@@ -173,7 +173,7 @@ class EncodedTree:
 
     Raises
     ------
-    TypeError : of a class without a tag: declare one with okl.foundation.stored.stored where the class is defined
+    TypeError : of a class without a tag: declare one with okl.foundation.class_tags.stored where the class is defined
     """
 
     def __init__(self, value: Any, shared: Mapping[str, Any]) -> None:
@@ -210,7 +210,7 @@ class EncodedTree:
             self._names[kind] = name_of(kind)
         if (name := self._names[kind]) is None:
             raise TypeError(
-                f"{kind.__module__}.{kind.__qualname__} has no tag; declare one with okl.foundation.stored.stored"
+                f"{kind.__module__}.{kind.__qualname__} has no tag; declare one with okl.foundation.class_tags.stored"
             )
         return self._shared_name(value) or self._instance(value, name)
 
@@ -537,7 +537,7 @@ def _location_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: settings[name] for name in ("workers", "scheduler", "cluster") if name in settings}
 
 
-def in_mode_of(stored: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
+def with_mode_of(stored: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
     """Return the settings of a resumed run, in the mode in which it was started.
 
     In another mode it would not learn the same bits.
@@ -551,13 +551,13 @@ def in_mode_of(stored: Mapping[str, Any], settings: TrainSettings) -> TrainSetti
 def check_same_settings(stored: Origin, settings: TrainSettings, run: str) -> None:
     """Raise CheckpointError if settings differ from those that a run was started with, except for execution.
 
-    The mode auto is what it was there, see `in_mode_of`.
+    The mode auto is what it was there, see `with_mode_of`.
 
     stored : origin that a checkpoint of the run states
     """
     usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items() if name != "options"}
     before: dict[str, Any] = usual | stored.settings | {"mode": stored.mode}  # older runs had fewer settings
-    now = settings.model_dump(mode="json") | {"mode": in_mode_of(before, settings).training_mode}
+    now = settings.model_dump(mode="json") | {"mode": with_mode_of(before, settings).training_mode}
     defaults = type(settings.options)().model_dump(mode="json") | before  # of options that are newer than the run
     for name in now:
         if name not in WHERE_IT_RUNS and now[name] != defaults.get(name) and not _renamed(settings, name, before):

@@ -54,7 +54,7 @@ from okl.runs.select import (
     choose_solver,
     sparse_solutions,
 )
-from okl.solvers.accelerated.choice import Chooser, MethodChoice, method_for
+from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class, parameter_of
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
@@ -65,8 +65,8 @@ from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
 from okl.solvers.options import FourierOptions
 from okl.solvers.ridge.gram import Outputs
-from okl.solvers.ridge.path import SAMPLE_ROWS as PENALTY_ROWS
-from okl.solvers.ridge.path import fit_rows
+from okl.solvers.ridge.penalty_path import SAMPLE_ROWS as PENALTY_ROWS
+from okl.solvers.ridge.penalty_path import fit_rows
 from okl.solvers.ridge.settings import RidgeSettings
 from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
@@ -420,7 +420,7 @@ def _method_of(choice: MethodChoice, model: str, rows: DenseRows | SparseRows, v
     if isinstance(rows, DenseRows):
         return choice
     parameter: Any = {parameter_of(model): value}
-    return method_for(choice, make_model(model, **parameter).problem(rows), sparse=True)
+    return choose_method(choice, make_model(model, **parameter).problem(rows), sparse=True)
 
 
 Scores: TypeAlias = Callable[[Any], FloatArray]

@@ -26,7 +26,7 @@ from okl.foundation.types import Criterion, FloatArray, Precision
 from okl.metrics.calibration import log_losses
 from okl.metrics.definitions import Tally, largest_losses, merge, merge_named, predicted_classes
 from okl.models.file import Model
-from okl.models.inputs import Replaced, class_indices, learnt_among, read_as, replaced_sentences
+from okl.models.inputs import Replaced, class_indices, count_training_rows, read_as, replaced_sentences
 from okl.models.pieces import TablePiece, check_pieces, raw_rows, table_pieces
 from okl.models.quality import (
     check_one_threshold,
@@ -248,7 +248,7 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
     tally, threshold = measured.pop("model"), getattr(model.predictor, "threshold", None)
     if settings.recall is not None or settings.precision is not None:
         tally, threshold = decided(tally, settings.recall, settings.precision)
-    learnt = learnt_among(model.provenance, source, data, split)
+    learnt = count_training_rows(model.provenance, source, data, split)
     return {
         "model": chosen,
         "source": source,

@@ -21,7 +21,7 @@ from okl.foundation.locations import Place, place_of
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Optimise
 from okl.models.file import Model, load_model
-from okl.models.inputs import Replaced, learnt_among, read_as, replaced_sentences
+from okl.models.inputs import Replaced, count_training_rows, read_as, replaced_sentences
 from okl.models.pieces import check_pieces, raw_rows, table_pieces
 from okl.models.quality import Importances, permutation_importance
 from okl.models.reference import REGISTRY, find_version, is_reference, meant, result_of_run
@@ -228,7 +228,7 @@ def _importances(
 def _rows(settings: ExplainSettings, model: Model, source: str) -> tuple[Rows, str, list[str]]:
     """Return a sample of a source, or of a data set's test rows if there are any, its description, and sentences."""
     if not is_dataset(source):
-        trained = learnt_among(model.provenance, source)
+        trained = count_training_rows(model.provenance, source)
         overlap = f" (the model was trained on {trained:,} of them)" if trained else ""
         rows, warnings = sample_source(model, source, settings.rows, settings.seed)
         return rows, f"rows of {source}{overlap}", warnings

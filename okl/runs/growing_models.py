@@ -20,7 +20,7 @@ from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.cells import LocalState
 from okl.solvers.ridge.falkon import FalkonState
-from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, PenaltyErrors, apart
+from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, PenaltyErrors, apart
 from okl.solvers.ridge.solver import RidgeState
 from okl.solvers.settings import TrainSettings
 

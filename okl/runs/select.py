@@ -51,7 +51,7 @@ from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.cells import LocalSolver
 from okl.solvers.ridge.gram import Outputs
-from okl.solvers.ridge.path import (
+from okl.solvers.ridge.penalty_path import (
     HUBER,
     HUBER_ROUNDS,
 )

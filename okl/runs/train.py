@@ -14,7 +14,7 @@ from okl.data.dataset import Dataset, Scale
 from okl.data.execution import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.cluster_file import check_execution_options
-from okl.foundation.errors import ConfigError, DivergedError, PlaceError
+from okl.foundation.errors import ConfigError, DivergedError, LocationError
 from okl.foundation.folders import (
     CHECKPOINT,
     RunFolder,
@@ -38,8 +38,8 @@ from okl.runs.checkpoint import (
     RunCheckpoints,
     check_same_origin,
     check_same_settings,
-    in_mode_of,
     newest_origin,
+    with_mode_of,
 )
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import TrainedSolver, run_loop
@@ -285,13 +285,13 @@ class TrainingRun(Run[TrainSettings]):
             shutil.rmtree(self._so_far, ignore_errors=True)  # of an interrupt: this model is what it was to become
         return {"run": str(self.folder)}
 
-    def _saved_without_result(self, error: OSError) -> OSError | PlaceError:
+    def _saved_without_result(self, error: OSError) -> OSError | LocationError:
         """Move a run that lacks only its result beside its folder, and say so, unless it can be resumed."""
         if not isinstance(self.output, RunFolder) or self.output.resumable:
             return error
         shutil.rmtree(self._so_far, ignore_errors=True)
         saved = self.staging.rename(self._so_far)
-        return PlaceError(
+        return LocationError(
             f"{self.folder} cannot be written: {error.strerror}. The model is kept without its result: okl predict "
             f"{saved} ROWS --out SCORES. Free disk space to train with a report."
         )
@@ -347,9 +347,9 @@ class TrainingRun(Run[TrainSettings]):
             _LOG.info("%s: %s", self.name, self.record.metric_sentence)
         # after the choice, because the automatic mode depends on the solver
         if self._stored is not None:
-            self.settings = in_mode_of(self._stored.settings, self.settings)
+            self.settings = with_mode_of(self._stored.settings, self.settings)
             if self._choice is not None:
-                models = ((in_mode_of(self._stored.settings, each), size) for each, size in self._choice.models)
+                models = ((with_mode_of(self._stored.settings, each), size) for each, size in self._choice.models)
                 self._choice = replace(self._choice, models=tuple(models))
 
     def _make_solver(self) -> Solver[Any]:

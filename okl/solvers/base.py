@@ -14,7 +14,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, Precision, Task
 
 State = TypeVar("State")
@@ -356,7 +356,7 @@ def _of_snapshots(past: list[DriftWindow], window: DriftWindow) -> DriftTest | N
         unseen = past[1 - age :]
         wrong = sum(late_window.kept_wrong[-younger] for younger, late_window in enumerate(unseen, 1))
         verdicts.append(
-            fishers(wrong, sum(late_window.rows for late_window in unseen), window.kept_wrong[-age], window.rows)
+            fisher_test(wrong, sum(late_window.rows for late_window in unseen), window.kept_wrong[-age], window.rows)
         )
     if not verdicts:
         return None
@@ -370,7 +370,7 @@ def _of_learner(late: list[DriftWindow], window: DriftWindow) -> DriftTest:
         np.array([late_window.total for late_window in late]),
         np.array([float(late_window.rows) for late_window in late]),
     )
-    verdict = fishers(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
+    verdict = fisher_test(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
     excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
     if excess == 1.0 or verdict.p_value == 0.0:
         return verdict
@@ -385,7 +385,7 @@ def excess_spread(totals: Doubles, rows: Doubles) -> float:
     return max(1.0, float((np.square(np.diff(totals / rows)) / by_chance).mean())) if 0.0 < rate < 1.0 else 1.0
 
 
-def fishers(past_wrong: int, past_rows: int, wrong: int, rows: int) -> DriftTest:
+def fisher_test(past_wrong: int, past_rows: int, wrong: int, rows: int) -> DriftTest:
     """Return fisher's exact test that mistakes are more than before, one-sided; not yet fired."""
     from scipy import stats  # takes a second, and few runs track
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from okl.data.dataset import Shard
 from okl.data.execution import Execution
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ExecutionError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 
 Verdict = Literal["begin", "keep", "drop"]
@@ -102,7 +102,7 @@ class ShardReply:
 _MOST_RUNS = 2
 
 
-class HeldRuns:
+class RunVectors:
     """Vectors of shards in this process, by run and index of the shard; those of abandoned runs are dropped."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class _Held:
     reply: ShardReply
 
 
-held_vectors = HeldRuns()
+held_vectors = RunVectors()
 
 
 @stored("worker-vectors")

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from okl.features.bandwidth import fit_kernel
+from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.types import FloatArray
@@ -33,7 +33,7 @@ def main() -> None:
     for name in SETS:
         rows, targets = shared_rows(name)
         rows = (rows - rows.mean(axis=0)) / np.maximum(rows.std(axis=0), 1e-9)
-        kernel, _ = fit_kernel("gaussian", None, rows[:: max(1, len(rows) // 2000)])
+        kernel, _ = kernel_with_bandwidth("gaussian", None, rows[:: max(1, len(rows) // 2000)])
         mapped = transform_rows(draw_fourier_map(kernel, rows.shape[1], N_FREQUENCIES, 0, "float64"), rows)
         for lam in LAMS:
             exact = hinge_optimum(lam, mapped, targets, gap=1e-7)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.certificates.certify import LearnerLosses, StepSizes, constrained_bound, map_space_bound, nystrom_floor
-from okl.certificates.hindsight import Hindsight, MemoryRows, solve_in_ball, solve_least_squares, solve_within
+from okl.certificates.hindsight import HindsightSolution, MemoryRows, solve_in_ball, solve_least_squares, solve_within
 from okl.data.execution import Rows
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
@@ -121,8 +121,8 @@ class Stream:
         return transform_rows(self.linear.feature_map, self.inputs).astype(np.float64)
 
     def hindsight(
-        self, enough: float = 1e-4, limits: LinearLimits | None = None, near: Hindsight | None = None
-    ) -> tuple[MemoryRows, Hindsight]:
+        self, enough: float = 1e-4, limits: LinearLimits | None = None, near: HindsightSolution | None = None
+    ) -> tuple[MemoryRows, HindsightSolution]:
         feature_map = self.linear.feature_map
         residuals = None
         if isinstance(feature_map, NystromFeatures):

@@ -117,16 +117,16 @@ def test_roots_among_sorted_bends_match_naive_and_sum_to_the_total(width: float 
     v = np.round(rng.normal(size=200), 1)
     leaves, arrives = np.sort(v - high), np.sort(v - low)
     sums = [np.concatenate([[0.0], np.cumsum(places)]) for places in (leaves, arrives)]
-    bends = projections.Bends(leaves, arrives, sums[0], sums[1], float(high.sum()))
+    bends = projections.Breakpoints(leaves, arrives, sums[0], sums[1], float(high.sum()))
     for share in (0.0213, 0.3077, 0.9131):  # not on a level of the staircase
         total = float(low.sum() + share * (high - low).sum())
-        root = projections.root_of_bends(bends, total)
-        assert root == pytest.approx(naive.root_of_bends(bends, total), abs=1e-9)
+        root = projections.root_of_breakpoints(bends, total)
+        assert root == pytest.approx(naive.root_of_breakpoints(bends, total), abs=1e-9)
         terms, falling = projections.sum_at_bends(bends, root)
         assert (terms, falling) == pytest.approx(naive.sum_at_bends(bends, root), abs=1e-10)
         assert np.clip(v - root, low, high).sum() == pytest.approx(total, abs=1e-9)
-    assert projections.root_of_bends(bends, bends.highs + 1.0) == leaves[0]
-    assert projections.root_of_bends(bends, float(low.sum()) - 1.0) == arrives[-1]
+    assert projections.root_of_breakpoints(bends, bends.highs + 1.0) == leaves[0]
+    assert projections.root_of_breakpoints(bends, float(low.sum()) - 1.0) == arrives[-1]
 
 
 @pytest.mark.parametrize("upper", [0.3, 1e-4, math.inf])

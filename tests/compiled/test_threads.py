@@ -10,14 +10,22 @@ from functools import partial
 import pytest
 
 from okl.compiled import threads
-from okl.compiled.threads import ThreadPool, give_up_turns, new_turns, pass_turn, settle_apart, this_core, wait_turn
+from okl.compiled.threads import (
+    ThreadPool,
+    give_up_turns,
+    move_to_free_core,
+    new_turns,
+    pass_turn,
+    this_core,
+    wait_turn,
+)
 
 
 def settled(taken_at_first: set[int]) -> tuple[set[int], set[int], set[int]]:
     """In a thread of its own: what is taken afterwards, and where it may run before and afterwards."""
     taken = set(taken_at_first)
     before = os.sched_getaffinity(0)
-    settle_apart(taken)
+    move_to_free_core(taken)
     return taken, before, os.sched_getaffinity(0)
 
 

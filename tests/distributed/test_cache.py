@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from okl.data.execution import Rows
-from okl.distributed.cache import LIMIT_VARIABLE, Resident, process_cache, resident, size_bytes
+from okl.distributed.cache import LIMIT_VARIABLE, ArrayCache, process_cache, resident, size_bytes
 from okl.foundation.errors import ConfigError
 
 
@@ -16,7 +16,7 @@ class Loader:
     def __init__(self) -> None:
         self.loads: list[int] = []
 
-    def __call__(self, cache: Resident, key: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    def __call__(self, cache: ArrayCache, key: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         def load() -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
             self.loads.append(key)
             return np.full(100, key, dtype=np.uint8)
@@ -27,13 +27,13 @@ class Loader:
 
 
 def test_second_request_does_not_load() -> None:
-    cache, get = Resident(1000), Loader()
+    cache, get = ArrayCache(1000), Loader()
     assert get(cache, 1) is get(cache, 1)
     assert get.loads == [1]
 
 
 def test_bytes_stay_within_the_limit() -> None:
-    cache, get = Resident(350), Loader()
+    cache, get = ArrayCache(350), Loader()
     for key in np.random.default_rng(0).integers(10, size=300):
         get(cache, int(key))
         assert cache.used_bytes <= 350
@@ -42,7 +42,7 @@ def test_bytes_stay_within_the_limit() -> None:
 
 
 def test_least_recently_used_leaves_first() -> None:
-    cache, get = Resident(200), Loader()
+    cache, get = ArrayCache(200), Loader()
     for key in (1, 2, 1, 3, 3):  # the second request for 3 comes after the last one for 2
         get(cache, key)
     get.loads.clear()
@@ -54,7 +54,7 @@ def test_least_recently_used_leaves_first() -> None:
 
 
 def test_rounds_over_more_than_fits_keep_what_fits() -> None:
-    cache, get = Resident(500), Loader()
+    cache, get = ArrayCache(500), Loader()
     for _ in range(2):
         for key in range(8):
             get(cache, key)
@@ -65,7 +65,7 @@ def test_rounds_over_more_than_fits_keep_what_fits() -> None:
 
 
 def test_what_nobody_asks_for_any_more_makes_room() -> None:
-    cache, get = Resident(300), Loader()
+    cache, get = ArrayCache(300), Loader()
     for key in (1, 2, 3):
         get(cache, key)
     for _ in range(3):
@@ -78,13 +78,13 @@ def test_what_nobody_asks_for_any_more_makes_room() -> None:
 
 
 def test_value_larger_than_the_limit_is_returned_and_not_held() -> None:
-    cache = Resident(50)
+    cache = ArrayCache(50)
     assert len(cache.get("large", lambda: np.zeros(100))) == 100
     assert cache.used_bytes == 0
 
 
 def test_lower_limit_drops_at_once() -> None:
-    cache, get = Resident(500), Loader()
+    cache, get = ArrayCache(500), Loader()
     for key in range(5):
         get(cache, key)
     cache.limit(250)
@@ -95,14 +95,14 @@ def test_lower_limit_drops_at_once() -> None:
 
 
 def test_failed_load_is_raised_and_forgotten() -> None:
-    cache = Resident(500)
+    cache = ArrayCache(500)
     with pytest.raises(ZeroDivisionError):
         cache.get("key", lambda: 1 // 0)
     assert cache.get("key", lambda: np.ones(1)).tolist() == [1]
 
 
 def test_threads_share_one_cache() -> None:
-    cache, get, errors = Resident(450), Loader(), []
+    cache, get, errors = ArrayCache(450), Loader(), []
 
     def ask(seed: int) -> None:
         try:

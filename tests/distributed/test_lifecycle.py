@@ -20,7 +20,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.order import plan_windows
 from okl.distributed import open_execution
-from okl.distributed.cache import assign_shards, assign_slots, in_sequence
+from okl.distributed.cache import assign_shards, assign_slots, batches_in_sequence
 from okl.distributed.in_process import LocalExecution
 from okl.distributed.rpc import pack
 from okl.distributed.tls import write_self_signed
@@ -215,7 +215,7 @@ def test_work_that_cannot_be_pickled_is_an_error() -> None:
 def test_batches_hold_every_item_once(n_items: int, n_workers: int) -> None:
     slots = tuple(f"tcp://{i}" for i in range(n_workers))
     placed = assign_shards([1] * n_items, [None] * n_items, slots)
-    for batches in (placed, in_sequence(n_items, n_workers)):
+    for batches in (placed, batches_in_sequence(n_items, n_workers)):
         assert sorted(position for batch in batches for position in batch.positions) == list(range(n_items))
         assert all(batch.positions for batch in batches)
     assert len(placed) == min(n_items, n_workers)

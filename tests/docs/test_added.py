@@ -18,9 +18,9 @@ from sklearn.metrics import matthews_corrcoef
 from okl.compiled.kernels import kernel_block
 from okl.compiled.products import panels_of
 from okl.data.execution import Rows
-from okl.foundation import stored
+from okl.foundation import class_tags
 from okl.foundation.catalogue import SOLVERS
-from okl.foundation.stored import tagged_classes
+from okl.foundation.class_tags import tagged_classes
 from okl.kernels import Gaussian
 from okl.metrics.definitions import measure, merge
 from okl.report.results import RunResult
@@ -53,9 +53,9 @@ def _forgotten() -> Iterator[None]:
         del sys.modules[module]
     for tag, kind in tagged_classes().items():
         if kind.__module__ in modules:
-            del stored._classes[tag]
-            stored._tags.pop(kind, None)
-            stored._renamed.pop(kind, None)
+            del class_tags._classes[tag]
+            class_tags._tags.pop(kind, None)
+            class_tags._renamed.pop(kind, None)
 
 
 # Each example by itself.

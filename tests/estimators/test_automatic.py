@@ -24,7 +24,7 @@ from okl.kernels import Gaussian
 from okl.metrics.calibration import fit_calibration
 from okl.runs import candidates, select
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs, WeightedRows
-from okl.solvers.ridge.path import fit_rows
+from okl.solvers.ridge.penalty_path import fit_rows
 from tests.runs.small_choice import make_choice_small
 
 UNEQUAL = {

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from okl.foundation.errors import ConfigError, PlaceTakenError
+from okl.foundation.errors import ConfigError, LocationTakenError
 from okl.foundation.folders import (
     RunFolder,
     atomic_file,
     check_run_folder,
     remove_leftovers,
     remove_temporary_files,
-    write_whole,
+    write_durably,
 )
 from okl.foundation.locations import keep_private, make_folders, okl_home, write_private
 
@@ -107,7 +107,9 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     first.complete()
     (first.folder / "file").touch()
     (second.staging / "own").touch()
-    with pytest.raises(PlaceTakenError, match=r"run was written by another process .* this one wrote is in .*run-2\."):
+    with pytest.raises(
+        LocationTakenError, match=r"run was written by another process .* this one wrote is in .*run-2\."
+    ):
         second.complete()
     second.close()
     first.close()
@@ -124,7 +126,7 @@ def test_of_two_that_replace_a_folder_in_the_same_instant_one_is_refused(
         (folder.staging / "part").write_text(str(number))
     both[0].complete()
     monkeypatch.setattr(Path, "exists", lambda path: False)  # as it was when the second one looked
-    with pytest.raises(PlaceTakenError, match=r"set was written by another process at the same time.*Try again"):
+    with pytest.raises(LocationTakenError, match=r"set was written by another process at the same time.*Try again"):
         both[1].complete()
     monkeypatch.undo()
     both[1].close()
@@ -177,7 +179,7 @@ def test_folders_and_secrets_are_private_whatever_the_umask(tmp_path: Path, monk
     run.open()
     run.complete()
     run.close()
-    write_whole(tmp_path / "registry" / "file", "")
+    write_durably(tmp_path / "registry" / "file", "")
     write_private(tmp_path / "key", "secret")
     found = [mode(tmp_path / name) for name in ("runs", "runs/one", "registry", "key")]
     assert found == [0o700, 0o700, 0o700, 0o600]

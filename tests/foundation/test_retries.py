@@ -10,7 +10,7 @@ import pytest
 
 from okl.foundation import locations
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.locations import ATTEMPTS, may_pass, with_retries, without_secrets
+from okl.foundation.locations import ATTEMPTS, may_be_transient, with_retries, without_secrets
 
 
 class AnsweredError(Exception):
@@ -96,9 +96,9 @@ def test_a_refusal_or_a_missing_file_is_asked_for_once(error: Exception, waits: 
 def test_what_it_was_raised_from_tells_as_well() -> None:
     outer: Any = RuntimeError("failed")
     outer.__cause__ = AnsweredError(502)
-    assert may_pass(outer)
+    assert may_be_transient(outer)
     outer.__cause__ = AnsweredError(401)
-    assert not may_pass(outer)
+    assert not may_be_transient(outer)
 
 
 def test_an_error_of_okl_comes_out_as_it_is() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from okl.data.dataset import Dataset, Schema
 from okl.data.reading import sample_rows
-from okl.foundation.errors import ConfigError, DataError, PlaceError
+from okl.foundation.errors import ConfigError, DataError, LocationError
 from okl.foundation.types import FloatArray, Split
 from okl.lifecycle.contract import baseline_of
 from okl.lifecycle.intake import validate_file
@@ -65,7 +65,7 @@ def test_a_place_that_fails_says_nothing_of_the_shard(tmp_path: Path, schema: Sc
     in_the_way = tmp_path / "data" / content_sha256(path)[:16]
     in_the_way.parent.mkdir()
     in_the_way.write_text("somebody else's")
-    with pytest.raises(PlaceError, match="is not a data set; okl does not replace it"):
+    with pytest.raises(LocationError, match="is not a data set; okl does not replace it"):
         validated(store, path, schema)
     assert store.records() == {}, "it is held again, not quarantined"
     in_the_way.unlink()

@@ -216,7 +216,7 @@ def budget_perceptron(
 ) -> list[Judged]:
     """Every update computes the scores of all supports anew."""
 
-    def lead_without(index: int) -> float:
+    def margin_without(index: int) -> float:
         x, a = slots.supports[index], slots.coefficients[index]
         f = slots.scores(x) - slots.self_kernel(x) * a
         if slots.n_outputs == 1:
@@ -229,7 +229,7 @@ def budget_perceptron(
             return
         index = len(slots.supports)
         if slots.full:
-            leads = [lead_without(i) for i in range(index)]
+            leads = [margin_without(i) for i in range(index)]
             index = next(i for i, lead in enumerate(leads) if lead >= max(leads) - 1e-9)
         slots.put(index, x, step_size * seen.direction)
 

@@ -12,9 +12,9 @@ from okl.compiled.projections import (
     BELOW,
     BLOCK,
     FOUND,
-    Bends,
     BlockSums,
     Bounds,
+    Breakpoints,
     ProjectionEntries,
     Windows,
 )
@@ -149,13 +149,13 @@ def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[t
     return found
 
 
-def sum_at_bends(bends: Bends, t: float) -> tuple[float, int]:
+def sum_at_bends(bends: Breakpoints, t: float) -> tuple[float, int]:
     fallen = [t - place for place in bends.leaves if place <= t]
     ended = [t - place for place in bends.arrives if place <= t]
     return bends.highs - math.fsum(fallen) + math.fsum(ended), len(fallen) - len(ended)
 
 
-def root_of_bends(bends: Bends, total: float) -> float:
+def root_of_breakpoints(bends: Breakpoints, total: float) -> float:
     reached = [place for place in (*bends.leaves, *bends.arrives) if sum_at_bends(bends, place)[0] >= total]
     if not reached:
         return float(bends.leaves[0])

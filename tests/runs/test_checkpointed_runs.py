@@ -15,7 +15,7 @@ from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.runs import candidates, select
-from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, in_mode_of, newest_origin, settings_of
+from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, newest_origin, settings_of, with_mode_of
 from okl.runs.train import train
 from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
@@ -159,7 +159,7 @@ def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[st
     before = TrainSettings(data="rows", **begun)
     stored = Origin(before.model_dump(mode="json"), before.training_mode, "", "", {}, "")
     settings = before.model_copy(update=now)
-    assert in_mode_of(stored.settings, settings).training_mode == stored.mode == mode
+    assert with_mode_of(stored.settings, settings).training_mode == stored.mode == mode
     check_same_settings(stored, settings, "later")
     other = before.model_copy(update=now | {"mode": "stream" if mode != "stream" else "mix"})
     with pytest.raises(CheckpointError, match=f"later was started with mode = '{mode}', but mode = "):

@@ -20,10 +20,10 @@ import okl
 from okl.data.dataset import Dataset
 from okl.distributed import open_execution
 from okl.features.fourier import draw_fourier_map
-from okl.foundation import stored
+from okl.foundation import class_tags
+from okl.foundation.class_tags import TAG, tag_of, tagged_classes
 from okl.foundation.errors import CheckpointError
 from okl.foundation.settings import settings_from
-from okl.foundation.stored import TAG, tag_of, tagged_classes
 from okl.foundation.types import Task
 from okl.kernels import Gaussian
 from okl.lifecycle.champion import load_state
@@ -49,7 +49,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def fresh_tags(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have tags that a test declares forgotten after it."""
     for name in ("_classes", "_tags", "_renamed"):
-        monkeypatch.setattr(stored, name, dict(getattr(stored, name)))
+        monkeypatch.setattr(class_tags, name, dict(getattr(class_tags, name)))
 
 
 def declared_tags() -> Iterator[str]:
@@ -133,16 +133,16 @@ def test_the_state_of_every_solver_is_stored_by_tags(solver: str, learnable: dic
 
 
 def test_a_class_is_read_after_it_moved_and_took_another_name(fresh_tags: None) -> None:
-    @stored.stored("state-of-a-test")
+    @class_tags.stored("state-of-a-test")
     @dataclass
     class Before:
         number: int
 
     tree = EncodedTree([Before(1), Before(2)], {}).tree
     assert names_in(tree) == {"state-of-a-test"}
-    stored._classes.clear()  # as in the next version of okl
+    class_tags._classes.clear()  # as in the next version of okl
 
-    @stored.stored("state-of-a-test")
+    @class_tags.stored("state-of-a-test")
     @dataclass
     class After:
         number: int
@@ -151,20 +151,20 @@ def test_a_class_is_read_after_it_moved_and_took_another_name(fresh_tags: None) 
 
 
 def test_files_of_a_class_that_another_one_replaced_are_read_as_that_one(fresh_tags: None) -> None:
-    @stored.stored("replacement-of-a-test", former=("replaced-of-a-test",))
+    @class_tags.stored("replacement-of-a-test", former=("replaced-of-a-test",))
     @dataclass(frozen=True)
     class Replacement:
         number: int
 
-    assert stored.class_of("replaced-of-a-test") is Replacement
+    assert class_tags.class_of("replaced-of-a-test") is Replacement
     assert tag_of(Replacement) == "replacement-of-a-test"
-    assert stored.class_of("subgradient-hinge") is Hinge
+    assert class_tags.class_of("subgradient-hinge") is Hinge
     with pytest.raises(ValueError, match="'online-state' belongs to"):
-        stored.stored("further-of-a-test", former=("online-state",))(Counted)
+        class_tags.stored("further-of-a-test", former=("online-state",))(Counted)
 
 
 def test_attributes_that_were_renamed_or_dropped_are_read_by_todays_names(fresh_tags: None) -> None:
-    @stored.stored("part-of-a-test")
+    @class_tags.stored("part-of-a-test")
     @dataclass(frozen=True)
     class Part:
         steps: int
@@ -173,13 +173,13 @@ def test_attributes_that_were_renamed_or_dropped_are_read_by_todays_names(fresh_
         def doubled(self) -> int:
             return 2 * self.steps
 
-    @stored.stored("whole-of-a-test", renamed={"n": "n_rows", "gone": None})
+    @class_tags.stored("whole-of-a-test", renamed={"n": "n_rows", "gone": None})
     @dataclass(frozen=True)
     class Whole:
         n_rows: int
         part: Part
 
-    @stored.stored("more-of-a-test", renamed={"extra": "bonus"})
+    @class_tags.stored("more-of-a-test", renamed={"extra": "bonus"})
     @dataclass(frozen=True)
     class More(Whole):
         bonus: int
@@ -207,14 +207,14 @@ class Counted:
 
 
 WRONG: dict[str, tuple[Callable[[], Any], str]] = {
-    "taken": (lambda: stored.stored("online-state")(Counted), r"'online-state' belongs to okl\..*State"),
+    "taken": (lambda: class_tags.stored("online-state")(Counted), r"'online-state' belongs to okl\..*State"),
     "module": (
-        lambda: stored.stored("okl.solvers.online.State")(Counted),
+        lambda: class_tags.stored("okl.solvers.online.State")(Counted),
         "'okl.solvers.online.State' is not in kebab case",
     ),
-    "capitals": (lambda: stored.stored("Counted")(Counted), "'Counted' is not in kebab case"),
-    "unknown attribute": (lambda: stored.stored("counted", {"n": "total"})(Counted), "renamed names 'total'"),
-    "named tuple": (lambda: stored.stored("pair", {"first": "left"})(Pair), "stored by position"),
+    "capitals": (lambda: class_tags.stored("Counted")(Counted), "'Counted' is not in kebab case"),
+    "unknown attribute": (lambda: class_tags.stored("counted", {"n": "total"})(Counted), "renamed names 'total'"),
+    "named tuple": (lambda: class_tags.stored("pair", {"first": "left"})(Pair), "stored by position"),
 }
 
 
@@ -229,13 +229,13 @@ def test_a_tag_that_is_taken_or_malformed_is_refused_where_it_is_declared(
 
 
 def test_a_module_that_is_imported_again_declares_its_tags_again(fresh_tags: None) -> None:
-    first = stored.stored("counted")(Counted)
-    again = stored.stored("counted")(type("Counted", (), {"__module__": __name__, "__qualname__": "Counted"}))
-    assert stored.class_of("counted") is again is not first
+    first = class_tags.stored("counted")(Counted)
+    again = class_tags.stored("counted")(type("Counted", (), {"__module__": __name__, "__qualname__": "Counted"}))
+    assert class_tags.class_of("counted") is again is not first
 
 
 def test_a_subclass_is_not_stored_by_the_tag_of_its_base(fresh_tags: None) -> None:
-    class Further(stored.stored("counted")(Counted)):  # type: ignore[misc]
+    class Further(class_tags.stored("counted")(Counted)):  # type: ignore[misc]
         """Without a tag of its own."""
 
     with pytest.raises(TypeError, match=r"Further has no tag; declare one with okl\.foundation\.stored\.stored"):

@@ -20,7 +20,7 @@ import okl
 from okl.data.describe import describe_text
 from okl.data.ingest.run import ingest as run_ingest
 from okl.data.manifest import open_dataset
-from okl.foundation.errors import ConfigError, DataError, DivergedError, OklError, PlaceError
+from okl.foundation.errors import ConfigError, DataError, DivergedError, LocationError, OklError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
@@ -203,7 +203,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     source, before = write(tmp_path, curved(20000)), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
     try:
-        with pytest.raises(PlaceError, match=r"cannot be written: .*File too large"):
+        with pytest.raises(LocationError, match=r"cannot be written: .*File too large"):
             train(train_settings(source, tmp_path / "runs" / "run"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

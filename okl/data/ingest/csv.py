@@ -169,7 +169,7 @@ RANGE_BYTES = 16 * BLOCK_BYTES  # memory of a reader of a range
 MOST_BLOCKS = 16  # that a value in quotes may span
 
 
-def of_one_block(file: Place, dialect: Dialect) -> bool:
+def is_one_block(file: Place, dialect: Dialect) -> bool:
     """Return whether the first block is the complete file; unknown for compressed files."""
     most = BLOCK_BYTES // 2 if dialect.encoding == "utf16" else BLOCK_BYTES
     return packing_of(file.name) is None and size_of(file) <= most
@@ -327,7 +327,7 @@ def _first_types(file: Place, dialect: Dialect) -> pa.Schema:
         if rows.num_rows == 0:
             raise DataError(f"{file} holds no rows; expected at least one.")
         check_unique(reader.schema, file)
-        if dialect.breaks and of_one_block(file, dialect):
+        if dialect.breaks and is_one_block(file, dialect):
             _check_closed(file, rows)
         return reader.schema
 

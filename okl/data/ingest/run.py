@@ -63,7 +63,7 @@ from okl.data.values import (
     numbers,
     zone_of,
 )
-from okl.foundation.errors import ConfigError, DataError, PlaceError
+from okl.foundation.errors import ConfigError, DataError, LocationError
 from okl.foundation.folders import PLACE_FAULTS, is_leftover, output_folder, unwritable
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
@@ -72,9 +72,11 @@ from okl.foundation.settings import IngestSettings
 
 
 def check_destination(destination: Place) -> None:
-    """Raise PlaceError if something that okl did not make is there."""
+    """Raise LocationError if something that okl did not make is there."""
     if destination.exists() and not is_leftover(destination) and not is_dataset(destination):
-        raise PlaceError(f"{destination} exists and is not a data set; okl does not replace it. Choose another folder.")
+        raise LocationError(
+            f"{destination} exists and is not a data set; okl does not replace it. Choose another folder."
+        )
 
 
 @contextmanager
@@ -83,7 +85,7 @@ def destination_folder(destination: Place) -> Iterator[Path]:
 
     Raises
     ------
-    PlaceError : it cannot be written to or is full, or another program has created files there
+    LocationError : it cannot be written to or is full, or another program has created files there
     """
     local = isinstance(destination, Path)
     folder = output_folder(destination, replaces=local or is_dataset(destination))
@@ -664,7 +666,7 @@ def _open_written(destination: Place) -> Dataset:
     try:
         return open_dataset(destination)
     except DataError as error:
-        raise PlaceError(f"{error} Another process may be writing to this folder.") from None
+        raise LocationError(f"{error} Another process may be writing to this folder.") from None
 
 
 def _roles_and_reader(source: Source, settings: IngestSettings, reference: Schema | None) -> tuple[Roles, TargetReader]:

@@ -155,7 +155,7 @@ def inspect_parquet(file: Place, size_bytes: int = 0, sha256: str = "") -> tuple
     try:
         with readable(file, size_bytes, sha256) as stream, pq.ParquetFile(stream) as parquet:
             meta = parquet.metadata
-            schema = without_views(parquet.schema_arrow.remove_metadata())
+            schema = without_view_types(parquet.schema_arrow.remove_metadata())
             return schema, tuple(meta.row_group(group).num_rows for group in range(meta.num_row_groups))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
@@ -194,14 +194,14 @@ def read_parquet(
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
 
 
-def without_views(schema: pa.Schema) -> pa.Schema:
+def without_view_types(schema: pa.Schema) -> pa.Schema:
     """Return a schema without string_view and binary_view, which Arrow's filters do not support yet."""
     plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
     return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
 
 
 def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    schema = without_views(batch.schema)
+    schema = without_view_types(batch.schema)
     return batch if schema.equals(batch.schema) else batch.cast(schema)
 
 
@@ -720,7 +720,7 @@ def scan_source(
 
 def _with_types(source: Source, execution: Execution | None, types: Collection[str]) -> Source:
     """Return the same with pieces and types by all values; `types` : see `scan_source`."""
-    if execution is None and all(csv.of_one_block(place_of(piece.path), piece.dialect) for piece in source.pieces):
+    if execution is None and all(csv.is_one_block(place_of(piece.path), piece.dialect) for piece in source.pieces):
         return source
     pieces = split_pieces(source)
     scans = list(over_pieces(_scan_lines, pieces, execution))

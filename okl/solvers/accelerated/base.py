@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from okl.compiled.dual_steps import descend, extrapolate, step_sums
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.foundation.validation import check_positive
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import linalg
 
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import DivergedError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.accelerated.base import Certificate

@@ -110,14 +110,14 @@ Chooser = MethodChoice | Method
 """A method, or the choice of one."""
 
 
-def method_for(
+def choose_method(
     chooser: Chooser, problem: CompositeProblem, n_columns: int | None = None, sparse: bool = False
 ) -> Method:
     """Return the method for a problem, or for a prototype whose rows have n_columns and may be sparse."""
     return chooser.of(problem, n_columns, sparse) if isinstance(chooser, MethodChoice) else chooser
 
 
-def method_of(chooser: Chooser, state: MethodState) -> Any:
+def method_of_state(chooser: Chooser, state: MethodState) -> Any:
     """Return the method that a state is of."""
     if not isinstance(chooser, MethodChoice):
         return chooser
@@ -126,7 +126,7 @@ def method_of(chooser: Chooser, state: MethodState) -> Any:
 
 def solve(problem: CompositeProblem, chooser: Chooser, point: FloatArray | None = None) -> tuple[Any, Outcome, Any]:
     """Advance until the method has finished, from a dual point or the problem's own start; return the method, too."""
-    method: Any = method_for(chooser, problem)
+    method: Any = choose_method(chooser, problem)
     opened = method.opened(problem, point)
     state = method.start(opened, point)
     while (outcome := method.finished(state)) is None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from okl.compiled.dual_steps import inner, squared_distance
 from okl.compiled.dual_sweep import project_at_multipliers, sweep_segments, sweep_warm_started_segments
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
 from okl.solvers.accelerated.base import (
     ActiveRows,

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.accelerated.base import ActiveRows, Certificate, Iterate, Iterates, Problem, Solution, StepOutcome

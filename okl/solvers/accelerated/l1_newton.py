@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from okl.compiled.descent import descend_weights
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import (

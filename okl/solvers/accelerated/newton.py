@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import Iterate, Solution
 from okl.solvers.accelerated.certified_steps import (

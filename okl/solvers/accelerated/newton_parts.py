@@ -20,7 +20,7 @@ from scipy import sparse
 from scipy.special import xlog1py, xlogy
 
 from okl.compiled.newton import box_duals, entropy_duals, square_root_duals
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.certified_steps import positive_solution
 from okl.solvers.accelerated.dual import DualProblem

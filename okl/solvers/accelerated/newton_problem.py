@@ -11,8 +11,8 @@ import numpy as np
 
 from okl.data.dataset import Shard
 from okl.data.execution import Execution
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem
@@ -36,7 +36,7 @@ from okl.solvers.accelerated.problem import (
     SumOfLosses,
 )
 from okl.solvers.accelerated.shards import MappedRows, WarmStart, part_of_shard
-from okl.solvers.worker_rounds import HeldRuns
+from okl.solvers.worker_rounds import RunVectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +180,7 @@ class NewtonWork:
         return NewtonPart(problem, longest, first, cached)
 
 
-held_arrays = HeldRuns()
+held_arrays = RunVectors()
 
 
 def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:

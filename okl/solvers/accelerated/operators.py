@@ -30,8 +30,8 @@ from okl.compiled.products import (
 )
 from okl.compiled.threads import run_tasks, run_threads
 from okl.features.base import FeatureMap, check_inputs
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray, Precision
 from okl.kernels import Kernel
 from okl.solvers.accelerated.base import RowOperator, signs_of

@@ -18,8 +18,8 @@ import numpy as np
 
 from okl.compiled.dual_steps import descend, inner, squared_distance, step_sums
 from okl.data.dataset import Shard
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import (
     Certificate,
@@ -142,7 +142,7 @@ class StepPart(NamedTuple):
     excess: float
 
 
-class LookPart(NamedTuple):
+class CheckPart(NamedTuple):
     """A partition's part of a check: sums over its rows at the current point.
 
     margin : the largest absolute one; sums : at the candidate multipliers
@@ -220,12 +220,12 @@ class DualPartition(Partition):
         penalty = problem.region.value(new)
         return StepPart(image, float(squared), float(turn), problem.separable.value(new), penalty, excess)
 
-    def looked(self, lipschitz: float, candidates: FloatArray) -> LookPart:
+    def looked(self, lipschitz: float, candidates: FloatArray) -> CheckPart:
         """Return sums over the rows at the current point."""
         problem, point = self.problem, self.current.point
         sums, largest = self.sums(lipschitz, candidates), float(np.abs(self.margins).max())
         terms = math.sqrt(self.longest) * float(np.abs(point).sum())
-        return LookPart(problem.separable.value(point), problem.region.value(point), largest, sums, terms)
+        return CheckPart(problem.separable.value(point), problem.region.value(point), largest, sums, terms)
 
     def risk_slopes(self, candidates: FloatArray) -> Sums:
         """Return slopes (n_thresholds, K, 3) of the risk at candidate thresholds (n_thresholds, K)."""
@@ -309,7 +309,7 @@ class BeginSums:
 
 @stored("dual-dropped")
 @dataclass(frozen=True, eq=False)
-class RestSums:
+class DroppedStep:
     """A step that was dropped."""
 
     def redo(self, part: DualPartition) -> None:
@@ -478,7 +478,7 @@ class PartitionedDual(PartitionedProblem):
                 image = other
                 rounds.carried = replace(rounds.carried, penalty=sum(part.penalty for part in others))
             else:
-                rounds.finish_step("drop", RestSums())
+                rounds.finish_step("drop", DroppedStep())
         lipschitz = replace(self.prototype, outer=outer).lipschitz_of(longest)
         return replace(self, first=Iterate(_NOTHING, image), first_lipschitz=lipschitz)
 
@@ -538,7 +538,7 @@ class DualRounds(RoundIterates):
         image, searches = self.current.image, self._searches()
         squared_norm = _squared_norm(image)
         look = (DualPartition.look, image, self._outer.slope(squared_norm), lipschitz)
-        parts: list[LookPart] = self.request(DualPartition.looked, lipschitz, _candidates_of(searches), moves=(look,))
+        parts: list[CheckPart] = self.request(DualPartition.looked, lipschitz, _candidates_of(searches), moves=(look,))
         multipliers = self._multipliers(searches, lipschitz, [part.sums for part in parts], remember=False)
         thresholds = self._thresholds(max(part.margin for part in parts))
         take = (DualPartition.take, lipschitz, multipliers)
@@ -557,8 +557,8 @@ class DualRounds(RoundIterates):
         assert self._extrapolation is not None, "a step was taken"
         return StepSums(self._extrapolation, *self._last)
 
-    def _dropped(self) -> RestSums:
-        return RestSums()
+    def _dropped(self) -> DroppedStep:
+        return DroppedStep()
 
     def _outcome(self, parts: list[StepPart]) -> StepOutcome:
         outer, new, extrapolated = self._outer, added([part.image for part in parts]), self.extrapolated.image

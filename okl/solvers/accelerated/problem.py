@@ -26,8 +26,8 @@ from okl.compiled.dual_steps import (
 )
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.projections import clip_by_sign, clipped_sums
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.base import weights_of
 from okl.solvers.accelerated.operators import DenseRows

@@ -17,8 +17,8 @@ from okl.compiled.projections import (
     ABOVE,
     BLOCK,
     FOUND,
-    Bends,
     BlockSums,
+    Breakpoints,
     ProjectionEntries,
     Windows,
     bisect,
@@ -27,14 +27,14 @@ from okl.compiled.projections import (
     improve_multiplier,
     improve_multipliers,
     join,
-    root_of_bends,
+    root_of_breakpoints,
     search_breakpoints,
     shrink,
     sum_blocks,
 )
 from okl.compiled.threads import run_threads
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_choice, check_positive
 
@@ -315,17 +315,17 @@ class _Sample:
         same_width = not (isinstance(entries.lower, np.ndarray) or isinstance(entries.upper, np.ndarray))
         self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
 
-    def _sorted(self, same_width: bool) -> Bends:
+    def _sorted(self, same_width: bool) -> Breakpoints:
         """Sort all kinks; each root then takes two binary searches."""
         leaves = np.sort(self.v - self.high)
         arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
         left, arrived = (np.concatenate([[0.0], np.cumsum(places)]) for places in (leaves, arrives))
-        return Bends(leaves, arrives, left, arrived, self.highs)
+        return Breakpoints(leaves, arrives, left, arrived, self.highs)
 
     def root(self, total: float, guess: float) -> tuple[float, int]:
         """Return the root of the sample, and the number of terms read."""
         if self._bends is not None:
-            return float(root_of_bends(self._bends, total)), 0
+            return float(root_of_breakpoints(self._bends, total)), 0
         v, low, high = self.v.copy(), self.low.copy(), self.high.copy()
         t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
         return t, visits

@@ -14,7 +14,7 @@ from okl.data.reading import read_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap
 from okl.features.linear import SparseInputs
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.operators import Result, SegmentedRows, squared_lengths

@@ -15,12 +15,12 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
 from okl.data.reading import sample_rows
 from okl.features.predictors import LinearPredictor, Predictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem, Solution
 from okl.solvers.accelerated.certified_steps import NO_WEIGHTS
-from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, method_for, method_of
+from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, choose_method, method_of_state
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
@@ -94,7 +94,7 @@ class ClassProblem:
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
-        method = method_for(chooser, prototype, rows.n_columns, rows.is_sparse)
+        method = choose_method(chooser, prototype, rows.n_columns, rows.is_sparse)
         if isinstance(method, Newton | L1Newton):
             return self._begin_newton(rows, method, prototype, execution)
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
@@ -106,13 +106,15 @@ class ClassProblem:
 
     def advance(self, at: ClassState, chooser: Chooser, execution: Execution) -> ClassState:
         problem = self._problem(at, execution)
-        advanced = method_of(chooser, at.method_state).advance(at.method_state, problem)
+        advanced = method_of_state(chooser, at.method_state).advance(at.method_state, problem)
         if not isinstance(problem, PartitionedProblem):
             return replace(at, method_state=advanced)
         return replace(at, method_state=advanced, log=problem.rounds.log, carried=problem.rounds.carried)
 
     def solution(self, at: ClassState, chooser: Chooser, execution: Execution) -> Solution:
-        found: Solution = method_of(chooser, at.method_state).solution(at.method_state, self._problem(at, execution))
+        found: Solution = method_of_state(chooser, at.method_state).solution(
+            at.method_state, self._problem(at, execution)
+        )
         return found
 
     def _begin_newton(
@@ -180,7 +182,7 @@ class ClassProblem:
         kind: Any = self.task.kind
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem: MinimaxProblem = model.problem_of(moments)
-        method: Any = method_for(chooser, problem)
+        method: Any = choose_method(chooser, problem)
         first: MethodState = method.start(problem)
         return ClassState(first, model.kappa, CommandLog(), None, None, problem)
 
@@ -342,7 +344,7 @@ class AcceleratedSolver:
         return Outcome(worst.kind, reasons_of(outcomes))
 
     def _outcome(self, current: ClassState) -> Outcome | None:
-        outcome: Outcome | None = method_of(self.method, current.method_state).finished(current.method_state)
+        outcome: Outcome | None = method_of_state(self.method, current.method_state).finished(current.method_state)
         return outcome
 
     def progress(self, state: AcceleratedState) -> Convergence:

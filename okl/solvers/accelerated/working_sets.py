@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.descent import descend_pairs
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import (

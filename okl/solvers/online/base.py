@@ -26,8 +26,8 @@ from okl.data.execution import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
 from okl.features.base import FeatureMap, as_inputs
 from okl.features.predictors import Predictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Precision, Task
 from okl.foundation.validation import check_at_least
 from okl.losses import Loss, ThresholdedHalfSquared

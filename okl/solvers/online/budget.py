@@ -33,8 +33,8 @@ from okl.compiled.sgd import HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED
 from okl.compiled.threads import MOST_ROWS
 from okl.data.execution import Rows
 from okl.features.predictors import CHUNK, KernelExpansion, kernel_sums, pack_chunk
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
@@ -220,7 +220,7 @@ def support_arrays(state: BudgetState) -> SupportArrays:
     )
 
 
-def take_root(matrix: Doubles) -> None:
+def invert_to_root(matrix: Doubles) -> None:
     """Replace an inverse kernel matrix, which states of earlier versions hold, by its root; a root is left alone.
 
     matrix : (>= n, n), of which the first n rows change in place. A root is triangular, or a reflection of that, and
@@ -430,7 +430,7 @@ class BudgetLearner(SupportLearner):
         self._check_state(state)
         supports = support_arrays(state)
         if self.strategy.keeps_root:
-            take_root(supports.memory[self.strategy.buffers :, : state.n_supports])
+            invert_to_root(supports.memory[self.strategy.buffers :, : state.n_supports])
         self.strategy.learn(supports, inputs, targets, self.rule)
         after = state_from(supports, self.task)
         check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)

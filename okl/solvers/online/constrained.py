@@ -14,8 +14,8 @@ from okl.data.dataset import Schema
 from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, Mode
 from okl.foundation.validation import check_positive
 from okl.losses import Loss

@@ -25,8 +25,8 @@ from okl.data.ingest.columns import absent
 from okl.data.reading import read_columns, read_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision
 from okl.foundation.validation import check_positive
 from okl.solvers.oco.problem import find_conflict

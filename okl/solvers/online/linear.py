@@ -37,8 +37,8 @@ from okl.features.base import FeatureMap, check_weights
 from okl.features.fourier import FourierFeatures
 from okl.features.linear import SparseInputs
 from okl.features.predictors import LinearPredictor, block_of, score_rows
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_positive

@@ -8,7 +8,7 @@ from typing import Any, Protocol, get_args
 import numpy as np
 
 from okl.data.dataset import Schema
-from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
+from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
 from okl.features.base import FeatureMap
 from okl.features.extension import draw_extension_map
 from okl.features.fourier import DRAWS, draw_map, radial_kernel, suitable_draw
@@ -66,7 +66,7 @@ class FourierChoice:
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map, and the bandwidth with its reason; with map auto also how it was drawn."""
-        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample)
+        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample)
         if schema.sparse is not None:
             name, why = "independent", "for sparse rows: the other maps take in all columns"
         else:
@@ -97,7 +97,7 @@ class ExtensionChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample)
+        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample)
         feature_map = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
         return feature_map, chosen | {"map": self.map, "map_reason": f"as given, of {feature_map.origin}"}
 
@@ -159,7 +159,7 @@ class NystromChoice:
 
     def _suit(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
         if isinstance(self.kernel, str):
-            return fit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+            return kernel_with_bandwidth(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return self.kernel, {}
 
 

@@ -15,13 +15,13 @@ from okl.compiled.products import panels_of
 from okl.compiled.sgd import FillingSupports, UpdateRule, fill_budget
 from okl.compiled.threads import MOST_ROWS
 from okl.data.execution import Rows
-from okl.features.bandwidth import fit_kernel
+from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.base import precision_of
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
 from okl.features.predictors import LinearPredictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel
@@ -441,7 +441,7 @@ class NOGDFactory:
         kernel: Kernel
         chosen: dict[str, Any]
         if isinstance(self.kernel, str):
-            kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
+            kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
         else:
             kernel, chosen = self.kernel, {}
         learner = NOGDLearner(

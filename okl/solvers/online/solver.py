@@ -12,8 +12,8 @@ from okl.data.execution import Execution, Rows
 from okl.data.order import Order, Window, largest_window_share
 from okl.data.reading import sample_rows
 from okl.features.predictors import Predictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import Mode, Precision
 from okl.solvers.base import Outcome, SolverProgress
 from okl.solvers.online.base import (

@@ -30,8 +30,8 @@ from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor, block_of
+from okl.foundation.class_tags import lasting_attributes, stored
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters

@@ -14,10 +14,10 @@ from okl.compiled.budget import Replacement
 from okl.compiled.kernels import GAUSSIAN, KernelRule
 from okl.compiled.sgd import ROWS
 from okl.data.execution import Rows
-from okl.features.bandwidth import fit_kernel
+from okl.features.bandwidth import kernel_with_bandwidth
 from okl.foundation import catalogue
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import Kernel
@@ -119,7 +119,7 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
     name: ClassVar[str] = "rbp"
     size_free: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
-    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced_supports)
 
     @property
     def numbers(self) -> Replacement:
@@ -311,7 +311,7 @@ class BPASimple(_PassiveAggressive):
     name: ClassVar[str] = "bpa-s"
     compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.SimplePassive
     buffers: ClassVar[int] = 2
-    recalled: ClassVar[Change] = staticmethod(maintenance.remember_selves)
+    recalled: ClassVar[Change] = staticmethod(maintenance.remember_squared_norms)
     reduced: ClassVar[Change] = staticmethod(maintenance.drop_lightest)
 
 
@@ -391,7 +391,7 @@ class BoundedGradientDescent(BudgetStrategy):
     largest: float | None = None
     removal: Literal["random", "oldest"] = "random"
     name: ClassVar[str] = "bogd"
-    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced_supports)
 
     def __post_init__(self) -> None:
         check_decay(self.step_size, self.regularisation, self.largest)
@@ -427,7 +427,7 @@ class SampledGradientDescent(BudgetStrategy):
     regularisation: float = 0.01
     largest: float | None = 1.0
     name: ClassVar[str] = "bogd++"
-    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced_supports)
     buffers: ClassVar[int] = 2
     recalled: ClassVar[Change] = staticmethod(budget.remember_norms)
 
@@ -492,7 +492,7 @@ class BSGDRemoval(_KernelPegasos):
     name: ClassVar[str] = "bsgd-removal"
     compiled: ClassVar[type[tuple[Any, ...]]] = maintenance.Removal
     buffers: ClassVar[int] = 2
-    recalled: ClassVar[Change] = staticmethod(maintenance.remember_selves)
+    recalled: ClassVar[Change] = staticmethod(maintenance.remember_squared_norms)
     reduced: ClassVar[Change] = staticmethod(maintenance.drop_lightest)
 
 
@@ -556,7 +556,7 @@ class Norma(BudgetStrategy):
     margin: float = 1.0
     name: ClassVar[str] = "norma"
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
-    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced)
+    reduced: ClassVar[Change] = staticmethod(budget.drop_replaced_supports)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -689,7 +689,9 @@ class BudgetFactory:
         ConfigError : the loss, the budget, the kernel or the task does not fit the data
         """
         check_loss(self.loss, context.schema)
-        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, context.sample.inputs, self.degree, self.offset)
+        kernel, chosen = kernel_with_bandwidth(
+            self.kernel, self.bandwidth, context.sample.inputs, self.degree, self.offset
+        )
         strategy = self.strategy
         if isinstance(strategy, BudgetStrategy):
             if context.rows is not None:

@@ -18,8 +18,8 @@ from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor, block_of, score_rows
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss

@@ -17,17 +17,17 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.order import mix_bits
 from okl.data.reading import sample_rows
-from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
+from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
 from okl.features.cells import CellTree
 from okl.features.predictors import LocalExpansion, Partition
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Precision
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import KnownKernel, shift_invariant_kernels
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs, cuts, pieces_of, read_pieces, rounded
-from okl.solvers.ridge.path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores
+from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
 
 # One cell: a kernel matrix of its rows, solved directly.
@@ -501,7 +501,7 @@ class LocalSolver:
         random, outputs = np.random.default_rng((self.seed, 0x70ED)), self._outputs(data.schema)
         order = random.permutation(len(sample.targets))[:SAMPLE_ROWS]
         without = outputs.of(sample.targets).mean(axis=0)
-        _, chosen = fit_kernel(self.kernel, self.bandwidth, sample.inputs[order])
+        _, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample.inputs[order])
         bandwidth, ridge = float(chosen["bandwidth"]), None if self.penalty is None else self.penalty * self.cell_rows
         if self.bandwidth is not None and ridge is not None:
             return Tuned(bandwidth, ridge, without, chosen | {"penalty_reason": "as given"}, None)

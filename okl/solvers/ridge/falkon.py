@@ -14,11 +14,11 @@ from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.reading import sample_rows
-from okl.features.bandwidth import fit_kernel
+from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.predictors import Predictor
+from okl.foundation.class_tags import lasting_attributes, stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import Criterion, Doubles, FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import shift_invariant_kernels
@@ -35,7 +35,7 @@ from okl.solvers.ridge.gram import (
     pieces_of,
     read_pieces,
 )
-from okl.solvers.ridge.path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores, fit_rows
+from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores, fit_rows
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
 
 # Sums over rows. A row of kernel values is made, used twice, and gone: nothing as large as rows times landmarks exists.
@@ -334,7 +334,7 @@ class FalkonSolver:
         self.check(data.schema, rows)
         m = min(rows, self.n_landmarks or N_LANDMARKS)
         sample = sample_rows(data, "train", max(SAMPLE_ROWS, m), self.seed, self.precision, SAMPLE_GROUPS)
-        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, part_of(sample, slice(SAMPLE_ROWS)).inputs)
+        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, part_of(sample, slice(SAMPLE_ROWS)).inputs)
         landmarks = np.ascontiguousarray(choose_landmarks(kernel, sample.inputs, m, self.landmarks, self.seed))
         basis = LandmarkBasis(kernel, landmarks)
         penalty, why = self.penalty, "as given"

@@ -21,8 +21,8 @@ from okl.data.execution import Rows
 from okl.data.reading import read_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import KernelExpansion, LinearPredictor, Predictor
+from okl.foundation.class_tags import lasting_attributes, stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import lasting_attributes, stored
 from okl.foundation.types import Criterion, Doubles, FloatArray, IntArray, Precision, Task
 from okl.kernels import Kernel
 
@@ -440,7 +440,7 @@ def read_pieces(data: Dataset, pieces: Iterable[GramPart], precision: Precision)
         yield Rows(read.inputs[piece.start : piece.stop], read.targets[piece.start : piece.stop])
 
 
-def stretches_of(data: Dataset) -> list[Stretch]:
+def row_chunks(data: Dataset) -> list[Stretch]:
     """Return the training rows in at most 32 chunks of about one length, which depend on the shards only."""
     pieces = pieces_of(data)
     return [tuple(pieces[first:last]) for first, last in cuts(len(pieces), MOST_STRETCHES)]

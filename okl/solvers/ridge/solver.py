@@ -14,18 +14,18 @@ from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.reading import sample_rows
-from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
+from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import fit_nystrom_map
 from okl.features.predictors import Predictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.base import Convergence, Outcome
-from okl.solvers.ridge.gram import Basis, Clip, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, stretches_of
-from okl.solvers.ridge.path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, solve
+from okl.solvers.ridge.gram import Basis, Clip, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, row_chunks
+from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, solve
 
 N_LANDMARKS = 1000
 SAMPLE_GROUPS = 128  # row groups that landmarks and leave-one-out errors come from: some seconds of reading
@@ -135,7 +135,7 @@ class RidgeSolver:
             if self.standardise and schema is not None:
                 return MapBasis(StandardisedLinear.of_schema(schema, self.precision)), {}
             return MapBasis(plain_inputs(sample.shape[1], self.precision)), {}
-        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         n_landmarks = min(candidates.shape[0], self.n_landmarks or N_LANDMARKS)
         landmarks = choose_landmarks(kernel, candidates, n_landmarks, self.landmarks, self.seed)
         chosen = chosen | {"n_landmarks": n_landmarks}
@@ -148,7 +148,7 @@ class RidgeSolver:
 
         Huber's loss takes HUBER_ROUNDS more rounds, each with targets clipped around the solution of the one before.
         """
-        stretches = stretches_of(data)
+        stretches = row_chunks(data)
         number, done = divmod(state.done, len(stretches))
         coming = stretches[done : done + STRETCHES_AT_ONCE]
         work = GramWork(data, state.basis, self._outputs(data.schema), self.precision, state.clip)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.catalogue import LOSSES
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
 from okl.losses import PiecewiseLinear, Ray, known_loss

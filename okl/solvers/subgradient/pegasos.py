@@ -27,8 +27,8 @@ from okl.compiled.threads import MOST_ROWS
 from okl.data.execution import Rows
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import LinearPredictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.losses import Loss

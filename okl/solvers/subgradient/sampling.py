@@ -18,8 +18,8 @@ from okl.data.sparse import n_rows as rows_in
 from okl.data.sparse import stacked
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import FloatArray, Integers, Precision
 from okl.solvers.subgradient.scs import Scs, solve_sample

@@ -14,8 +14,8 @@ import numpy as np
 from okl.compiled.bundle import add_sloped_rows, least_step, score_rows, solve_master
 from okl.compiled.dual_steps import inner
 from okl.data.execution import Rows
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.losses import Hinge, PiecewiseLinear, Ray

@@ -13,8 +13,8 @@ import numpy as np
 from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
 from okl.data.dataset import Dataset, Shard
 from okl.data.execution import Execution, Rows
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.kernels import KnownKernel
 from okl.losses import PiecewiseLinear

@@ -15,10 +15,10 @@ from okl.compiled.dual_steps import inner
 from okl.compiled.jit import as_compiled
 from okl.compiled.threads import run_threads
 from okl.data.dataset import Schema
-from okl.features.bandwidth import fit_kernel, kernel_of_bandwidth
+from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
 from okl.features.base import FeatureMap, check_inputs, transform_rows
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel, KnownKernel
 
@@ -382,7 +382,7 @@ class ExactChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        kernel, chosen = fit_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
+        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return KernelInputs(kernel, schema.n_features, precision), chosen
 
 

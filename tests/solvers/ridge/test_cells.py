@@ -25,7 +25,7 @@ from okl.foundation.types import Task
 from okl.solvers.ridge import cells
 from okl.solvers.ridge.cells import CellSolution, LocalSolver, LocalState, solve_cell
 from okl.solvers.ridge.gram import Outputs, pieces_of, read_pieces
-from okl.solvers.ridge.path import errors_of_scores
+from okl.solvers.ridge.penalty_path import errors_of_scores
 from tests.data.sources import settings as ingest_settings
 from tests.naive import ridge as naive
 from tests.solver_cases import bits, last_state, states

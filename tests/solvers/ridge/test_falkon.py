@@ -19,7 +19,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
 from okl.solvers.ridge import factors, falkon
 from okl.solvers.ridge.falkon import ExpansionWork, FalkonSolver, FalkonState, chunks_of
-from okl.solvers.ridge.path import fit_rows
+from okl.solvers.ridge.penalty_path import fit_rows
 from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import last_state
 from tests.solvers.ridge.conftest import curved_rows

@@ -28,8 +28,8 @@ from okl.kernels import Gaussian
 from okl.models.inputs import predictions
 from okl.runs.checkpoint import DecodedTree, EncodedTree
 from okl.solvers.ridge import solver as ridge_solver
-from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, stretches_of
-from okl.solvers.ridge.path import compare_logarithm, compare_losses, fit_rows, folds_of
+from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, row_chunks
+from okl.solvers.ridge.penalty_path import compare_logarithm, compare_losses, fit_rows, folds_of
 from okl.solvers.ridge.solver import MOST_COLUMNS, STRETCHES_AT_ONCE, RidgeSolver
 from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import bits, last_state, states
@@ -54,7 +54,7 @@ def made(folder: Path, name: str, shard_rows: int, task: Task = "binary") -> Dat
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """More stretches than are summed between two checkpoints."""
     found = made(tmp_path_factory.mktemp("rows"), "set", 4 * BLOCK)
-    assert STRETCHES_AT_ONCE < len(stretches_of(found)) <= MOST_STRETCHES
+    assert STRETCHES_AT_ONCE < len(row_chunks(found)) <= MOST_STRETCHES
     return found
 
 
@@ -113,7 +113,7 @@ def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
         *_, whole = states(SOLVER, data, execution)
         middle = SOLVER.advance(SOLVER.start(data, execution), data, execution)
         assert middle.gram is not None
-        assert 0 < middle.done < len(stretches_of(data))
+        assert 0 < middle.done < len(row_chunks(data))
         assert SOLVER.progress(middle).relative_gap == 1.0
         apart = EncodedTree(middle, {"data": data})
         again = DecodedTree(apart.tree, apart.arrays, {"data": data}).value
@@ -126,7 +126,7 @@ def test_work_is_sent_without_what_is_packed_for_compiled_code(data: Dataset) ->
         basis = SOLVER.start(data, execution).basis
     work = GramWork(data, basis, SOLVER._outputs(data.schema), "float32")
     before = len(pack(work).content)
-    list(map(work, stretches_of(data)[:1]))
+    list(map(work, row_chunks(data)[:1]))
     assert len(pack(work).content) == before < 30 * 2 * 4 + 6000
 
 

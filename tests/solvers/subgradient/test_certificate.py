@@ -23,7 +23,7 @@ from okl.solvers.subgradient.sampling import (
 )
 from okl.solvers.subgradient.scs import Scs, solve_sample
 from okl.solvers.subgradient.sharded import SubgradientState
-from okl.solvers.subgradient.solver import Prover
+from okl.solvers.subgradient.solver import GapBounder
 from okl.solvers.subgradient.spaces import ExplicitRows
 from tests.solvers.subgradient.sharded_cases import in_memory, last_state, sharded, solver
 
@@ -113,7 +113,7 @@ def test_any_point_is_bounded_exactly_by_all_rows_and_by_samples_of_many(data: D
     point: FloatArray = 0.5 * np.asarray(np.random.default_rng(0).normal(size=rows.shape[1]))
     losses = np.maximum(0.0, 1.0 - targets * (rows @ point)).mean() + 0.5 * LAM * point @ point
     excess = float(losses) - optimum(state, data)
-    prover = Prover(learning.loss, LAM)
+    prover = GapBounder(learning.loss, LAM)
     exact = prover.bound(data, state.rows.feature_map, point, here)
     assert exact.confidence is None
     assert excess - 1e-6 <= exact.gap <= 1.06 * excess

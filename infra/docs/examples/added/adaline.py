@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from okl.data.dataset import Schema
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import Task
 from okl.losses import ScalarLoss
 from okl.solvers.online.base import check_loss

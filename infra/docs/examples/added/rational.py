@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import ndtri
 
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 from okl.kernels import Profiled, as_frequencies
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray, Task
 from okl.losses import ScalarLoss
 

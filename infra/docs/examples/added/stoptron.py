@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from okl.compiled.budget import COUNT, SCALE, BudgetRule, SupportArrays, count_row, drop_support, put_support, score_row
 from okl.compiled.jit import compiled_row
 from okl.compiled.sgd import UPDATES
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray, Task
 from okl.solvers.online.budget import BudgetStrategy, Change, doubles
 

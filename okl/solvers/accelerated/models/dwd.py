@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from okl.foundation.stored import stored
+from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName, RowOperator, weights_of

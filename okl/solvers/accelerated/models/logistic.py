@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CostClassifier, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem

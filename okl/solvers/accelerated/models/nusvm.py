@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.base import (
     Certificate,

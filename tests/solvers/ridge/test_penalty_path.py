@@ -13,7 +13,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import IntArray, Task
 from okl.kernels import Gaussian, Polynomial
 from okl.solvers.ridge.gram import BLOCK, LandmarkBasis, MapBasis, Outputs, gram_of
-from okl.solvers.ridge.path import (
+from okl.solvers.ridge.penalty_path import (
     PenaltyErrors,
     best_of,
     centred,

@@ -15,8 +15,8 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.threads import run_tasks
 from okl.data.execution import Rows
 from okl.features.predictors import Predictor
+from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.stored import stored
 from okl.foundation.types import Doubles, IntArray, Task
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.metrics.criterion import criterion_error, standard_error
