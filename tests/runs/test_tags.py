@@ -238,7 +238,7 @@ def test_a_subclass_is_not_stored_by_the_tag_of_its_base(fresh_tags: None) -> No
     class Further(class_tags.stored("counted")(Counted)):  # type: ignore[misc]
         """Without a tag of its own."""
 
-    with pytest.raises(TypeError, match=r"Further has no tag; declare one with okl\.foundation\.stored\.stored"):
+    with pytest.raises(TypeError, match=r"Further has no tag; declare one with okl\.foundation\.class_tags\.stored"):
         EncodedTree(Further(), {})
 
 
