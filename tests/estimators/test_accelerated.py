@@ -83,7 +83,7 @@ def test_every_class_is_checked_or_differs_from_one_that_is_in_its_model_alone()
     for kind, like in LIKE.items():
         assert kind.__bases__ == like.__bases__
         assert own(kind) | {"SOLVER": like.SOLVER} == own(like)
-        assert vars(kind).keys() == vars(like).keys()
+        assert vars(kind).keys() - {"__slotnames__"} == vars(like).keys() - {"__slotnames__"}  # which copying adds
 
 
 @pytest.mark.parametrize("made", LIKE)
