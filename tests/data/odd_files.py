@@ -211,7 +211,7 @@ odd("utf16_be.tsv", b"\xfe\xff" + PLAIN.replace(",", "\t").encode("utf-16-be"), 
 odd(
     "latin1.csv",
     "a,b,y\n1,Zürich,0\n2,Genf,1\n".encode("latin-1"),
-    r"column 'b' holds bytes that are no text in UTF-8\. Save the file as UTF-8",
+    r"column 'b' holds bytes that are no text in UTF-8\. Save text as UTF-8",
 )
 odd("latin1_names.csv", "größe,y\n1,0\n2,1\n".encode("latin-1"), r"the name of a column is not UTF-8 text")
 odd("packed.csv.gz", gzip.compress(PLAIN.encode(), mtime=0), ROWS)
