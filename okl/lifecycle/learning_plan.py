@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -219,30 +220,49 @@ class Attempts:
     def keep(self, model: RegisteredModel, planned: PlannedLineage, reason: str, page: str) -> None:
         """Record a rejected challenger and its report."""
         write_durably(self.page(model, planned), page)
-        content = json.dumps({"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1) + "\n"
-        write_durably(self._folder / f"{self._champion}{self._key(model, planned)}.json", content)
+        shards = [shard["sha256"] for shard in planned.lineage.shards]
+        content: dict[str, Any] = {"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+        content |= {"shards": shards, "settings": planned.judged().settings}
+        file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
+        write_durably(file, json.dumps(content, indent=1) + "\n")
+
+    def shards_of_later(self, planned: PlannedLineage) -> set[str]:
+        """Return shards that challengers of later champions, which were rolled back, were rejected with.
+
+        Only challengers with the settings of the planned version, and of its decision, count.
+        """
+        shards, settings = set[str](), json.loads(json.dumps(planned.judged().settings))
+        for file in json_files(self._folder):
+            if file.name > self._champion and not file.name.startswith(self._champion):
+                with suppress(ValueError, KeyError, TypeError):  # of an earlier okl, or damaged
+                    content = json.loads(file.read_text(encoding="utf-8"))
+                    shards |= set(content["shards"] if content["settings"] == settings else ())
+        return shards
 
     def _key(self, model: RegisteredModel, planned: PlannedLineage) -> str:
         return model.identity(planned.judged(), model.head())[:32]
 
 
-def retraction_reason(model: RegisteredModel, planned: PlannedLineage) -> str | None:
+def retraction_reason(model: RegisteredModel, planned: PlannedLineage, rejected: Collection[str] = ()) -> str | None:
     """Return why the planned version is not trained again: its shards were learned, and another version promoted since.
 
     None if there is no such version, or it is the champion. After several rollbacks the shards may be those of several
     versions, with the same settings.
+
+    rejected : shards that challengers of these versions were rejected with
     """
     version, state = model.find(planned.lineage), model.state()
     if version is None and state.latest > (champion := state.champion or 0):
         settings = planned.lineage.settings
         later = [one for one in model.versions() if one.number > champion and one.lineage.settings == settings]
         learned = {shard["sha256"] for one in later for shard in one.lineage.shards}
-        version = later[-1] if later and learned >= {shard["sha256"] for shard in planned.lineage.shards} else None
+        shards = {shard["sha256"] for shard in planned.lineage.shards}
+        version = later[-1] if later and learned.union(rejected) >= shards else None
     if version is None or version.number == state.champion:
         return None
     return (
-        f"The same shards were trained on before, in {version}, and another version was promoted since then. "
-        f"Promote {version} again (okl models promote {model.name} {version.number}), or wait for new shards."
+        f"No file is new: these shards were trained on before, in {version}, which is no longer the champion. The next "
+        f"new file starts a training. To use {version} again: okl models promote {model.name} {version.number}."
     )
 
 

@@ -251,7 +251,9 @@ class RetrainingRun(Run[RetrainSettings]):
             now = self._plan.lineage.lineage
             record.changed = changes_since(self.history.champion.version, now, "the champion so far")
         planned = self._plan.lineage
-        if (before := self._attempts.find(self._model, planned) or retraction_reason(self._model, planned)) is not None:
+        rejected = self._attempts.shards_of_later(planned)
+        before = self._attempts.find(self._model, planned) or retraction_reason(self._model, planned, rejected)
+        if before is not None:
             record.outcome, record.reason = "judged before", before
             return {"skipped": before}
         try:

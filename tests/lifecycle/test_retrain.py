@@ -155,6 +155,25 @@ def test_what_was_rolled_back_is_not_learnt_again_until_there_is_more(place: Pat
     assert retrain(settings(place))["version"] == 3
 
 
+def test_a_rejected_shard_is_not_new_after_a_rollback(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    assert retrain(settings(place))["version"] == 2
+    shards(place, 4)
+    hard = settings(place, publish_if="better", margin=0.5)
+    assert retrain(hard)["outcome"] == "kept"
+    model = Registry(place / "registry").model("m")
+    model.rollback()
+    for _ in range(2):
+        again = retrain(hard)
+        assert (again["outcome"], again["version"], again["parent"]) == ("judged before", None, 1)
+        assert "No file is new: these shards were trained on before, in m@2" in again["reason"]
+    shards(place, 5)
+    assert retrain(settings(place))["version"] == 3
+    assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
+
+
 def test_what_was_rolled_back_twice_is_not_learnt_again_in_one_step(place: Path) -> None:
     for days in ((1, 2), (3,), (4,)):
         shards(place, *days)
