@@ -231,8 +231,6 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
 
 # okl export
 
-ENDINGS = ("onnx", "skops")
-
 
 @app.command(short_help="Export a model to ONNX or scikit-learn.")
 def export(
@@ -257,10 +255,7 @@ def export(
     """
     from okl.models.export import export as write
 
-    ending = out.rpartition(".")[2]
-    if to is None and ending not in ENDINGS:
-        raise ConfigError(f"{out} does not end in .onnx or .skops. Rename it, or give --format onnx or skops.")
-    exported = write(model, out, to or ending, registry)  # type: ignore[arg-type]  # it refuses an unknown format
+    exported = write(model, out, to, registry)  # type: ignore[arg-type]  # it refuses an unknown format
     text = (
         f"{exported['out']}: {exported['bytes']:,} bytes; {exported['rows_per_second']:,.0f} rows per second on one "
         f"thread\nchecked on {exported['rows']:,} synthetic rows: scores differ from okl's by at most "

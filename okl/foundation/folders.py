@@ -419,8 +419,11 @@ def clear(folder: RemotePath) -> None:
 
 
 @contextmanager
-def atomic_file(location: Place) -> Iterator[Path]:
-    """Yield a local file to write, which is renamed or uploaded to its location at the end, or removed."""
+def atomic_file(location: Place, replaces: bool = True) -> Iterator[Path]:
+    """Yield a local file to write, which is renamed or uploaded to its location at the end, or removed.
+
+    replaces : whether a local file that is there by then is replaced; else LocationTakenError is raised
+    """
     if isinstance(location, Path):
         # processes of several hosts, with equal process ids, may write here
         temporary_path = location.with_name(
@@ -428,13 +431,25 @@ def atomic_file(location: Place) -> Iterator[Path]:
         )
         try:
             yield temporary_path
-            os.replace(temporary_path, location)
+            (os.replace if replaces else _name_once)(temporary_path, location)
         finally:
             temporary_path.unlink(missing_ok=True)
         return
     with tempfile.TemporaryDirectory(prefix="okl-") as folder:
         yield Path(folder) / location.name
         location.put(Path(folder) / location.name)
+
+
+def _name_once(temporary_path: Path, location: Path) -> None:
+    """Give a file its name, unless another process has taken it: then raise LocationTakenError."""
+    try:
+        os.link(temporary_path, location)
+    except FileExistsError:
+        raise LocationTakenError(
+            f"Another command has written {location} meanwhile, and it is not overwritten. Choose another name."
+        ) from None
+    except OSError:  # a file system without hard links
+        os.replace(temporary_path, location)
 
 
 TEMPORARY = re.compile(r"\..+\.(?P<host>[^/]*)-(?P<pid>\d+)-[0-9a-f]{8}\.tmp")  # see `atomic_file`

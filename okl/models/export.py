@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 from zipfile import ZIP_DEFLATED
 
 import numpy as np
@@ -42,7 +42,9 @@ Scorer = Callable[[Feeds], FloatArray]
 Location = str | os.PathLike[str]
 
 
-def export(model: Location, out: Location, format: Format = "onnx", registry: Location | None = None) -> dict[str, Any]:
+def export(
+    model: Location, out: Location, format: Format | None = None, registry: Location | None = None
+) -> dict[str, Any]:
     """Write a model as one file that other programs score raw rows with: `okl export`.
 
     Before the file is there, it scores made-up rows, spread as the training rows were, and okl does; scores that are
@@ -53,7 +55,7 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
     model : folder or URL of a model, or NAME@WHICH of a registry; out : file or URL to make
     format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
         scikit-learn's own estimators, as `skops.io.load` opens it). ONNX takes sparse rows of at most 262,144 columns,
-        as a dense matrix or as the words of each document
+        as a dense matrix or as the words of each document. None: the ending of `out`
     registry : folder or URL of the registry that NAME@WHICH is looked up in; None: OKL_REGISTRY, or okl's home
 
     Returns
@@ -62,11 +64,17 @@ def export(model: Location, out: Location, format: Format = "onnx", registry: Lo
 
     Raises
     ------
-    ConfigError : a package is missing, the file exists, or the format cannot represent the model's kernel
+    ConfigError : a package is missing, the file exists, its ending is no format, or the format cannot represent the
+        model's kernel
     DataError : the file cannot be written
     RegistryError : no such model, version or alias; or the version was pruned
     ModelError : the model cannot be read or represented, or scores differ
     """
+    if format is None:
+        ending = os.fspath(out).rpartition(".")[2]
+        if ending not in FORMATS:
+            raise ConfigError(f"{out} does not end in .onnx or .skops. Rename it, or give --format onnx or skops.")
+        format = cast(Format, ending)
     check_choice("format", format, FORMATS)
     missing = [name for name in EXTRAS[format] if find_spec(name) is None]
     if missing:

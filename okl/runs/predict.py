@@ -303,7 +303,7 @@ def score_to_file(settings: ScoreSettings, observer: Observer) -> dict[str, Any]
             f"{settings.out} is one file, which this process writes alone. With workers, give a folder as --out."
         )
     check_score(settings, look=False)
-    with atomic_file(place_of(settings.out)) as partial_path:
+    with atomic_file(place_of(settings.out), replaces=False) as partial_path:
         partial_path.parent.mkdir(parents=True, exist_ok=True)
         return _score(settings, partial_path, observer)
 

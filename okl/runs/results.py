@@ -539,10 +539,13 @@ def _value(encoding: Encoding | None, column: str, stored: dict[str, float]) -> 
     first = stored.get(encoding.inputs[0])
     if first is None or encoding.kind == "number":
         return None if first is None else _shortest(first)
-    moment = EPOCH + timedelta(days=DAYS_TO_2000 + first * YEAR_DAYS)
-    if encoding.kind == "date":
-        return f"{moment + timedelta(hours=12):%Y-%m-%d}"
-    return f"{moment + timedelta(seconds=30):%Y-%m-%d %H:%M}"
+    try:
+        moment = EPOCH + timedelta(days=DAYS_TO_2000 + first * YEAR_DAYS)
+        if encoding.kind == "date":
+            return f"{moment + timedelta(hours=12):%Y-%m-%d}"
+        return f"{moment + timedelta(seconds=30):%Y-%m-%d %H:%M}"
+    except OverflowError:  # Python's dates have the years 1 to 9999
+        return "after the year 9999" if first > 0.0 else "before the year 1"
 
 
 def _shortest(value: float) -> float | int | None:

@@ -183,6 +183,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {},
         r"target 'y' has one class only, 'u', in training rows, and no usable row of the whole source has another; exp",
     ),
+    "integers that float64 rounds": (
+        lambda f: parquet(f, classes(2**53, 2**53 + 1)),
+        {},
+        r"target 'y' holds integers beyond 2\^53: as classes, some would become one\. Write them as text",
+    ),
     "a constant number": (lambda f: parquet(f, classes(1)), {}, r"target 'y' is constant: 1 in all 100 training rows"),
     "a constant target of a regression": (
         lambda f: parquet(f, classes(0.5)),

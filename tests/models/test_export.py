@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 import okl
-from okl.foundation.errors import ModelError
+from okl.foundation.errors import ConfigError, ModelError
 from okl.models import export
 from okl.models.file import save_model
 from tests.flows.commandline import Terminal
@@ -90,6 +90,15 @@ def test_differences_are_relative_whatever_the_unit_of_the_target_is() -> None:
     ours = np.array([[1e-12], [-3e-12]])
     assert export.largest_difference(ours, 2.0 * ours) == pytest.approx(1.0)
     assert export.largest_difference(0.0 * ours, 0.0 * ours) == 0.0
+
+
+def test_the_format_of_a_function_call_is_that_of_the_ending(tmp_path: Path) -> None:
+    save_model(of_times()[0], tmp_path / "model")
+    for format in export.FORMATS:
+        assert export.export(tmp_path / "model", tmp_path / f"model.{format}")["format"] == format
+    assert (tmp_path / "model.skops").read_bytes().startswith(b"PK")
+    with pytest.raises(ConfigError, match=r"model\.pkl does not end in \.onnx or \.skops"):
+        export.export(tmp_path / "model", tmp_path / "model.pkl")
 
 
 @pytest.mark.parametrize("format", export.FORMATS)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -233,6 +234,19 @@ def test_values_of_largest_errors_are_those_of_the_source(tmp_path: Path) -> Non
         expected |= {"day": at and f"{at:%Y-%m-%d}", "time": at and f"{at:%Y-%m-%d %H:%M}"}
         assert row["values"] == expected
         assert row["target"] == columns["y"][k]
+
+
+def test_dates_beyond_those_of_python_are_named_among_the_largest_errors(tmp_path: Path) -> None:
+    far = ["0001-01-01 00:00:00", "9999-12-31 23:59:59"]
+    columns = {"time": [far[k % 2] if k % 3 == 0 else "2020-01-02 10:00:00" for k in range(12)], "y": [0, 1] * 6}
+    source = tmp_path / "far.csv"
+    pd.DataFrame(columns).to_csv(source, index=False)
+    data = ingest(source, tmp_path / "set", ingest_settings(dates="parts")).dataset
+    shards, inside = np.zeros(12, dtype=np.int64), np.arange(12)
+    every = LargestLosses(np.ones(12), shards, inside)
+    found = largest_errors(data, ConstantPredictor(data.schema), every, ["time"], "float32")
+    values = {row["values"]["time"] for row in found}
+    assert values >= {"2020-01-02 10:00", "after the year 9999"}
 
 
 def test_the_constant_of_the_training_rows_stands_beside_the_model(runs: dict[str, Any]) -> None:

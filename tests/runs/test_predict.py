@@ -24,6 +24,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError, ModelEr
 from okl.foundation.folders import atomic_file
 from okl.foundation.settings import settings_from
 from okl.models.file import Model, load_model, save_model
+from okl.runs import predict
 from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun, check_score, score_stream
 from okl.runs.train import train
 from tests.flows.commandline import Terminal
@@ -339,6 +340,23 @@ def test_scores_are_never_overwritten(folder: Path, tmp_path: Path) -> None:
         check_score(settings(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "new", keys=["id"]))
     with pytest.raises(ModelError, match="Give the folder of a trained model"):
         check_score(settings(tmp_path / "out", folder / "binary.parquet", tmp_path / "new"))
+
+
+def test_of_two_scorings_into_one_file_the_later_one_is_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, score_now = tmp_path / "scores.csv", predict._score
+
+    def score_beside_another(*arguments: Any) -> Any:
+        result = score_now(*arguments)
+        out.write_text("of another command\n")
+        return result
+
+    monkeypatch.setattr(predict, "_score", score_beside_another)
+    with pytest.raises(ConfigError, match=r"Another command has written .*scores\.csv meanwhile, and it is not over"):
+        okl.predict(folder / "binary" / "model", folder / "binary.parquet", out)
+    assert out.read_text() == "of another command\n"
+    assert [*tmp_path.iterdir()] == [out]
 
 
 def test_a_scoring_that_fails_on_the_way_leaves_nothing(folder: Path, tmp_path: Path) -> None:

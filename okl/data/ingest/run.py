@@ -287,7 +287,7 @@ def learn_encodings(
     plans = column_plans(roles, source.schema, settings)
     mean = settings.missing == "mean"
     numeric = all(plan.kind == "number" for plan in plans)
-    if numeric and (not mean or source.kind == "svmlight"):
+    if numeric and (not mean or (source.kind == "svmlight" and not any(piece.has_missing for piece in source.pieces))):
         return FittedEncodings(roles, [])
     scanned = [plan for plan in plans if mean or plan.kind == "category"]
     scans = dict(zip(scanned, scan_columns(source, roles, scanned, settings, execution), strict=True))

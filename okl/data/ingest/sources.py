@@ -212,24 +212,26 @@ SVMLIGHT_TARGET = "y"
 
 
 class SvmlightScan(NamedTuple):
-    """Rows of a file, its largest index, whether its indices begin at 0, and the number of its values."""
+    """Rows of a file, its largest index, whether indices begin at 0, the number of values, and whether one is nan."""
 
     rows: int
     last_index: int
     zero_based: bool
     n_values: int = 0
+    has_missing: bool = False
 
 
 def scan_svmlight(file: Place) -> SvmlightScan:
     """Read a file once to learn its size."""
-    rows, last, zero_based, n_values = 0, -1, False, 0
+    rows, last, zero_based, n_values, has_missing = 0, -1, False, 0, False
     for inputs, _ in _parsed_svmlight(file):
         rows += inputs.shape[0]
         n_values += inputs.nnz
+        has_missing |= bool(np.isnan(inputs.data).any())
         if inputs.indices.size:
             last = max(last, int(inputs.indices.max()))
             zero_based |= bool(inputs.indices.min() == 0)
-    return SvmlightScan(rows, last, zero_based, n_values)
+    return SvmlightScan(rows, last, zero_based, n_values, has_missing)
 
 
 class SvmlightTable(NamedTuple):
@@ -412,7 +414,7 @@ class Piece:
 
     path : absolute path, or URL; first_row : number of its first row in the file; rows : None if unknown before reading
     row_groups : of a Parquet file; schema : columns and their types; svmlight, n_sparse : how its indices are
-        columns, and the number of these if rows are sparse
+        columns, and the number of these if rows are sparse; has_missing : whether that text holds nan
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
     dialect : of a CSV file, how its text is values; nested : of JSON lines, the types of their keys
@@ -427,6 +429,7 @@ class Piece:
     row_groups: tuple[int, ...] = ()
     svmlight: SvmlightColumns | None = None
     n_sparse: int = 0
+    has_missing: bool = False
     size_bytes: int = 0
     sha256: str = ""
     span: tuple[int, int] | None = None
@@ -659,7 +662,16 @@ def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece
     scans = [scan_svmlight(file) for file in files]
     made = svmlight_table(files, scans, reading.n_columns, reading.first_index, reading.hashed, reading.storage)
     return [
-        Piece(str(file), "svmlight", made.schema, 0, scan.rows, svmlight=made.indices, n_sparse=made.n_sparse)
+        Piece(
+            str(file),
+            "svmlight",
+            made.schema,
+            0,
+            scan.rows,
+            svmlight=made.indices,
+            n_sparse=made.n_sparse,
+            has_missing=scan.has_missing,
+        )
         for file, scan in zip(files, scans, strict=True)
     ]
 

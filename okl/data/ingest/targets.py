@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Target classes and their counts, in bounded memory.
 
 MAX_LABELS = 1000
+EXACT_INTEGERS = 2.0**53  # beyond it float64 cannot tell neighbours apart
 LARGEST_TARGET = 1e70  # the spread of the squared errors of larger ones overflows
 Targets = NDArray[np.float64]
 
@@ -47,7 +48,7 @@ class TargetReader:
 
     counts : TRAIN rows of each value, until they are more than MAX_LABELS
     only_test : file and row where a value was first seen in a test row
-    low, high : of the TRAIN rows, as they are stored
+    low, high : of the TRAIN rows, as they are stored; inexact : whether float64 rounds integers among them
     """
 
     name: str
@@ -60,6 +61,7 @@ class TargetReader:
     rows: int = 0
     low: float = np.inf
     high: float = -np.inf
+    inexact: bool = False
 
     @property
     def text(self) -> bool:
@@ -82,6 +84,7 @@ class TargetReader:
         if self.text:
             return self._coded(column, rows)
         values = numbers(column).astype(np.float64)
+        self.inexact |= pa.types.is_integer(self.kind) and bool((np.abs(values) >= EXACT_INTEGERS).any())
         infinite = np.abs(values) > LARGEST_TARGET
         if infinite.any():
             raise DataError(
@@ -168,6 +171,11 @@ class TargetReader:
             test rows have
         ConfigError : a positive class that is none of two
         """
+        if self.inexact and self.counting:
+            raise DataError(
+                f"{where}: target {self.name!r} holds integers beyond 2^53: as classes, some would become one. "
+                "Write them as text, or use --task regression."
+            )
         kind = value_type(self.kind)
         named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
         task = decide_task(self.task, len(self.counts), self.rows, named, measured)

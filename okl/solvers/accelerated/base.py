@@ -605,6 +605,9 @@ def differing_digits(low: float, high: float) -> tuple[str, str]:
     return shown
 
 
+MOST_COST = 1e100
+
+
 def check_cost(value: float) -> float:
     """Return a C that is finite and above 0, or raise ConfigError."""
     if value == math.inf:
@@ -612,6 +615,8 @@ def check_cost(value: float) -> float:
             "C = inf removes the regularisation, and weights of separable classes are then unbounded. Give a "
             "finite number above 0."
         )
+    if value > MOST_COST:
+        raise ConfigError(f"C = {value:g} is above {MOST_COST:g}, beyond which its square is infinite. Use less.")
     return check_positive("C", value)
 
 

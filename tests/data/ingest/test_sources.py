@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import dump_svmlight_file
 
@@ -82,6 +84,24 @@ def test_svmlight_equals_the_rows_it_was_written_from(tmp_path: Path, zero_based
     np.testing.assert_allclose(inputs_of(read, ["f0", "f1", "f2", "f3"]), values, rtol=1e-12)  # type: ignore[arg-type]
     np.testing.assert_array_equal(read.column("y").to_numpy(), content.column("y").to_numpy())
     assert len(open_source(tmp_path / "s.svm", SvmlightReading(9)).columns) == 10
+
+
+def test_a_missing_number_of_svmlight_is_that_of_a_table(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"y": [0, 1] * 30, "f0": rng.normal(5.0, 1.0, 60), "f1": rng.normal(size=60)})
+    frame.loc[frame.index % 3 == 0, "f0"] = np.nan
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    lines = [f"{int(y)} 1:{one} 2:{two}" for y, one, two in frame.itertuples(index=False)]
+    (tmp_path / "s.svm").write_text("\n".join(lines) + "\n")
+    made = {}
+    for kind in ("csv", "svm"):
+        settings = IngestSettings(target="y", missing="mean", scale="none")
+        made[kind] = ingest(tmp_path / f"s.{kind}", tmp_path / kind, settings).dataset
+    assert made["svm"].schema.features == made["csv"].schema.features == ("f0", "f0=(missing)", "f1")
+    tables = [pq.read_table(data.folder / data.shards[0].path).to_pandas() for data in made.values()]
+    np.testing.assert_allclose(
+        tables[0][list(made["svm"].schema.features)], tables[1][list(made["svm"].schema.features)]
+    )
 
 
 def test_svmlight_chunks_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
