@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 from zipfile import ZIP_DEFLATED
 
 import numpy as np
@@ -74,7 +74,7 @@ def export(
         ending = os.fspath(out).rpartition(".")[2]
         if ending not in FORMATS:
             raise ConfigError(f"{out} does not end in .onnx or .skops. Rename it, or give --format onnx or skops.")
-        format = cast(Format, ending)
+        format = ending
     check_choice("format", format, FORMATS)
     missing = [name for name in EXTRAS[format] if find_spec(name) is None]
     if missing:
