@@ -105,9 +105,9 @@ def _found(
     if isinstance(state, RidgeState) and state.solution is not None and state.solution.calibration is not None:
         return state.solution.calibration, "leave-one-out scores of sampled training rows"
     left_out = state.left_out if isinstance(state, FalkonState | LocalState) else None
-    if left_out is not None and (calibration := left_out.calibration()) is not None:
-        of = "held-out" if isinstance(state, FalkonState) else "leave-one-out scores of sampled"
-        return calibration, f"{of} training rows"
+    held_out = isinstance(state, FalkonState)  # a tenth of the training rows, which may be too few
+    if left_out is not None and (calibration := left_out.calibration(LEAST_OF_CLASS * held_out)) is not None:
+        return calibration, f"{'held-out' if held_out else 'leave-one-out scores of sampled'} training rows"
     weights = class_weights_of(settings, data.schema)
     logistic = settings.solver in LOG_ODDS_SOLVERS or getattr(options, "loss", "") == "logistic"
     if logistic and data.schema.task == "binary":

@@ -380,3 +380,12 @@ def test_the_inputs_of_a_table_are_standardised_for_a_given_solver(tmp_path: Pat
         assert trained(**options).dataset["scale"] == "none"
     (tmp_path / "rows.svm").write_text("1 1:3 2:5\n0 1:1 2:7\n" * 40)
     assert okl.train(tmp_path / "rows.svm", solver="logistic", out=tmp_path / "svm").dataset["scale"] == "none"
+
+
+def test_few_held_out_rows_do_not_calibrate_falkon(tmp_path: Path) -> None:
+    source = write(tmp_path, curved(300, seed=5))
+    values = {"data": str(source), "out": str(tmp_path / "run"), "solver": "falkon", "n_landmarks": 60, "iterations": 5}
+    result = train(settings_from(TrainSettings, values, "test"))
+    assert result["chosen"]["held_out_rows"] < 40
+    assert result["calibration"]["on"].endswith("test rows")
+    assert result["test"]["log_loss"] < 0.6

@@ -106,6 +106,7 @@ def test_the_model_is_that_of_the_least_held_out_error(sets: dict[Task, Dataset]
     np.testing.assert_allclose(scores.reshape(state.best.scores.shape), state.best.scores, atol=rounding)
     assert state.left_out is not None
     assert (state.left_out.calibration() is None) == (task == "regression")
+    assert state.left_out.calibration(len(state.left_out.targets)) is None
     certificate = made.certificate(state)
     assert (certificate["relative_gap"] > 1.0) == ("reason" in certificate)
 
