@@ -432,6 +432,10 @@ def atomic_file(location: Place, replaces: bool = True) -> Iterator[Path]:
         try:
             yield temporary_path
             (os.replace if replaces else _name_once)(temporary_path, location)
+        except OSError as error:
+            if error.errno in FULL:  # which no read fails with
+                raise unwritable(location, error) from None
+            raise
         finally:
             temporary_path.unlink(missing_ok=True)
         return
@@ -493,4 +497,5 @@ def write_durably(location: Place, content: str | bytes) -> None:
 def unwritable(location: Place, error: OSError) -> LocationError:
     """Return the error for a failure of the local file system."""
     remedy = "Free disk space" if error.errno in FULL else "Check its permissions, or choose another location"
-    return LocationError(f"{location} cannot be written: {error.strerror}. {remedy}, then try again.")
+    why = os.strerror(error.errno) if error.errno else error.strerror  # Arrow's text names its own functions
+    return LocationError(f"{location} cannot be written: {why}. {remedy}, then try again.")

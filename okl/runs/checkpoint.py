@@ -41,6 +41,7 @@ from okl.foundation.errors import CheckpointError, OklError
 from okl.foundation.folders import (
     CHECKPOINT,
     DIGITS,
+    UNFINISHED_RUN,
     checkpoints_in,
     is_leftover,
     local_folder,
@@ -735,6 +736,8 @@ def find_unfinished(run: str) -> Path:
     path = local_folder(location)
     if resumable(path):
         return path
+    if UNFINISHED_RUN.fullmatch(path.name) and path.is_dir():
+        raise CheckpointError(f"{path} has no checkpoint: the run ended before its first one. Train again.")
     candidates = [path] if "/" in run else [path, okl_home() / "runs" / run]
     for location in candidates:
         if location.exists():

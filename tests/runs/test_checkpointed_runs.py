@@ -90,6 +90,9 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
         "result.json",
         "timeline.parquet",
     ]
+    (tmp_path / ".soon.unfinished-0123abcd").mkdir()
+    with pytest.raises(CheckpointError, match=r"\.soon\.unfinished-0123abcd has no checkpoint: the run ended before"):
+        find_unfinished(str(tmp_path / ".soon.unfinished-0123abcd"))
     with pytest.raises(CheckpointError, match="later is complete: there is nothing left to resume"):
         find_unfinished(str(tmp_path / "later"))
 

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import re
+import resource
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import pytest
 import okl
 from flows.cli.predict import scored_text
 from okl.features.predictors import CalibratedPredictor, LinearPredictor
-from okl.foundation.errors import ConfigError, DataError, DivergedError, ModelError, OklError
+from okl.foundation.errors import ConfigError, DataError, DivergedError, LocationError, ModelError, OklError
 from okl.foundation.folders import atomic_file
 from okl.foundation.settings import settings_from
 from okl.models.file import Model, load_model, save_model
@@ -357,6 +358,17 @@ def test_of_two_scorings_into_one_file_the_later_one_is_refused(
         okl.predict(folder / "binary" / "model", folder / "binary.parquet", out)
     assert out.read_text() == "of another command\n"
     assert [*tmp_path.iterdir()] == [out]
+
+
+def test_a_full_disk_is_a_sentence_with_the_file(folder: Path, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(LocationError, match=r"/scores\.csv cannot be written: File too large\. Free disk space"):
+            okl.predict(folder / "binary" / "model", folder / "binary.parquet", tmp_path / "scores.csv")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_scoring_that_fails_on_the_way_leaves_nothing(folder: Path, tmp_path: Path) -> None:
