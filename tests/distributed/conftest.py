@@ -76,7 +76,7 @@ def is_complete(execution: DaskExecution, n_workers: int = 3) -> bool:
 
 @pytest.fixture
 def cluster(started: DaskExecution) -> DaskExecution:
-    """All three workers: whoever was killed has been replaced."""
+    """Three workers; the fixture waits until killed ones have been replaced."""
     assert soon(lambda: is_complete(started))
     return started
 

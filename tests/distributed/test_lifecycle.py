@@ -190,7 +190,7 @@ INTERRUPTED = """
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_work_of_a_script_travels_by_value_and_an_interrupt_ends_everything_soon(tmp_path: Path, workers: int) -> None:
-    # Dask is imported only when asked for
+    # Dask is imported only for work on workers
     # threads finish the shard they are at; worker processes are ended
     with running(INTERRUPTED.format(workers=workers, nap_seconds=60 if workers else 1), tmp_path) as process:
         assert line_of(process) == f"[41, 42] {['dask', 'distributed'] if workers else []}"

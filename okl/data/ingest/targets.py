@@ -171,14 +171,14 @@ class TargetReader:
             test rows have
         ConfigError : a positive class that is none of two
         """
-        if self.inexact and self.counting:
+        kind = value_type(self.kind)
+        named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
+        task = decide_task(self.task, len(self.counts), self.rows, named, measured)
+        if self.inexact and self.task != "regression" and (task != "regression" or self.low == self.high):
             raise DataError(
                 f"{where}: target {self.name!r} holds integers beyond 2^53: as classes, some would become one. "
                 "Write them as text, or use --task regression."
             )
-        kind = value_type(self.kind)
-        named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
-        task = decide_task(self.task, len(self.counts), self.rows, named, measured)
         numeric = task == "regression" or (self.task == "auto" and not named)
         if numeric and self.rows > 1 and self.low == self.high and not len({*self.only_test} - {*self.counts}):
             raise DataError(

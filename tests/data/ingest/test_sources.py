@@ -104,6 +104,13 @@ def test_a_missing_number_of_svmlight_is_that_of_a_table(tmp_path: Path) -> None
     )
 
 
+def test_large_integers_may_be_the_target_of_a_regression(tmp_path: Path) -> None:
+    nanoseconds = 1_700_000_000_000_000_000 + 1_000_003 * np.arange(300)
+    source = parquet(tmp_path, table(300, 2).drop_columns(["y"]).append_column("y", pa.array(nanoseconds)))
+    data = ingest(source, tmp_path / "set", IngestSettings(target="y")).dataset
+    assert data.schema.task == "regression"
+
+
 def test_svmlight_chunks_lose_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("okl.data.ingest.sources.CHUNK_BYTES", 64)
     (tmp_path / "s.txt").write_text("".join(f"{i % 2} 1:{i} 2:0.5\n" for i in range(200)) + "1 1:200")
