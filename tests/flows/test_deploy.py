@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
@@ -14,15 +13,12 @@ from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
-from warnings import catch_warnings
 
 import pyarrow.parquet as pq
 import pytest
 from prefect import flow
-from prefect.cli import app as prefect_command
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, DeploymentUpdate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterId
@@ -33,7 +29,6 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import temporary_settings
 from prefect.states import Cancelled, Pending
 
-from flows import deploy as deploying
 from flows.artifacts import announce
 from flows.cli import main
 from flows.cli.deploy import deployed_text
@@ -75,25 +70,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def in_this_process(command: list[str], *, cwd: str, env: dict[str, str], **pipes: Any) -> Any:
-    """Perform Prefect's command here, which a process of its own first imports for five seconds: see test_stack."""
-    assert command[:3] == [sys.executable, "-m", "prefect"]
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out:
-        patch.chdir(cwd)
-        patch.setattr(sys, "argv", command[2:])
-        for name, value in env.items():
-            patch.setenv(name, value)
-        with pytest.raises(SystemExit) as end:
-            prefect_command()
-        with catch_warnings(action="ignore", category=ResourceWarning):
-            gc.collect()  # connections that it leaves to the end of its process
-    return subprocess.CompletedProcess(command, int(end.value.code or 0), out.getvalue())
-
-
 @pytest.fixture(scope="module")
 def client(server: TemporaryServer, place: Path) -> Iterator[SyncPrefectClient]:
     with pytest.MonkeyPatch.context() as patch, temporary_settings(connection(server.url, server.login)):
-        patch.setattr(deploying, "subprocess", SimpleNamespace(**vars(subprocess) | {"run": in_this_process}))
         patch.setenv("PREFECT_API_URL", server.url)
         patch.setenv("PREFECT_API_AUTH_STRING", server.login)
         patch.setenv("OKL_HOME", str(place / "home"))
