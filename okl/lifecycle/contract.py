@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
-from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema, TextColumn
+from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema, SparseColumns, TextColumn
 from okl.data.encoder import unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
@@ -158,31 +158,21 @@ def unseen_findings(
     missing_shares = dict(zip(schema.source_columns, (missing / rows).tolist(), strict=True))
     shares: dict[str, list[float]] = {}
     for encoding in schema.encodings:
-        if encoding.kind != "category":
-            continue
-        before = _unseen(encoding, schema, baseline.columns, 0.0)
-        # a row without a value has zeros, or is left out, if none was missing in training
-        hidden = 0.0 if encoding.missing or schema.missing == "drop" else missing_shares[encoding.column]
-        now = _unseen(encoding, schema, columns, hidden)
-        if now - before > contract.unseen_share:
+        if encoding.kind == "category":
+            # a row without a value has zeros, or is left out, if none was missing in training
+            hidden = 0.0 if encoding.missing or schema.missing == "drop" else missing_shares[encoding.column]
+            before, now = _unseen(encoding, schema, baseline.columns, 0.0), _unseen(encoding, schema, columns, hidden)
             shares[encoding.column] = [before, now]
-    if shares:
-        described = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in shares.items()]
-        yield Finding(
-            "unseen-values",
-            f"{name} has values that were not in the training data: {listed(described)}; expected at most "
-            f"{contract.unseen_share:.1%} more than so far.",
-            {"shares": shares, "limit": contract.unseen_share},
-        )
-    yield from _without_known(columns, name, baseline, contract)
+    yield from _grown(shares, f"{name} has values that were not in the training data", contract)
+    if (sparse := schema.sparse) is not None:
+        unknown = f"{name} has rows of which the model knows no {'term' if sparse.texts else 'column'}"
+        yield from _grown(_shares_without_known(sparse, columns, baseline), unknown, contract)
 
 
-def _without_known(
-    columns: Sequence[ColumnStatistics], name: str, baseline: Baseline, contract: ContractSettings
-) -> Iterator[Finding]:
-    """Yield the share of documents without a known term, or of rows without a known column, if it has grown."""
-    if (sparse := baseline.schema.sparse) is None:
-        return
+def _shares_without_known(
+    sparse: SparseColumns, columns: Sequence[ColumnStatistics], baseline: Baseline
+) -> dict[str, list[float]]:
+    """Return the shares of documents without a known term, or of rows without a known column: so far, and now."""
     means = [
         dict(zip(measured(baseline.schema), (c.mean for c in each), strict=True))
         for each in (baseline.columns, columns)
@@ -191,15 +181,18 @@ def _without_known(
     for text in sparse.texts:
         _, without, empty = of_text(text)
         shares[text.column] = [mean[without] - mean[empty] for mean in means]
-    shares = shares or {"all columns": [mean[OF_ROW[1]] for mean in means]}
-    shares = {column: pair for column, pair in shares.items() if pair[1] - pair[0] > contract.unseen_share}
-    if shares:
-        described = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in shares.items()]
+    return shares or {"all columns": [mean[OF_ROW[1]] for mean in means]}
+
+
+def _grown(shares: Mapping[str, list[float]], what: str, contract: ContractSettings) -> Iterator[Finding]:
+    """Yield a finding of the columns whose share of rows, so far and now, has grown beyond the limit."""
+    grown = {column: pair for column, pair in shares.items() if pair[1] - pair[0] > contract.unseen_share}
+    if grown:
+        described = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in grown.items()]
         yield Finding(
             "unseen-values",
-            f"{name} has rows of which the model knows no {'term' if sparse.texts else 'column'}: {listed(described)}; "
-            f"expected at most {contract.unseen_share:.1%} more than so far.",
-            {"shares": shares, "limit": contract.unseen_share},
+            f"{what}: {listed(described)}; expected at most {contract.unseen_share:.1%} more than so far.",
+            {"shares": grown, "limit": contract.unseen_share},
         )
 
 

@@ -272,61 +272,84 @@ def model_sentence(result: Mapping[str, Any]) -> str:
     bandwidth = f" of bandwidth {number(chosen['bandwidth'])}{unit}" if "bandwidth" in chosen else ""
     name = settings.get("kernel")
     kernel = f"the {(name in KERNELS and kernel_class(name).title) or name} kernel{bandwidth}"
-    step = f", step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
-    linear = f"The {solver} model is linear in"
-    expansion = f"The {solver} model is a kernel expansion"
-    columns, named = f"{number(settings.get('frequencies'))} random frequencies of {kernel}", settings.get("map")
-    if named == "nystrom":
-        columns = f"kernel values with {number(chosen.get('landmarks'))} landmarks, of {kernel}"
-    elif named is not None and named not in get_args(MapName):  # of an extension
-        columns = f"the {number(2 * int(settings.get('frequencies') or 0))} columns of the map {named} of {kernel}"
-    if name == "linear":
-        columns = "the inputs"
-    if solver == "ridge":
-        landmarks = chosen.get("n_landmarks")
-        plain = settings.get("kernel") == "linear" or landmarks is None
-        form = "linear in the inputs" if plain else f"a kernel expansion on {number(landmarks)} landmarks with {kernel}"
-        why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
-        return f"The ridge model is {form}, solved directly, with penalty {number(chosen.get('penalty'))}{why}."
-    if solver == "falkon":
-        held = chosen.get("held_out_rows")  # None in older results
-        judged = f"of the least error on {'' if held is None else f'{number(held)} '}held-out training rows"
-        if held == 0:
-            judged = "the last one, because no training rows were held out"
-        return (
-            f"{expansion} on {number(chosen.get('n_landmarks'))} landmarks with {kernel}: iteration "
-            f"{number(chosen.get('iteration'))}, {judged}, with penalty "
-            f"{number(chosen.get('penalty'))} ({chosen.get('penalty_reason')})."
-        )
-    if solver == "local":
-        n_cells, n_partitions = int(chosen.get("cells", 1)), int(chosen.get("partitions", 1))
-        form = (
-            f"has an expansion of {kernel} in each of {number(n_cells)} cells"
-            if n_cells > 1
-            else (f"is an expansion of {kernel} on all rows, which are one cell")
-        )
-        averaged = f", averaged over {n_partitions} partitions" if n_partitions > 1 else ""
-        return (
-            f"The local model {form}{averaged}, solved exactly, with penalty {number(chosen.get('penalty'))} "
-            f"({chosen.get('penalty_reason')}); leave-one-out errors are those of "
-            f"{number(chosen.get('left_out_rows'))} training rows."
-        )
+    if solver in _LEAST_SQUARES_SENTENCES:
+        return _LEAST_SQUARES_SENTENCES[solver](settings, chosen, kernel)
+    columns = _columns_of(settings, chosen, kernel)
     if proof.get("kind") in ("duality gap", "gap over all rows"):
-        space = f"the space of {kernel}" if named == "exact" else columns
-        space = "the inputs" if settings.get("kernel") == "linear" else space
-        if proof["kind"] == "duality gap":
-            return (
-                f"{linear} {space}. After {number(proof.get('iterations'))} iterations, its objective has a proven "
-                f"relative gap of {number(proof.get('relative_gap'))} to the optimum."
-            )
-        sure, relative = proof.get("confidence"), proof.get("relative_gap")
-        share = "" if relative is None else f", {percent(relative, 2)} of its value"
-        proved = f"{number(proof.get('rows_sampled'))} sampled rows"
-        proved = "proved over all rows" if sure is None else f"{100.0 * sure:g}% confidence, {proved}"
+        return f"The {solver} model is linear in {_certified_sentence(settings, proof, kernel, columns)}"
+    return _online_sentence(settings, chosen, kernel, columns)
+
+
+def _columns_of(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
+    """Return the columns that a model in a feature map is linear in."""
+    named, frequencies = settings.get("map"), settings.get("frequencies")
+    if settings.get("kernel") == "linear":
+        return "the inputs"
+    if named == "nystrom":
+        return f"kernel values with {number(chosen.get('landmarks'))} landmarks, of {kernel}"
+    if named is not None and named not in get_args(MapName):  # of an extension
+        return f"the {number(2 * int(frequencies or 0))} columns of the map {named} of {kernel}"
+    return f"{number(frequencies)} random frequencies of {kernel}"
+
+
+def _ridge_sentence(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
+    landmarks = chosen.get("n_landmarks")
+    plain = settings.get("kernel") == "linear" or landmarks is None
+    form = "linear in the inputs" if plain else f"a kernel expansion on {number(landmarks)} landmarks with {kernel}"
+    why = f": {reason}" if (reason := chosen.get("penalty_reason")) else ""
+    return f"The ridge model is {form}, solved directly, with penalty {number(chosen.get('penalty'))}{why}."
+
+
+def _falkon_sentence(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
+    held = chosen.get("held_out_rows")  # None in older results
+    judged = f"of the least error on {'' if held is None else f'{number(held)} '}held-out training rows"
+    if held == 0:
+        judged = "the last one, because no training rows were held out"
+    return (
+        f"The falkon model is a kernel expansion on {number(chosen.get('n_landmarks'))} landmarks with {kernel}: "
+        f"iteration {number(chosen.get('iteration'))}, {judged}, with penalty {number(chosen.get('penalty'))} "
+        f"({chosen.get('penalty_reason')})."
+    )
+
+
+def _local_sentence(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str) -> str:
+    n_cells, n_partitions = int(chosen.get("cells", 1)), int(chosen.get("partitions", 1))
+    form = f"is an expansion of {kernel} on all rows, which are one cell"
+    if n_cells > 1:
+        form = f"has an expansion of {kernel} in each of {number(n_cells)} cells"
+    averaged = f", averaged over {n_partitions} partitions" if n_partitions > 1 else ""
+    return (
+        f"The local model {form}{averaged}, solved exactly, with penalty {number(chosen.get('penalty'))} "
+        f"({chosen.get('penalty_reason')}); leave-one-out errors are those of "
+        f"{number(chosen.get('left_out_rows'))} training rows."
+    )
+
+
+_LEAST_SQUARES_SENTENCES = {"ridge": _ridge_sentence, "falkon": _falkon_sentence, "local": _local_sentence}
+
+
+def _certified_sentence(settings: Mapping[str, Any], proof: Mapping[str, Any], kernel: str, columns: str) -> str:
+    """Return the space of a model and what is proved of its objective."""
+    space = f"the space of {kernel}" if settings.get("map") == "exact" else columns
+    space = "the inputs" if settings.get("kernel") == "linear" else space
+    if proof["kind"] == "duality gap":
         return (
-            f"{linear} {space}. Its objective over all rows is within {number(proof.get('gap'))} of the optimum"
-            f"{share} ({proved})."
+            f"{space}. After {number(proof.get('iterations'))} iterations, its objective has a proven "
+            f"relative gap of {number(proof.get('relative_gap'))} to the optimum."
         )
+    sure, relative = proof.get("confidence"), proof.get("relative_gap")
+    share = "" if relative is None else f", {percent(relative, 2)} of its value"
+    proved = f"{number(proof.get('rows_sampled'))} sampled rows"
+    proved = "proved over all rows" if sure is None else f"{100.0 * sure:g}% confidence, {proved}"
+    return (
+        f"{space}. Its objective over all rows is within {number(proof.get('gap'))} of the optimum{share} ({proved})."
+    )
+
+
+def _online_sentence(settings: Mapping[str, Any], chosen: Mapping[str, Any], kernel: str, columns: str) -> str:
+    solver = settings["solver"]
+    step = f", step size {number(chosen['step_size'])}" if "step_size" in chosen else ""
+    linear, expansion = f"The {solver} model is linear in", f"The {solver} model is a kernel expansion"
     if settings.get("track"):
         return (
             f"The {solver} model tracks changing data: it averages the weights of several step sizes, on {columns}. "
