@@ -264,7 +264,8 @@ class RegretAtHorizon:
         """Return the theoretical bound of the regret against weights of a norm, None where no theorem applies."""
         if not isinstance(self.learner, ConstrainedLearner):
             return map_space_bound(self.played, self.steps, self.radius, norm)
-        return constrained_bound(self.played, self.steps, self.radius, norm) if self.learner.covered else None
+        one_step_size = self.learner.covered and self.learner.n_experts == 1
+        return constrained_bound(self.played, self.steps, self.radius, norm) if one_step_size else None
 
     def figures(self) -> dict[str, Any]:
         """Return the regret against the weights found, and regret_at_most, its bound against the best ones."""

@@ -45,6 +45,7 @@ Vector = NDArray[np.float64]
 # Legend: w weights, z features, f = w'z, g derivative of the loss by f, C rows of constraints, each of length 1, and
 # C w their values; q queues, of the limits; step the paper's alpha / 2, gain its gamma_0. Of w and C, the step needs
 # inner products alone. K outputs have the same limits each: there are K m values and K k limits, output by output.
+# Algorithm 2 runs N experts with a step size each, whose mean predicts; Algorithm 1 is the case N = 1.
 
 
 class Limits(NamedTuple):
@@ -55,6 +56,7 @@ class Limits(NamedTuple):
     owners, signs : (K k,) which of the values each limit is of, and +1 of upper and -1 of lower limits
     sides : S (k, n_columns) of one output, h and the Gram matrix of all, in float64; region : the ball about 0
     gain : gamma_0, of the queues
+    rate : beta, of the experts' shares
     """
 
     rows: FloatArray
@@ -64,19 +66,22 @@ class Limits(NamedTuple):
     sides: ConstraintRows
     region: CompiledSet
     gain: float
+    rate: float
 
 
 class LimitCounters(NamedTuple):
     """State that learning under limits changes in place, in addition to LearnerArrays.
 
-    queues : (K k,) float64, of the limits; values : (K m,), C w
-    exceeded : (K m + 1,), sums over rows of what each value was outside its limits, in its unit, before the row was
-        learnt; at the end the sum of the lengths of these, in each row that of the output where it is largest
+    queues : (N K k,) float64, of the limits of each expert; values : (N K m,), C w
+    exceeded : (K m + 1,), sums over rows of what each value of the mean was outside its limits, in its unit, before the
+        row was learnt; at the end the sum of the lengths of these, in each row that of the output where it is largest
+    shares : (N,), of the experts in the mean
     """
 
     queues: Vector
     values: Vector
     exceeded: Vector
+    shares: Vector
 
 
 @nested_sum
@@ -87,36 +92,35 @@ def _values(values: Vector, rows: FloatArray, weights: FloatArray, width: int) -
 
 
 @nested_step
-def _watch(
-    watched: LimitCounters,
-    excess: Vector,
-    caps: Vector,
-    owners: Integers,
-    signs: Vector,
-    units: Vector,
-    bounds: Vector,
-    n_outputs: int,
-    gamma: float,
-    price: float,
-) -> bool:
-    """Count what is outside its limits, lengthen the queues by that, and write excess and limits of the step (K k,).
-
-    gamma : of this row; price : half of alpha of this row times gamma of the next. Whether anything is outside.
-    """
-    most, values, exceeded, count = 0.0, watched.values, watched.exceeded, signs.shape[0] // n_outputs
+def _count_excess(exceeded: Vector, mean: Vector, limits: Limits, n_outputs: int) -> None:
+    """Count what the values of the mean (K m,) are outside their limits."""
+    owners, signs, units, bounds = limits.owners, limits.signs, limits.units, limits.sides.bounds
+    most, count = 0.0, signs.shape[0] // n_outputs
     for output in range(n_outputs):
         outside = 0.0
         for k in range(output * count, (output + 1) * count):
             i = owners[k]
-            excess[k] = signs[k] * values[i] - bounds[k]
-            if excess[k] > 0.0:
-                along = units[i] * excess[k]
+            excess = signs[k] * mean[i] - bounds[k]
+            if excess > 0.0:
+                along = units[i] * excess
                 exceeded[i] += along
                 outside += along * along
         most = max(most, outside)
-    exceeded[values.shape[0]] += math.sqrt(most)
-    lengthen_queue(watched.queues, caps, excess, gamma, price)
-    return most > 0.0
+    exceeded[mean.shape[0]] += math.sqrt(most)
+
+
+@nested_step
+def _price(queue: Vector, values: Vector, work: StepBuffers, limits: Limits, gamma: float, price: float) -> bool:
+    """Lengthen an expert's queues by what its values are outside, and write excess and limits of the step (K k,).
+
+    gamma : of this row; price : half of alpha of this row times gamma of the next. Whether anything is outside.
+    """
+    excess, owners, signs, bounds, outside = work.excess, limits.owners, limits.signs, limits.sides.bounds, False
+    for k in range(signs.shape[0]):
+        excess[k] = signs[k] * values[owners[k]] - bounds[k]
+        outside |= excess[k] > 0.0
+    lengthen_queue(queue, work.limits, excess, gamma, price)
+    return outside
 
 
 @nested_step
@@ -131,7 +135,7 @@ def _within(products: Vector, reach: Vector, caps: Vector, owners: Integers, sig
 
 @nested_row
 def _correct(
-    weights: FloatArray, width: int, watched: LimitCounters, limits: Limits, work: StepBuffers, squared: float
+    weights: FloatArray, width: int, values: Vector, limits: Limits, work: StepBuffers, squared: float
 ) -> float:
     """Take weights that hold u to the argmin of the step, and the values with them; returns the new ||w||^2.
 
@@ -149,7 +153,7 @@ def _correct(
             add_scaled(w[:width], row[:width], factor)
             add_scaled(w[width:], row[width:], factor)
             total -= multipliers[k] * (work.products[k] + value / scale)
-        watched.values[owner] = limits.signs[k] * value
+        values[owner] = limits.signs[k] * value
     if scale < 1.0:
         shrinking = weights.dtype.type(scale)
         for output in range(weights.shape[0]):
@@ -170,16 +174,38 @@ def _copy(target: Vector, source: Vector) -> None:
 
 
 @nested_sum
-def _reach(
-    reach: Vector, rows: FloatArray, left: FloatArray, right: FloatArray, factor: float, true: int, wrong: int
-) -> None:
-    """Add C (factor z) to the values in reach of the output `true`, and subtract it from those of `wrong`, if >= 0."""
-    width, n_rows = left.shape[0], rows.shape[0]
+def _reach(reach: Vector, along: Vector, factor: float, true: int, wrong: int) -> None:
+    """Add factor C z, along (m,), to the values in reach of the output `true`; subtract it from `wrong`'s, if >= 0."""
+    n_rows = along.shape[0]
     for i in range(n_rows):
-        along = np.float64(dot(rows[i, :width], left) + dot(rows[i, width:], right))
-        reach[true * n_rows + i] += factor * along
+        reach[true * n_rows + i] += factor * along[i]
         if wrong >= 0:
-            reach[wrong * n_rows + i] -= factor * along
+            reach[wrong * n_rows + i] -= factor * along[i]
+
+
+@nested_sum
+def _mean(out: Any, each: Any, shares: Vector) -> None:
+    """Write the mean of the experts' numbers, (K,) of (N K,)."""
+    size = out.shape[0]
+    for k in range(size):
+        total = 0.0
+        for e in range(shares.shape[0]):
+            total += shares[e] * np.float64(each[e * size + k])
+        out[k] = total
+
+
+@nested_sum
+def _shift_shares(shares: Vector, scores: FloatArray, f: float, pull: float, true: int, wrong: int) -> None:
+    """Multiply each share by exp(-pull (its score or margin - f)), to a sum of 1."""
+    n_experts, n_outputs, total = shares.shape[0], scores.shape[0] // shares.shape[0], 0.0
+    for e in range(n_experts):
+        own = np.float64(scores[e * n_outputs + true])
+        if wrong >= 0:
+            own -= np.float64(scores[e * n_outputs + wrong])
+        shares[e] *= math.exp(-pull * (own - f))
+        total += shares[e]
+    for e in range(n_experts):
+        shares[e] /= total
 
 
 @nested
@@ -207,36 +233,52 @@ def learn_constrained_block(
 ) -> None:
     """Learn the rows of a block one after the other; learnt and watched change in place, work is scratch.
 
-    Row t is scored with the weights w_t; then, with alpha_t = 2 step_t and gamma_t = gain / sqrt(alpha_t),
+    Row t is scored with w_t, the mean of the experts' weights v_t by their shares; then each expert i, with
+    alpha_t = 2^i (2 step_t), i = 0, 1, .., and gamma_t = gain / sqrt(alpha_t), takes its step by the slope at w_t
 
-    q_t = q_(t-1) + gamma_t [g(w_t)]_+,   q-hat = q_t + gamma_t [g(w_t)]_+
-    w_(t+1) = argmin over the ball of alpha_t <grad, w> + alpha_t gamma_(t+1) <q-hat, [g(w)]_+> + ||w - w_t||^2
+    q_t = q_(t-1) + gamma_t [g(v_t)]_+,   q-hat = q_t + gamma_t [g(v_t)]_+
+    v_(t+1) = argmin over the ball of alpha_t <grad, v> + alpha_t gamma_(t+1) <q-hat, [g(v)]_+> + ||v - v_t||^2
 
-    Values C w and ||w||^2 are followed, and measured afresh in every block. A row costs its score, unless its loss has
+    and its share is multiplied by exp(-rate <grad, v_t - w_t>). With one expert this is Algorithm 1.
+
+    Values C v and ||v||^2 are followed, and measured afresh in every block. A row costs its scores, unless its loss has
     a slope or something is outside its limits: then a product with every row of C, and an addition for every
-    multiplier that is not 0. Averages, steps and counts are as in okl.compiled.sgd.learn_block. Of several classes, w
-    holds the weights of all, and f is the margin of the true class over the best wrong one, by the hinge loss of +1.
+    multiplier that is not 0. Averages, which only one expert has, steps and counts are as in
+    okl.compiled.sgd.learn_block. Of several classes, w holds the weights of all, and f is the margin of the true class
+    over the best wrong one, by the hinge loss of +1.
 
+    learnt : weights (N K, n_columns), expert by expert
     targets : (rows,) float64: -1 or +1, the class index, or the real target
 
-    Source: Yi et al., ICML 2021, Algorithm 1, with (16) or (24).
+    Source: Yi et al., ICML 2021, Algorithms 1 and 2, with (16) or (24), and (36).
     """
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, _, class_weights, sample_every, _, _, _ = rule
+    queues, values, exceeded, shares = watched
     lefts, rights = block
-    width, n_outputs = lefts.shape[1], weights.shape[0]
+    width, n_experts = lefts.shape[1], shares.shape[0]
+    n_outputs, n_values, n_limits = weights.shape[0] // n_experts, limits.units.shape[0], limits.signs.shape[0]
     several = code == MULTICLASS_HINGE
     loss = HINGE if several else code
-    scores, reach, squared = np.empty(n_outputs, weights.dtype), np.zeros(limits.units.shape[0]), 0.0
+    each, scores = np.empty(n_experts * n_outputs, weights.dtype), np.empty(n_outputs, weights.dtype)
+    mean, reach, along, squared = (
+        np.empty(n_values),
+        np.zeros(n_values),
+        np.zeros(limits.rows.shape[0]),
+        np.zeros(n_experts),
+    )
     owners, signs, bounds, radius = limits.owners, limits.signs, limits.sides.bounds, limits.region.size
-    excess, caps, products = work.excess, work.limits, work.products
-    _values(watched.values, limits.rows, weights, width)
-    for k in range(n_outputs):
-        squared += float(dot(weights[k, :width], weights[k, :width]) + dot(weights[k, width:], weights[k, width:]))
+    caps, products = work.limits, work.products
+    _values(values, limits.rows, weights, width)
+    for k in range(weights.shape[0]):
+        squared[k // n_outputs] += float(
+            dot(weights[k, :width], weights[k, :width]) + dot(weights[k, width:], weights[k, width:])
+        )
     for row in range(targets.shape[0]):
         left, right = lefts[row], rights[row]
-        for k in range(n_outputs):
-            scores[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
+        for k in range(weights.shape[0]):
+            each[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
+        _mean(scores, each, shares)
         true, wrong, y, f = 0, -1, targets[row], np.float64(scores[0])
         if several:
             true = int(y)
@@ -250,30 +292,42 @@ def learn_constrained_block(
         weight = class_weights[label]
         counts[ROWS] += 1
         sums[SURROGATE] += weight * loss_value(loss, epsilon, f, y)
-        step = _step_of(rule, np.float64(counts[ROWS]))
-        gamma = limits.gain / math.sqrt(2.0 * step)
-        following = limits.gain / math.sqrt(2.0 * _step_of(rule, counts[ROWS] + 1.0))
-        price = step * following
-        outside = _watch(watched, excess, caps, owners, signs, limits.units, bounds, n_outputs, gamma, price)
-        g = weight * slope(loss, epsilon, f, y)
-        if g != 0.0 or outside:
-            _copy(reach, watched.values)
+        step, following = _step_of(rule, np.float64(counts[ROWS])), _step_of(rule, counts[ROWS] + 1.0)
+        _mean(mean, values, shares)
+        _count_excess(exceeded, mean, limits, n_outputs)
+        g, length = weight * slope(loss, epsilon, f, y), 0.0
         if g != 0.0:
             length = np.float64(dot(left, left) + dot(right, right))
             if several:  # the gradient is of the weights of two classes
                 length *= 2.0
             sums[SQUARED_GRADIENTS] += g * g * length
             sums[STEPPED_GRADIENTS] += step * g * g * length
-            factor = weights.dtype.type(-step * g)
-            _move(weights, true, wrong, left, right, factor)
-            squared += factor * (2.0 * f + factor * length)
-            _reach(reach, limits.rows, left, right, np.float64(factor), true, wrong)
             counts[UPDATES] += 1
-        if g != 0.0 or outside:
-            if _within(products, reach, caps, owners, signs, bounds) and squared <= radius * radius:
-                _copy(watched.values, reach)
-            else:
-                squared = _correct(weights, width, watched, limits, work, squared)
+            for i in range(along.shape[0]):
+                along[i] = np.float64(dot(limits.rows[i, :width], left) + dot(limits.rows[i, width:], right))
+        for e in range(n_experts):
+            own = weights[e * n_outputs : (e + 1) * n_outputs]
+            own_values = values[e * n_values : (e + 1) * n_values]
+            gamma, price = limits.gain / math.sqrt(2.0 * step), step * (limits.gain / math.sqrt(2.0 * following))
+            outside = _price(queues[e * n_limits : (e + 1) * n_limits], own_values, work, limits, gamma, price)
+            if g != 0.0 or outside:
+                _copy(reach, own_values)
+            if g != 0.0:
+                score = np.float64(each[e * n_outputs + true])
+                if wrong >= 0:
+                    score -= np.float64(each[e * n_outputs + wrong])
+                factor = weights.dtype.type(-step * g)
+                _move(own, true, wrong, left, right, factor)
+                squared[e] += factor * (2.0 * score + factor * length)
+                _reach(reach, along, np.float64(factor), true, wrong)
+            if g != 0.0 or outside:
+                if _within(products, reach, caps, owners, signs, bounds) and squared[e] <= radius * radius:
+                    _copy(own_values, reach)
+                else:
+                    squared[e] = _correct(own, width, own_values, limits, work, squared[e])
+            step, following = 2.0 * step, 2.0 * following
+        if n_experts > 1 and g != 0.0:
+            _shift_shares(shares, each, f, limits.rate * g, true, wrong)
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
 

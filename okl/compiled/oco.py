@@ -980,6 +980,12 @@ def mix_experts(point: Vector, experts: Matrix, weights: Vector) -> None:
             point[j] += weights[i] * experts[i, j]
 
 
+def first_weights(n_experts: int) -> Vector:
+    """Return w_{i,1} = (N + 1) / (i (i + 1) N), (N,), which add up to 1."""
+    at = np.arange(1.0, n_experts + 1.0)
+    return (n_experts + 1.0) / (at * (at + 1.0) * n_experts)
+
+
 @compiled_row
 def weigh_experts(
     weights: Vector, regrets: Vector, experts: Matrix, point: Vector, subgradient: Vector, rate: float

@@ -388,6 +388,7 @@ class _ConstrainedFogd(OnlineEstimator):
     bandwidth: float | Auto = "auto"
     step_size: float | Auto = "auto"
     average: bool = True
+    track: bool = False
 
     SOLVER: ClassVar[str] = "fogd"
 
@@ -452,13 +453,17 @@ class _ConstrainedFogd(OnlineEstimator):
             raise DataError(
                 f"The columns of sensitive must have {len(self._inputs)} rows, as X has, but some have another length."
             )
+        if options.track:
+            options.check_track()
         return MemoryFactory(
             random_map(options),
             options.loss_of(schema),
             constraints,
             min(options.radius, bound) if bound else options.radius,
             number_of(options.step_size),
-            average=options.average,
+            average=options.average and not options.track,
+            decaying=options.track,
+            track=options.track,
             margin=options.constraint_margin,
             inputs=self._inputs,
             columns=self._beside,
@@ -484,6 +489,8 @@ class ConstrainedFOGDClassifier(_ConstrainedFogd, OnlineClassifier):
         "mean(sex=1) >= -0.2"; see okl.solvers.online.constraints
     radius : of the ball that weights stay in; constraint_margin : so much inside their limits scores are kept
     n_frequencies, kernel, map, bandwidth, class_weight, average : as in FOGDClassifier
+    track : follow rows that change with time, by experts of several step sizes; step_size and average stay as they are,
+        and rows should come in their order
     loss : "hinge" or "logistic"; with neither there are probabilities; several classes take the multi-class hinge
     step_size : float > 0, or "auto" for radius / sqrt(2 t), of several classes radius / (2 sqrt(t)), the one that
         regret is proved for
@@ -494,7 +501,7 @@ class ConstrainedFOGDClassifier(_ConstrainedFogd, OnlineClassifier):
     claims_theorem_ : whether constraints did not change and each row was seen once
     classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
 
-    Source: Yi et al., ICML 2021, Algorithm 1.
+    Source: Yi et al., ICML 2021, Algorithm 1; with track, Algorithm 2.
 
     Examples
     --------
@@ -546,11 +553,11 @@ class ConstrainedFOGDRegressor(_ConstrainedFogd, OnlineRegressor):
     constraints, constraint_margin : as in ConstrainedFOGDClassifier, in the unit of the target
     radius : of the ball that weights stay in, in standard deviations of the target, unless scale_target is False
     step_size : float > 0, or "auto" for the best of a race on a sample
-    n_frequencies, kernel, map, bandwidth, average : as in FOGDClassifier
+    n_frequencies, kernel, map, bandwidth, average, track : as in ConstrainedFOGDClassifier
     epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
-    Source: Yi et al., ICML 2021, Algorithm 1.
+    Source: Yi et al., ICML 2021, Algorithm 1; with track, Algorithm 2.
 
     Examples
     --------

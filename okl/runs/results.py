@@ -41,8 +41,9 @@ from okl.runs.loop import TrainedSolver, progressive_metric
 from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
-from okl.solvers.online.settings import FogdSettings, OnlineSettings, constraints_of
+from okl.solvers.online.settings import OnlineSettings, constraints_of
 from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.online.tracking import TrackingLearner
 from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.settings import PegasosSettings
 
@@ -58,6 +59,11 @@ THEOREM = (
 CONSTANT = (
     "Rows were processed in sequence with fixed constraints and a constant step: Lemma 1 of Yi et al. (ICML 2021) "
     "bounds the regret. Growth rates need a step size chosen by the number of rows (Theorem 1) or a decaying one."
+)
+TRACKED = (
+    "Rows were processed in sequence with fixed constraints: by Theorem 3 of Yi et al. (ICML 2021), the total "
+    "violation grows at most as rows^(1/2), and the regret against weights that change along a path of length P as "
+    "(rows (1 + P))^(1/2)."
 )
 BEYOND = (
     "The gain exceeds the largest value in the theorems of Yi et al. (ICML 2021): no bound is claimed for violation or "
@@ -115,6 +121,8 @@ def _theorem(learner: ConstrainedLearner, exact: bool) -> str:
         return NO_THEOREM
     if not learner.covered:
         return BEYOND
+    if learner.n_experts > 1:
+        return TRACKED
     return THEOREM if learner.decaying else CONSTANT
 
 
@@ -388,7 +396,7 @@ class RunRecord:
         options = settings.options
         if isinstance(options, PegasosSettings):
             self.proof = excess_proof(trained.solver, trained.state, data, options.confidence, execution)
-        elif isinstance(options, FogdSettings) and options.track:
+        elif isinstance(trained.state.learner, TrackingLearner):
             self.proof = tracking_proof(trained.solver, trained.state, recorded, data, execution, observer)
         else:
             self.proof = regret_proof(trained.state, recorded, data, execution, observer)

@@ -13,7 +13,7 @@ from okl.compiled.constrained import (
     sweep_fourier,
 )
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.oco import make_rows, make_work, step
+from okl.compiled.oco import first_weights, make_rows, make_work, step
 from okl.compiled.sgd import (
     HINGE,
     LOGISTIC,
@@ -103,7 +103,7 @@ def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[LearnerArrays, 
     high[-1], low[-1] = 0.4, 0.3  # outside at 0, where learning begins
     limits = limits_from(matrix, low, high, case)
     n_values = len(limits.units)
-    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(n_values), np.zeros(n_values + 1))
+    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(n_values), np.zeros(n_values + 1), np.ones(1))
     return fresh_learnt(case)._replace(sums=np.zeros(6)), watched, limits
 
 
@@ -151,6 +151,31 @@ def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
     learn_block(expected, block, case.targets, rule)
     assert_same(learnt, expected, 1e-5)
     assert not watched.exceeded.any()
+
+
+@pytest.mark.parametrize("code", [HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED])
+def test_experts_of_several_step_sizes_match_naive(code: int) -> None:
+    case = make_case(code, "float32", rows=100)
+    rule = case.rule._replace(radius=RADIUS, decaying=True, sample_every=0)
+    block = mapped(case.inputs, case.waves)
+    made = [of_experts(*fresh(case, 3), 3) for _ in range(2)]
+    (learnt, watched, limits), (expected, watched_too, _) = made
+    learn_constrained_block(learnt, watched, make_work(len(limits.signs), 1), block, case.targets, rule, limits)
+    naive.learn_constrained_block(expected, watched_too, block, case.targets, rule, limits)
+    assert_same(learnt, expected, CONSTRAINED_TOLERANCE)
+    assert_same(watched, watched_too, CONSTRAINED_TOLERANCE * 10)
+    assert not np.allclose(watched.shares, first_weights(3), atol=0.01)
+    assert (watched_too.queues > 0).reshape(3, -1).any(axis=1).all()
+
+
+def of_experts(
+    learnt: LearnerArrays, watched: LimitCounters, limits: Limits, number: int
+) -> tuple[LearnerArrays, LimitCounters, Limits]:
+    """Return the arrays of so many experts, whose shares follow their losses fast."""
+    watched = watched._replace(
+        queues=np.tile(watched.queues, number), values=np.tile(watched.values, number), shares=first_weights(number)
+    )
+    return learnt._replace(weights=np.tile(learnt.weights, (number, 1))), watched, limits._replace(rate=0.3)
 
 
 @pytest.mark.parametrize("code", [HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED])

@@ -15,20 +15,22 @@ def covariance(scores: FloatArray, column: FloatArray) -> float:
     return float(np.cov(scores.astype(np.float64), column, bias=True)[0, 1])
 
 
-def test_fit_keeps_its_constraints_and_more_rows_refresh_them() -> None:
+@pytest.mark.parametrize("track", [False, True])
+def test_fit_keeps_its_constraints_and_more_rows_refresh_them(track: bool) -> None:
     inputs, labels = moons()
     side = np.where(inputs[:, 0] > 0.5, "right", "left")
     right = (side == "right").astype(np.float64)
     texts = [f"abs(covariance(x)) <= {BOUND}", "difference(side=right, side=left) <= 0.2"]
     sensitive = {"x": right, "side": side}
-    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, passes=1, random_state=0)
+    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, passes=1, random_state=0, track=track)
     fair.fit(inputs, labels, sensitive)
     assert abs(covariance(fair.decision_function(inputs), right)) <= BOUND
     assert fair.claims_theorem_
     assert fair.score(inputs, labels) > 0.7
     drawn = np.random.default_rng(0).permutation(len(labels))
     parts = np.split(drawn, [256, 512])
-    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, random_state=0)
+    assert (len(getattr(fair.state_, "shares", ())) > 1) == track
+    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, random_state=0, track=track)
     for part in parts:
         beside = {name: values[part] for name, values in sensitive.items()}
         fair.partial_fit(inputs[part], labels[part], classes=[0, 1], sensitive=beside)

@@ -49,33 +49,43 @@ def step(point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, 
 def learn_constrained_block(
     learnt: LearnerArrays, watched: LimitCounters, block: Block, targets: Vector, rule: UpdateRule, limits: Limits
 ) -> None:
-    """All outputs' weights are one long vector, and every output has rows of its own, with zeros for the others."""
-    loss, shape, size = loss_of(rule.code, rule.epsilon), learnt.weights.shape, learnt.weights.size
-    rows = np.kron(np.eye(len(learnt.weights)), limits.rows.astype(np.float64))
+    """All outputs' weights are one long vector, and every output has rows of its own, with zeros for the others.
+
+    Each expert has such a vector of weights, its queues and its values.
+    """
+    count_of, shares = len(watched.shares), watched.shares
+    loss, size = loss_of(rule.code, rule.epsilon), learnt.weights.size // count_of
+    shape = (len(learnt.weights) // count_of, learnt.weights.shape[1])
+    rows = np.kron(np.eye(shape[0]), limits.rows.astype(np.float64))
     sides, high = limits.signs[:, None] * rows[limits.owners], limits.sides.bounds
     low, free = np.full(len(high), -np.inf), np.zeros(len(high))
+    queues, experts = watched.queues.reshape(count_of, -1), learnt.weights.reshape(count_of, size)  # views
     for z, y in zip(np.concatenate([block.left, block.right], axis=1).astype(np.float64), targets, strict=True):
-        w = learnt.weights.astype(np.float64).reshape(size)
+        before = experts.astype(np.float64)
+        w = shares @ before
         f = w.reshape(shape) @ z
         weight, t = rule.class_weights[count(learnt, loss, f, y)], int(learnt.counts[0])
         steps = [rule.step_size / np.sqrt(s) if rule.decaying else rule.step_size for s in (t, t + 1)]
-        alpha, gamma, following = 2 * steps[0], *(limits.gain / np.sqrt(2 * one) for one in steps)
-        outside = np.maximum(sides @ w - high, 0.0)
-        watched.queues[...] += gamma * outside
-        caps = alpha * following * (watched.queues + gamma * outside)
-        outside *= limits.units[limits.owners]
+        outside = np.maximum(sides @ w - high, 0.0) * limits.units[limits.owners]
         np.add.at(watched.exceeded, limits.owners, outside)
         watched.exceeded[-1] += np.linalg.norm(outside.reshape(len(f), -1), axis=1).max()
         gradient = weight * np.outer(slopes_of(loss, f, y), z).reshape(size)
         learnt.sums[3] += weight * value_of(loss, f, y)
         learnt.sums[4:6] += [gradient @ gradient, steps[0] * (gradient @ gradient)]
         learnt.counts[3] += bool(np.any(gradient != 0))
-        moved = step(w - alpha * gradient / 2, sides, low, high, free, caps, rule.radius)
-        learnt.weights[...] = moved.reshape(shape)
+        for i, v in enumerate(before):
+            alpha, next_alpha = (2.0**i * 2 * step for step in steps)
+            gamma, following = limits.gain / np.sqrt(alpha), limits.gain / np.sqrt(next_alpha)
+            clipped = gamma * np.maximum(sides @ v - high, 0.0)
+            queues[i] += clipped
+            caps = alpha * following * (queues[i] + clipped)
+            experts[i] = step(v - alpha * gradient / 2, sides, low, high, free, caps, rule.radius)
+        shares[...] = shares * np.exp(-limits.rate * (before - w) @ gradient)
+        shares /= shares.sum()
         if rule.sample_every and t % rule.sample_every == 0:
             learnt.total[...] += t // rule.sample_every * learnt.weights.astype(np.float64)
             learnt.counts[4] += t // rule.sample_every
-    watched.values[...] = rows @ learnt.weights.reshape(size)
+    watched.values[...] = (experts @ rows.T).ravel()
 
 
 # Loops over rows: all rows in one block, by one thread.

@@ -20,6 +20,10 @@ ONLINE: dict[str, Case] = {
     "fogd-constrained": ("binary", SMALL | {"constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 5")}),
     "fogd-constrained-classes": ("multiclass", SMALL | {"constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 9")}),
     "fogd-constrained-numbers": ("regression", SMALL | {"constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 9")}),
+    "fogd-constrained-track": (
+        "binary",
+        SMALL | {"track": True, "constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 5")},
+    ),
     "nogd-constrained": (
         "multiclass",
         BUDGET | {"solver": "nogd", "constraints": ("abs(covariance(x0)) <= 0.01", "norm <= 9")},

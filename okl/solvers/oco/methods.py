@@ -17,6 +17,7 @@ from okl.compiled.oco import (
     ConstraintRows,
     RoundArrays,
     excesses,
+    first_weights,
     make_rows,
     make_work,
     mix_experts,
@@ -287,12 +288,6 @@ def linearise(constraints: Constraints, point: Vector) -> LinearConstraints:
     bounds = np.empty(values.size)
     excesses(bounds, point, rows, values)  # the bits of compiled rounds
     return LinearConstraints(rows, bounds)
-
-
-def first_weights(n_experts: int) -> Vector:
-    """Return w_{i,1} = (N + 1) / (i (i + 1) N), (N,), which add up to 1."""
-    at = round_numbers(1, n_experts)
-    return (n_experts + 1.0) / (at * (at + 1.0) * n_experts)
 
 
 @dataclass(frozen=True)

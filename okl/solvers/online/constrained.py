@@ -1,4 +1,4 @@
-"""The linear learner under long-term constraints (Algorithm 1 of Yi et al.)."""
+"""The linear learner under long-term constraints (Algorithms 1 and 2 of Yi et al.)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from okl.compiled.constrained import LimitCounters, LimitedSteps
-from okl.compiled.oco import make_work
+from okl.compiled.oco import first_weights, make_work
 from okl.data.dataset import Schema
 from okl.data.execution import Rows
 from okl.features.base import FeatureMap
@@ -17,7 +17,7 @@ from okl.features.predictors import LinearPredictor
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, Mode
-from okl.foundation.validation import check_positive
+from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import Loss
 from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss
 from okl.solvers.online.constraints import (
@@ -68,6 +68,29 @@ class ConstrainedWeights(Weights):
         return cls(**values, queues=queues, exceeded=exceeded)
 
 
+@stored("constrained-experts")
+@dataclass(frozen=True, eq=False)
+class ConstrainedExperts(ConstrainedWeights):
+    """Weights of N experts of Algorithm 2, whose mean by their shares is `last`; queues (2 N n_outputs, m), in turn.
+
+    experts : (N, n_outputs, n_columns), in the map's precision; shares : (N,)
+    """
+
+    experts: FloatArray
+    shares: Doubles
+
+    @classmethod
+    def of_experts(
+        cls, weights: Weights, queues: Doubles, exceeded: Doubles, experts: FloatArray, shares: Doubles
+    ) -> ConstrainedExperts:
+        """Return the state of such experts; of `weights`, the last ones are replaced by their mean."""
+        last = np.zeros(experts.shape[1:])
+        for own, share in zip(experts, shares, strict=True):
+            last += share * own
+        values = vars(ConstrainedWeights.of(replace(weights, last=last.astype(experts.dtype)), queues, exceeded))
+        return cls(**values, experts=experts, shares=shares)
+
+
 def average_constrained_shards(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
     """Return the average by rows what shards learned from the same weights, queues among it; what was exceeded adds up.
 
@@ -101,26 +124,38 @@ class ConstrainedLearner(LinearLearner):
     What predicts is the nearest of the (averaged) weights that is within all limits: the limits hold for it to the
     last, whatever they were overstepped by on the way.
 
+    Several experts follow data that change: expert i = 0, 1, .. takes steps 2^i times as long by the slope at the mean
+    of all, and its share in the mean is multiplied by exp(-share_rate <grad, w_i - w>). They begin with the shares of
+    Algorithm 2, and are not averaged over time.
+
     Parameters
     ----------
     feature_map, loss, step_size, n_outputs, class_weights, average, decaying : as in LinearLearner
     limits : of linear quantities, with the radius of the ball
     fixed : whether the rows of the limits stay; rows that are refreshed leave no theorem to claim
     given_gain : gamma_0, None for the largest that the theorems allow; above it no theorem is claimed either
+    n_experts, share_rate : N and beta of Algorithm 2; 1 expert for Algorithm 1
 
     Raises
     ------
-    ConfigError : what LinearLearner refuses, no limits, or a gamma_0 that is not above 0
+    ConfigError : what LinearLearner refuses, no limits, a gamma_0 that is not above 0, or an average of several experts
 
-    Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay); of the loss,
-    Lemma 4 uses G in (41) alone, where the length of the gradient itself does.
+    Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay), and Algorithm 2,
+    Theorem 3; of the loss, Lemma 4 uses G in (41) alone, where the length of the gradient itself does.
     """
 
     limits: LinearLimits | None = None
     fixed: bool = True
     given_gain: float | None = None
+    n_experts: int = 1
+    share_rate: float = 0.0
 
     def __post_init__(self) -> None:
+        check_at_least("n_experts", self.n_experts, 1)
+        if self.n_experts > 1 and self.average:
+            raise ConfigError(
+                "Several experts follow changing data, which an average over time does not. Unset average."
+            )
         if self.limits is None:
             raise ConfigError("A constrained learner needs limits. Set them, or use LinearLearner.")
         if self.given_gain is not None:
@@ -152,24 +187,35 @@ class ConstrainedLearner(LinearLearner):
         return 1.0 / (math.sqrt(2.0) * max(longest if math.isfinite(longest) else 0.0, self.kept.steepness))
 
     def start(self) -> ConstrainedWeights:
-        count, n_outputs = len(self.kept.low), self.n_outputs
-        return ConstrainedWeights.of(super().start(), np.zeros((2 * n_outputs, count)), np.zeros(n_outputs * count + 1))
+        first, count, n_experts = super().start(), len(self.kept.low), self.n_experts
+        queues, exceeded = np.zeros((2 * n_experts * self.n_outputs, count)), np.zeros(self.n_outputs * count + 1)
+        if n_experts == 1:
+            return ConstrainedWeights.of(first, queues, exceeded)
+        experts = np.zeros((n_experts, *first.last.shape), first.last.dtype)
+        return ConstrainedExperts.of_experts(first, queues, exceeded, experts, first_weights(n_experts))
 
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> ConstrainedWeights:
         """Learn rows in their order, exactly one after the other; see LinearLearner.learn."""
         assert isinstance(weights, ConstrainedWeights)
         inputs, targets = self._checked(weights.last, rows)
-        arrays, sides = learner_arrays(weights), self.kept.has_side
-        rule, limits = self.rule, self.kept.compiled(self.precision, self.gain)
+        of_experts, shares = weights.last, np.ones(1)
+        if isinstance(weights, ConstrainedExperts):
+            of_experts, shares = weights.experts.reshape(-1, weights.last.shape[1]), weights.shares.copy()
+        arrays, sides = learner_arrays(replace(weights, last=of_experts)), self.kept.has_side
+        rule, limits = self.rule, self.kept.compiled(self.precision, self.gain, self.share_rate)
         queues = np.zeros_like(weights.queues)
         before, after_rows = (each.reshape(-1, *sides.shape)[:, ::-1] for each in (weights.queues, queues))
-        watched = LimitCounters(before[:, sides].ravel(), np.zeros(limits.units.size), weights.exceeded.copy())
-        task = LimitedSteps(arrays, watched, make_work(len(watched.queues), 1), rule, limits)
+        values = np.zeros(len(shares) * limits.units.size)
+        watched = LimitCounters(before[:, sides].ravel(), values, weights.exceeded.copy(), shares)
+        task = LimitedSteps(arrays, watched, make_work(limits.signs.size, 1), rule, limits)
         sweep_rows(task, self.feature_map, inputs, targets, n_threads)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
-        after_rows[:, sides] = watched.queues.reshape(self.n_outputs, -1)
-        return ConstrainedWeights.of(after, queues, watched.exceeded)
+        after_rows[:, sides] = watched.queues.reshape(len(after_rows), -1)
+        if not isinstance(weights, ConstrainedExperts):
+            return ConstrainedWeights.of(after, queues, watched.exceeded)
+        experts = after.last.reshape(weights.experts.shape)
+        return ConstrainedExperts.of_experts(after, queues, watched.exceeded, experts, shares)
 
     def predictor(self, weights: Weights) -> LinearPredictor:
         return LinearPredictor(self.feature_map, self.kept.nearest(self.raw(weights)).astype(self.precision))
@@ -180,10 +226,24 @@ class ConstrainedLearner(LinearLearner):
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
         raw = self.raw(weights)
-        return {
+        return self._largest_share(weights) | {
             "violation_a_row": weights.progress.violation / max(1, weights.progress.rows),
             "violation_as_learnt": max(float(np.linalg.norm(excess)) for excess in self.kept.excess(raw)),
             "moved_within_limits": float(np.linalg.norm(self.kept.nearest(raw) - raw)),
+        }
+
+    def _largest_share(self, weights: Weights) -> dict[str, Any]:
+        if not isinstance(weights, ConstrainedExperts):
+            return {}
+        most, why = int(weights.shares.argmax()), f"{100.0 * weights.shares.max():.0f}% of {self.n_experts} step sizes"
+        reason = f"of the expert with most weight, {why}" + (
+            ", divided by the square root of the rows seen" if self.decaying else ""
+        )
+        return {
+            "step_size": 2.0**most * self.step_size,
+            "step_size_reason": reason,
+            "weights": "last",
+            "weights_reason": "the mean of all experts' weights is saved",
         }
 
     def average_shards(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
@@ -197,7 +257,7 @@ class ConstrainedLearner(LinearLearner):
 
 @dataclass(frozen=True)
 class ConstrainedFactory:
-    """Algorithm 1 of Yi et al. in a ball, within limits of what is linear in the weights.
+    """Algorithms 1 and 2 of Yi et al. in a ball, within limits of what is linear in the weights.
 
     Parameters
     ----------
@@ -208,8 +268,9 @@ class ConstrainedFactory:
     step_size : otherwise None for the one that regret is proved for, that of `step_in_ball`, or with squared losses
         that of a race in the ball; a number as in LinearFactory
     class_weights, average, decaying : as in LinearFactory
+    track : whether experts of several step sizes follow data that change; rows one after the other only
 
-    Source: Yi et al., ICML 2021, Algorithm 1; alpha_t = 2 step_t.
+    Source: Yi et al., ICML 2021, Algorithms 1 and 2 with kappa = c = 1/2; alpha_t = 2 step_t.
     """
 
     maps: MapChoice
@@ -224,11 +285,12 @@ class ConstrainedFactory:
     gain: float | None = None
     name: str = "fogd"
     race: bool = False
+    track: bool = False
 
     @property
     def modes(self) -> tuple[Mode, ...]:
         """Return the modes: constraints are applied row by row, or by shards whose weights are averaged."""
-        return ("stream", "mix")
+        return ("stream",) if self.track else ("stream", "mix")
 
     def build(self, context: BuildContext) -> BuiltLearner:
         """Draw the map, add the rows of the constraints up over all training rows, and choose the step size.
@@ -243,7 +305,10 @@ class ConstrainedFactory:
         rows, sums = self._estimated(context, feature_map)
         n_outputs, length, decaying = schema.n_outputs, longest_subgradient(self.loss), self.decaying
         limits = limits_of(self.constraints, rows, self.radius, self.margin, n_outputs, self._unit(schema))
-        if self.step_size is None and (self.race or math.isinf(length)):
+        experts = self._experts(int(sums.counts[0]), length)
+        if experts and math.isinf(length):
+            step_size, decaying, why = 2.0 ** (1 - experts["n_experts"]), False, "up to 1, which would fit each row"
+        elif self.step_size is None and (self.race or math.isinf(length)):
             racer = LinearLearner(feature_map, self.loss, 1.0, n_outputs, self.class_weights, self.average)
             racer = racer if self.race else replace(racer, radius=self.radius, decaying=decaying)
             step_size, why = race_step_sizes(racer, sample, adaptive=False)
@@ -260,6 +325,7 @@ class ConstrainedFactory:
             decaying=decaying,
             limits=limits,
             given_gain=self.gain,
+            **experts,
         )
         chosen = chosen | {
             "step_size": step_size,
@@ -275,6 +341,17 @@ class ConstrainedFactory:
             else "what rounding takes",
         }
         return BuiltLearner(learner, chosen)
+
+    def _experts(self, n_rows: int, length: float) -> dict[str, Any]:
+        """Return the number of experts for so many rows, and how fast shares follow losses of slopes of this length.
+
+        beta_0 = 2 / length: any fits the theorem; this one is of scores that differ by about 1. On electricity, halves
+        and fourfold of it make equal mistakes or up to 5% more.
+        """
+        if not self.track:
+            return {}
+        rate = 2.0 / ((length if math.isfinite(length) else 1.0) * math.sqrt(max(n_rows, 1)))
+        return {"n_experts": math.ceil(0.5 * math.log2(1 + n_rows)) + 1, "share_rate": rate}
 
     def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[Doubles, RowSums]:
         if context.data is None or context.execution is None:

@@ -755,8 +755,8 @@ class LinearLimits:
             lengths=np.tile(sides.lengths, count),
         )
 
-    def compiled(self, precision: Precision, gain: float) -> Limits:
-        """Return the constraints for compiled code, with rows of length 1."""
+    def compiled(self, precision: Precision, gain: float, rate: float = 0.0) -> Limits:
+        """Return the constraints for compiled code, with rows of length 1; rate : of the shares of several experts."""
         rows = (self.rows / self.lengths[:, None]).astype(precision)
         signs = np.where(np.nonzero(self.has_side)[0] > 0, -1.0, 1.0)
         owners = (np.arange(self.n_outputs)[:, None] * len(rows) + self.owners).ravel()
@@ -768,6 +768,7 @@ class LinearLimits:
             self.stacked_sides,
             self.ball.region,
             gain,
+            rate,
         )
 
     def values(self, weights: FloatArray) -> Doubles:

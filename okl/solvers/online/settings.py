@@ -369,8 +369,8 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     )
     track: bool = Field(
         False,
-        description="follow data that change over time: combine several step sizes by Fixed Share; the order of rows "
-        "is then stored by default",
+        description="follow data that change over time: combine several step sizes, by Fixed Share, or by Algorithm 2 "
+        "of Yi et al. under constraints; the order of rows is then stored by default",
     )
 
     @model_validator(mode="before")
@@ -400,6 +400,9 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             sparse_map = SparseChoice() if self.kernel == "linear" else random_map(self)
             return LinearFactory(sparse_map, step_size=number_of(self.step_size), **self.learning(schema))
         maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
+        if self.track and self.parsed_constraints:
+            check_ball(radius, True, learning["loss"])
+            return self.constrained_factory(maps, schema, average=False, decaying=True, track=True, name="track")
         if self.track:
             if isinstance(loss := learning["loss"], ScalarLoss):
                 able = ", ".join(name for name in online_losses() if not isinstance(make_loss(name), ScalarLoss))
@@ -425,12 +428,12 @@ class FogdSettings(MapLearningOptions, FourierOptions):
 
     def check_track(self) -> None:
         """Refuse options that tracking sets itself."""
-        for name in ("step_size", "average", "step_rule", "constraints"):
+        for name in ("step_size", "average", "step_rule"):
             if self.changed(name):
                 raise ConfigError(
                     f"{self.described(name)}, but track chooses step sizes and averages itself. Remove {name} or track."
                 )
-        if (self.radius is None) == self.certify:
+        if not self.parsed_constraints and (self.radius is None) == self.certify:
             given, missing = ("certify", "radius") if self.certify else ("radius", "certify")
             raise ConfigError(
                 f"{self.described(given)} with track, but the certificate of tracking requires both certify and "

@@ -5,16 +5,18 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from okl.compiled.constrained import LimitCounters
 from okl.data.dataset import Dataset
+from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
 from okl.distributed.in_process import LocalExecution
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Task
 from okl.runs.plan import check
 from okl.solvers.factory import make_online_solver, training_columns
@@ -24,7 +26,8 @@ from okl.solvers.online.linear import learner_arrays
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 from tests.naive import constrained as naive
-from tests.solvers.online.constraints_cases import sensitive_data
+from tests.rows import write
+from tests.solvers.online.constraints_cases import sensitive_data, sensitive_table
 
 BOUND = 0.01
 TEXTS = (f"abs(covariance(s)) <= {BOUND}", "difference(how=often, how=never) <= 0.2", "norm <= 8")
@@ -132,7 +135,9 @@ def test_limits_in_a_nystrom_map_match_slow_twins(every: dict[Task, Dataset], ta
     rows = read_rows(seen, shard, (0,), "float32")
     after = learner.learn(learner.start(), rows)
     arrays, limits = learner_arrays(learner.start()), learner.kept.compiled("float32", learner.gain)
-    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(len(limits.units)), np.zeros(len(limits.units) + 1))
+    watched = LimitCounters(
+        np.zeros(len(limits.signs)), np.zeros(len(limits.units)), np.zeros(len(limits.units) + 1), np.ones(1)
+    )
     block = block_of(feature_map.transform(rows.inputs))
     naive.learn_constrained_block(arrays, watched, block, rows.targets, learner.rule, limits)
     np.testing.assert_allclose(after.last, arrays.weights, atol=1e-3 * np.abs(arrays.weights).max())
@@ -160,6 +165,27 @@ def test_threads_and_segments_change_no_bit(every: dict[Task, Dataset], task: Ta
     np.testing.assert_array_equal(one.learned.exceeded, two.learned.exceeded)
 
 
+@pytest.mark.parametrize(("task", "at_most"), [("binary", 0.95), ("multiclass", 1.02), ("regression", 0.85)])
+def test_experts_follow_rows_that_change_within_all_limits(task: Task, at_most: float, tmp_path: Path) -> None:
+    table = sensitive_table(4000, task)
+    target = np.asarray(table.column("y"))
+    turned = {"regression": target.max() - target, "multiclass": (target + 1) % 3}.get(task, 1 - target)
+    turned = np.where(np.arange(len(target)) < len(target) // 2, target, turned)
+    source = write(tmp_path, table.set_column(table.schema.get_field_index("y"), "y", pa.array(turned)))
+    scaled: dict[str, Any] = {"scale": "standard", "scale_target": True} if task == "regression" else {}
+    data = ingest(source, tmp_path / "data", IngestSettings(keys=("how",), rows_per_shard=1256, **scaled)).dataset
+    errors = []
+    for track in (False, True):
+        solver, state = learn(data, constraints=(TEXTS[0], "norm <= 8"), track=track, order="stored")
+        errors.append(solver.progress(state).error)
+        assert not state.learner.kept.excess(solver.predictor(state).weights).any()  # type: ignore[attr-defined]
+    assert state.learned.experts.shape[0] == state.learner.n_experts == 7
+    assert state.learned.shares.sum() == pytest.approx(1.0)
+    mean = np.tensordot(state.learned.shares, state.learned.experts.astype(np.float64), 1)
+    np.testing.assert_allclose(state.learned.last, mean, rtol=1e-5, atol=1e-6)
+    assert errors[1] < at_most * errors[0]
+
+
 def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
     solver, state = learn(data, learn_sensitive=True)
     assert solver.predictor(state).n_inputs == 4
@@ -177,7 +203,8 @@ def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
         (NOGD | {"constraints": TEXTS[:1]}, "--radius 10"),
         (NOGD | {"budget": 2000}, r"1,196 sampled rows. Set a budget of at most 1,196\."),
         ({"constraints": ("covariance(s) <= 0.1 ???", "norm <= 1")}, "unexpected .*at the end"),
-        ({"track": True}, "track"),
+        ({"track": True, "mode": "mix"}, "track"),
+        ({"track": True, "step_size": 0.1}, "track chooses step sizes"),
     ],
 )
 def test_what_cannot_be_constrained_is_refused(data: Dataset, values: dict[str, Any], part: str) -> None:
