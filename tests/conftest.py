@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from _pytest.doctest import DoctestModule
 
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
@@ -59,6 +61,12 @@ _workers, _opened = ExitStack(), list[Execution]()  # what `two_workers` has sta
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
     """Let tests that share something run in one process, where --dist loadfile asks for files."""
     return UnitScheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in docstrings of tests, which have none: each process would take a second."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
