@@ -189,8 +189,10 @@ def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tu
 
 def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: list[DescentRecord]) -> SubgradientFit:
     point = solved.point
-    if solved.reason in ("rounding", "stalled"):
+    if solved.reason == "rounding":
         notes = (*notes, f"rounding leaves a gap of {solved.gap:.2g}: a smaller gap cannot be certified on these rows")
+    elif solved.reason == "stalled":
+        notes = (*notes, f"the last iterations no longer reduce the gap of {solved.gap:.2g}")
     return SubgradientFit(
         vector=point.vector,
         bias=point.bias,

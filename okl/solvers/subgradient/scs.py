@@ -429,7 +429,7 @@ class Descent:
 
 
 def exhausted(objective: float, lower_bound: float, idle: int) -> Literal["rounding", "stalled"] | None:
-    """Why float64 gives no smaller gap: rounding leaves as much, or nothing changes any more; None if it may."""
+    """Return why there is no smaller gap: rounding leaves as much, or nothing changes; None if there may be."""
     if objective - lower_bound <= _FLOOR * (abs(objective) + abs(lower_bound)):
         return "rounding"
     return "stalled" if idle >= _STALLED else None
@@ -456,9 +456,19 @@ class RowsInMemory:
         return Point(vector, scores, inner_product(vector, vector), self._best_bias(scores))
 
     def step(self, point: Point, direction: Direction, losses: float) -> float:
+        step = self._step(point, direction, 1.0)
+        if self._free is not None and step < self._method.ahead:
+            # the objective may rise on the straight way to the proposal and its bias, and yet be lower where the next
+            # cut is taken: such a cut need not change the proposal, and nothing would ever change again
+            step = self._step(point, direction, self._method.ahead)
+        return step
+
+    def _step(self, point: Point, direction: Direction, way: float) -> float:
+        """Return the step of least objective; a free bias changes in proportion, to the best one after the way."""
         self._along = direction.scores
         if self._free is not None:
-            self._along = _biased(self._along, self._best_bias(point.scores + self._along) - point.bias)
+            change = self._best_bias(point.scores + way * direction.scores) - point.bias
+            self._along = _biased(direction.scores, change / way)
         lam, vector = self._method.lam, direction.vector
         slope, curvature = lam * inner_product(point.vector, vector), lam * inner_product(vector, vector)
         ray = Ray(_biased(point.scores, point.bias), self._along, self.targets, slope, curvature)
@@ -565,7 +575,7 @@ class Sampled:
     """The solution of a sampled problem.
 
     descent : the run, which has reached the point, and from which one on more rows continues
-    reason : "gap" reached; "rounding" or "stalled", differences are below rounding; "iterations" used up
+    reason : "gap" reached; "rounding", no smaller gap can be told; "stalled", nothing changes; "iterations" used up
     """
 
     descent: SampleDescent = field(repr=False)
@@ -751,7 +761,7 @@ class KernelDescent:
     shares : through which the sample grew; sample : its rows, inputs (n, n_inputs)
     vector : coefficients (n,) or (n, n_outputs) of the rows, and K coefficients
     objective, lower_bound : the sampled optimum lies between; iterations : of all samples
-    exhausted : whether rounding leaves no smaller gap
+    exhausted : whether more iterations give no smaller gap
     """
 
     shares: tuple[float, ...]

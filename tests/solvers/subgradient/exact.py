@@ -1,4 +1,4 @@
-"""Optima of lam / 2 |w|^2 + mean hinge without a bias, by second-order methods that share no code with SCS."""
+"""Optima of lam / 2 |w|^2 + mean hinge, by second-order methods that share no code with SCS."""
 
 from __future__ import annotations
 
@@ -27,11 +27,16 @@ class HingeOptimum(NamedTuple):
 
 
 def hinge_optimum(
-    lam: float, inputs: FloatArray, targets: FloatArray, kernel: Kernel | None = None, gap: float = 1e-9
+    lam: float,
+    inputs: FloatArray,
+    targets: FloatArray,
+    kernel: Kernel | None = None,
+    gap: float = 1e-9,
+    free_bias: bool = False,
 ) -> HingeOptimum:
     """Solve for rows, or with a kernel, to a relative gap."""
     rows: Any = DenseRows(inputs, targets) if kernel is None else TiledKernel(KernelTiles(kernel, inputs), targets)
-    problem = CSVM(C=1.0 / (lam * len(targets)), fit_intercept=False).problem(rows)
+    problem = CSVM(C=1.0 / (lam * len(targets)), fit_intercept=free_bias).problem(rows)
     solved = solve_problem(problem, MethodChoice("newton" if kernel is None else "working-sets", gap))
     assert solved.converged
     certificate = solved.certificate

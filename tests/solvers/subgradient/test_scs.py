@@ -133,6 +133,19 @@ def test_free_bias_is_that_of_libsvm(lam: float) -> None:
         assert solved.point.bias != 0.0
 
 
+@pytest.mark.parametrize(("n_rows", "n_columns", "lam"), [(60, 3, 0.01), (60, 5, 0.01), (120, 8, 1e-4)])
+def test_free_bias_does_not_stall_above_the_optimum(n_rows: int, n_columns: int, lam: float) -> None:
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((n_rows, n_columns))
+        targets = np.where(rows[:, 0] + rng.standard_normal(n_rows) > 0.3, 1.0, -1.0)
+        solved = solve_sample(ExplicitRows(rows), targets, Scs(lam=lam, gap=1e-8, bias="free"))
+        exact = hinge_optimum(lam, rows, targets, free_bias=True)
+        assert solved.reason == "gap"
+        assert solved.lower_bound <= exact.objective + 1e-12
+        assert solved.objective == pytest.approx(exact.objective, abs=1e-8)
+
+
 def test_regularised_bias_is_a_constant_in_the_kernel_or_a_column_of_ones() -> None:
     rows, targets = problem()
     method = Scs(lam=0.01, gap=1e-9, bias="regularised")
