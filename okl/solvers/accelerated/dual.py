@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.dual_steps import inner, squared_distance
 from okl.compiled.dual_sweep import project_at_multipliers, sweep_segments, sweep_warm_started_segments
+from okl.compiled.jit import one_blas_thread
 from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
 from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
@@ -457,6 +458,7 @@ class MinimaxProblem(CompositeProblem):
     centre : (n,), where w is to give 0 but for the spreads; own bias = <w, centre> + kappa / 2 (last - first spread)
         for two balls, <w, centre> for one
     intercept : whether there is a bias
+    basis : (columns, n), orthonormal, in which w is solved for; None where that is the columns
 
     Source: Ito et al., 2017, sections 3.2.6 and 3.2.7, (16) and (17), times 1/2 as in (9) with C = 1.
     """
@@ -467,6 +469,7 @@ class MinimaxProblem(CompositeProblem):
     kappa: float
     centre: FloatArray
     intercept: bool = True
+    basis: FloatArray | None = None
 
     @property
     def n_points(self) -> int:
@@ -527,7 +530,11 @@ class MinimaxProblem(CompositeProblem):
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        return Solution(image.copy(), certificate.bias, certificate)
+        weights = image.copy()
+        if self.basis is not None:
+            with one_blas_thread():
+                weights = self.basis @ image
+        return Solution(weights, certificate.bias, certificate)
 
     @property
     def balls(self) -> list[slice]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from okl.compiled.jit import one_blas_thread
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_positive
@@ -45,7 +46,7 @@ class MinimaxModel(Classifier):
     def valid_range(
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
-        return 0.0, cls.kappa_max(class_moments(rows, sample_weight))
+        return 0.0, cls.kappa_max(class_moments(_in_span(rows)[0], sample_weight))
 
     @classmethod
     def default_value(cls, highest: float, total_weight: float, distance: Callable[[], float]) -> float | None:
@@ -67,7 +68,8 @@ class MinimaxModel(Classifier):
 
     def problem(self, rows: DenseRows, sample_weight: FloatArray | None = None) -> MinimaxProblem:
         """Return the dual on rows with sample_weight (m,), or 1; raises as `problem_of`."""
-        return self.problem_of(class_moments(rows, sample_weight))
+        inside, basis = _in_span(rows)
+        return replace(self.problem_of(class_moments(inside, sample_weight)), basis=basis)
 
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
         """Return the same problem from the moments of the classes.
@@ -176,6 +178,18 @@ class MMMPM(MinimaxModel):
     def _roots(moments: ClassMoments) -> tuple[FloatArray, int]:
         positive, negative = (square_root(of_class.covariance) for of_class in (moments.positive, moments.negative))
         return np.hstack([positive, -negative]), 2
+
+
+def _in_span(rows: DenseRows) -> tuple[DenseRows, FloatArray | None]:
+    """Return rows that are fewer than their columns in an orthonormal basis (n, m) of their span, and this basis.
+
+    Means, and the weights, are in this span: moments of 62 rows of 2,000 columns need no matrix of 2,000 columns.
+    """
+    if rows.n_points >= rows.n_image:
+        return rows, None
+    with one_blas_thread():
+        basis, factor = np.linalg.qr(rows.rows.T.astype(np.float64))
+    return DenseRows(factor.T, rows.signs), basis
 
 
 _OUTSIDE = 1e-9  # of the length of a vector: that of rounding

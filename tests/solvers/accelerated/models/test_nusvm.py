@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import clarabel
 import numpy as np
@@ -10,8 +11,9 @@ from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
+from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fapg import Fapg
-from okl.solvers.accelerated.fitting import ModelTask, fit_binary, fit_task, path
+from okl.solvers.accelerated.fitting import ModelTask, fit_binary, fit_task, path, solve_problem
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, model_class, parameter_of
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
@@ -128,6 +130,23 @@ def test_more_columns_than_rows_take_every_kappa_and_no_other_weights_from_kappa
         value, found = fit_task(ModelTask(name), without, METHOD)
         assert model_class(name).valid_range(without)[1] == 0.0 < value
         np.testing.assert_allclose(found.weights, class_moments(without).difference)
+
+
+@pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
+def test_fewer_rows_than_columns_are_solved_in_the_span_of_the_rows(name: str) -> None:
+    rows, weights = two_classes(11, n_rows=30, n_columns=90), np.random.default_rng(11).uniform(0.5, 2.0, 30)
+    rows.rows[20:] = rows.rows[:10] + 3.0  # the span has fewer dimensions than there are rows
+    kind: Any = model_class(name)
+    moments, narrow = class_moments(rows, weights), MethodChoice(tolerance=1e-8)
+    high = kind.valid_range(rows, weights)[1]
+    assert high == pytest.approx(kind.kappa_max(moments), rel=1e-9)
+    model = kind(0.7 * high)
+    problem = model.problem(rows, weights)
+    assert problem.n_image == 30
+    found, expected = solve_problem(problem, narrow), solve_problem(model.problem_of(moments), narrow)
+    np.testing.assert_allclose(found.weights, expected.weights, atol=1e-4 * float(np.linalg.norm(expected.weights)))
+    assert found.bias == pytest.approx(expected.bias, rel=1e-4)
+    assert found.certificate.primal == pytest.approx(expected.certificate.primal, rel=1e-7)
 
 
 @pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
