@@ -29,7 +29,7 @@ from okl.models.inputs import predictions
 from okl.runs.checkpoint import DecodedTree, EncodedTree
 from okl.solvers.ridge import solver as ridge_solver
 from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, row_chunks
-from okl.solvers.ridge.penalty_path import compare_logarithm, compare_losses, fit_rows, folds_of
+from okl.solvers.ridge.penalty_path import compare_logarithm, compare_losses, fit_rows, folds_of, huber_path
 from okl.solvers.ridge.solver import MOST_COLUMNS, STRETCHES_AT_ONCE, RidgeSolver
 from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import bits, last_state, states
@@ -325,6 +325,11 @@ def test_class_weights_that_are_no_weights_are_named(weight: float) -> None:
         KernelRidgeClassifier(kernel="linear", class_weight={0: weight, 1: 1.0}).fit(rows, (targets > 0).astype(int))
 
 
+def huber_threshold(residuals: NDArray[np.float64]) -> float:
+    """Return 1.345 standard deviations of residuals, by their median absolute deviation."""
+    return 1.345 * 1.4826 * float(np.median(np.abs(residuals - np.median(residuals))))
+
+
 def test_huber_rounds_are_least_squares_of_clipped_targets_and_approach_the_minimum_of_the_loss(tmp_path: Path) -> None:
     draw = np.random.default_rng(11)
     x = draw.normal(size=(600, 2)).astype(np.float32)
@@ -367,7 +372,11 @@ def test_huber_rounds_are_least_squares_of_clipped_targets_and_approach_the_mini
     before, after = (objective(one) - least.fun for one in (np.append(plain.weights[0], plain.offsets), found))
     assert before > 0.01 * least.fun
     assert abs(after) < 0.02 * before
-    again = state.clip.of(state.basis, rows)
+    again, scores = state.clip.of(state.basis, rows), state.clip.scores(state.basis, rows.inputs)
+    residuals = rows.targets - scores
+    assert threshold == pytest.approx(huber_threshold(residuals), rel=1e-6)
+    assert 0.05 < np.mean(np.abs(residuals) > threshold) < 0.5
+    np.testing.assert_allclose(again.targets - scores, np.sign(residuals) * np.minimum(np.abs(residuals), threshold))
     repeated = fit_rows(state.basis, again, Outputs("regression", 1), 1e-3)
     np.testing.assert_allclose(state.solution.weights, repeated.weights, rtol=1e-5, atol=1e-8)
 
@@ -383,6 +392,8 @@ def test_huber_is_taken_for_heavy_tails_alone(tail: float, better: bool) -> None
     found = compare_losses(basis, rows, Outputs("regression", 1), folds)
     assert (found is not None and found.is_better) == better
     assert found is None or found.gain == pytest.approx(found.squared - found.huber)
+    for fit in huber_path(basis, rows, Outputs("regression", 1)):
+        assert fit.threshold == pytest.approx(huber_threshold(rows.targets - fit.scores(basis, inputs)))
 
 
 @pytest.mark.parametrize(("kind", "better"), [("lognormal", True), ("skewed", False), ("negative", False)])
