@@ -317,6 +317,7 @@ class Decision:
     worse_slices : names of those that are worse beyond chance and margin
     worse_than_constant : whether the challenger is worse than a constant prediction, and so is never published
     newest, before : of the rows of shards that the challenger alone has learned, and of those before
+    criterion : of the errors; None in records of earlier releases
     """
 
     kind: Literal["publish", "keep"]
@@ -328,6 +329,7 @@ class Decision:
     newest: PairedTest | None = None
     before: PairedTest | None = None
     worse_than_constant: bool = False
+    criterion: Criterion | None = None
 
     @property
     def publish(self) -> bool:
@@ -443,7 +445,7 @@ def apply_rule(
         publish, why = _by_rule(criterion, overall, newest, before, rule, level, other)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
     kind: Literal["publish", "keep"] = "publish" if publish else "keep"
-    return Decision(kind, reason, test, overall, named, worse, newest, before, useless)
+    return Decision(kind, reason, test, overall, named, worse, newest, before, useless, criterion)
 
 
 def constant_name(task: Task) -> str:

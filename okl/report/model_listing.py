@@ -7,7 +7,15 @@ from typing import Any
 
 from okl.models.registry import CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened
 from okl.report.blocks import Paragraph, Table, paragraphs, records_table
-from okl.report.format import aligned, counted, flatten, mistake_rate_text, number
+from okl.report.format import (
+    CRITERION_NAMES,
+    aligned,
+    counted,
+    criterion_value,
+    flatten,
+    mistake_rate_text,
+    number,
+)
 from okl.report.render import text
 from okl.report.results import default_settings
 
@@ -46,7 +54,7 @@ def model_text(description: Mapping[str, Any]) -> str:
             "-" if version["learnt_rows"] is None else f"{version['learnt_rows']:,} rows",
             "pruned" if version["pruned"] else size(version["size_bytes"]),
             version["at"],
-            _main_metrics(version["metrics"], judged_rows(version)) or "-",
+            _main_metrics(version) or "-",
         ]
         for version in versions
     ]
@@ -99,6 +107,8 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
         # an online learner that began anew has no parent, and was compared with the champion all the same
         before = "majority class or mean" if version == 1 else "the champion then"
         facts.append(("measured on", f"{judged:,} reserved rows of the latest shards then; before: {before}"))
+    if by := _decided_by(description):
+        facts.append(("decided by", by))
     facts += [(f"metrics.{name}", text) for name, text in _own_metrics(description["metrics"])]
     facts += [(f"settings.{n}", t) for n, t in flatten(description["settings"]) if whole or _is_given(n, t)]
     trained = _trained(len(shards), description["rows"])
@@ -185,18 +195,28 @@ def _trained(shards: int, rows: int) -> str:
     return f"{counted(shards, 'shard')}, {rows:,} rows"
 
 
-def _main_metrics(metrics: Mapping[str, Any], rows: int) -> str:
-    """Return the first metrics of a version; of a retrained one its error, and that of the champion before.
-
-    rows : number of reserved rows of the comparison, 0 if unknown
-    """
+def _main_metrics(version: Mapping[str, Any]) -> str:
+    """Return the first metrics of a version; of a retrained one its error, and that of the champion before."""
+    metrics, rows = version["metrics"], judged_rows(version)
     if not (own := metrics.get(CHALLENGER)):
         return ", ".join(f"{name} {value}" for name, value in flatten(metrics)[:2])
     before, on = metrics.get(CHAMPION) or {}, f" on {rows:,} rows" if rows else ""
+    if by := _decided_by(version):
+        return by + on
     if "mistake_rate" in own:
         earlier = mistake_rate_text(before.get("mistake_rate"))
         return f"mistakes {mistake_rate_text(own['mistake_rate'])} (before: {earlier}){on}"
     return ", ".join(f"{name} {text}{on}" for name, text in _own_metrics(metrics)[:1])
+
+
+def _decided_by(version: Mapping[str, Any]) -> str:
+    """Return a criterion of scores by which a version was compared, with both values; "" for mistakes or unknown."""
+    decision = version["decision"] or {}
+    criterion, overall = decision.get("criterion"), decision.get("overall")
+    if overall is None or criterion in (None, "accuracy", "squared-error"):
+        return ""
+    mine, before = (criterion_value(criterion, overall[who]) for who in (CHALLENGER, CHAMPION))
+    return f"{CRITERION_NAMES[criterion]} {mine} (before: {before})"
 
 
 def _own_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:

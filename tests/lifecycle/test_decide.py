@@ -89,7 +89,9 @@ def test_the_test_of_log_losses_is_the_paired_t_test_of_what_exceeds_the_allowan
     assert verdict.gain == pytest.approx(first.mean() - second.mean() - allowance)
     for p_value, side in ((verdict.p_better, "greater"), (verdict.p_worse, "less")):
         assert p_value == pytest.approx(float(stats.ttest_rel(first, second + allowance, alternative=side).pvalue))
-    assert apply_rule("binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=allowance).publish
+    decision = apply_rule("binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=allowance)
+    assert decision.publish
+    assert decision.as_json()["criterion"] == "log-loss"
     enough = apply_rule(
         "binary", {ALL: pairs}, PublishRule(), criterion="log-loss", allowance=first.mean() - second.mean() + 1e-6
     )
