@@ -173,19 +173,20 @@ def latest_attempts(model: RegisteredModel) -> list[dict[str, Any]]:
 
 def quarantined(model: RegisteredModel) -> list[dict[str, Any]]:
     """Return files that the contract or their content excludes, by name: name, sha256, rows, reason,
-    and whether they can be released.
+    and whether they can be released. Contents that were replaced since are left out.
 
     Raises
     ------
     DataError : the registry does not answer, or a record is damaged
     """
-    records = ShardStore(model.folder / DATA).records().values()
-    quarantined_records = sorted(
-        (record for record in records if record.status == "quarantined"), key=lambda record: record.name
-    )
+    store = ShardStore(model.folder / DATA)
+    records, files = store.records(), store.file_state().entries
+    now = {name: digest for name, (*_, digest) in files.items() if digest in records}
+    there = [one for sha, one in records.items() if any(now.get(name, sha) == sha for name in one.names)]
+    standing = sorted((one for one in there if one.status == "quarantined"), key=lambda record: record.name)
     return [
         {"name": record.name, "sha256": record.sha256, "rows": record.rows, "reason": record.reason,
-         "releasable": learnable(record.findings)} for record in quarantined_records[:MOST_SHOWN]
+         "releasable": learnable(record.findings)} for record in standing[:MOST_SHOWN]
     ]  # fmt: skip
 
 

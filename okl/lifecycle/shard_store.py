@@ -160,7 +160,7 @@ def content_sha256(location: Place) -> str:
 
 @dataclass(eq=False)
 class FileState:
-    """Cache of digests of files by name, size and stamp."""
+    """Cache of digests of files by name, size and stamp; a file without a stamp is read each time."""
 
     entries: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -184,8 +184,7 @@ class FileState:
         if arrival.stamp and entry is not None and entry[:2] == [arrival.size_bytes, arrival.stamp]:
             return str(entry[2])
         digest = content_sha256(arrival.location)
-        if arrival.stamp:
-            self.entries[arrival.name] = [arrival.size_bytes, arrival.stamp, digest]
+        self.entries[arrival.name] = [arrival.size_bytes, arrival.stamp, digest]
         return digest
 
     def keep_only(self, names: Iterable[str]) -> None:

@@ -91,7 +91,9 @@ def test_what_cannot_be_learnt_is_not_offered_for_release_nor_released(place: Pa
     assert summary_text(told).splitlines()[1:] == [f"Warning: {in_vain}the rows cannot be trained on. {remedy}"]
     assert f"{in_vain}the rows cannot be trained on. {remedy}" in report_markdown(told)
     land(landing, "narrow.parquet", content(2))
+    assert [one["name"] for one in quarantined(model(place))] == ["narrow.parquet"]
     mended = retrain(nightly)
+    assert quarantined(model(place)) == []
     assert mended["outcome"] == "published", "a night does not fail for a release that was said before"
     assert f"{in_vain}narrow.parquet was changed or removed" in summary_text(mended)
 

@@ -251,7 +251,9 @@ def test_a_file_is_hashed_once_unless_it_may_have_changed(tmp_path: Path) -> Non
     path, seen = tmp_path / "a.csv", FileState()
     path.write_text("1")
     (fresh,), *_ = arrivals(str(tmp_path))
-    assert (fresh.stamp, seen.sha256(fresh), seen.entries) == ("", content_sha256(path), {})
+    assert (fresh.stamp, seen.sha256(fresh)) == ("", content_sha256(path))
+    path.write_text("0")
+    assert seen.sha256(fresh) == content_sha256(path) == seen.entries["a.csv"][-1]
     os.utime(path, (0, 1000))
     (old,), *_ = arrivals(str(tmp_path))
     digest = seen.sha256(old)
