@@ -387,13 +387,17 @@ FOUND_LATER = frozenset({"contradiction", "unrelated"})
 
 @dataclass(frozen=True, eq=False)
 class ContractResult:
-    """Result of checking a shard against the contract; profile : None where its rows could not be read."""
+    """Result of checking a shard against the contract.
+
+    profile : None where its rows could not be read; unused : columns that the reference does not have
+    """
 
     findings: tuple[Finding, ...]
     profile: Profile | None
     first_time: Time | None = None
     last_time: Time | None = None
     of: str = ""
+    unused: tuple[str, ...] = ()
 
 
 def check_contract(
@@ -431,7 +435,8 @@ def check_contract(
         findings.append(Finding("repeated", sentence, {"of": of}))
     if not contract.late and (late := _late(name, last, baseline.watermark)) is not None:
         findings.append(late)
-    return ContractResult(tuple(findings), profile, first, last, of)
+    unused = tuple(_unknown_columns(source, baseline.schema, time_column))
+    return ContractResult(tuple(findings), profile, first, last, of, unused)
 
 
 def learnable(findings: Iterable[Finding]) -> bool:
@@ -457,14 +462,14 @@ def _column_findings(
     source: Source, name: str, schema: Schema, contract: ContractSettings, time_column: str | None
 ) -> Iterator[Finding]:
     types = dict(zip(source.schema.names, source.schema.types, strict=True))
-    needed = [*schema.source_columns, schema.target, *schema.keys, *([time_column] if time_column else [])]
-    if missing := [column for column in dict.fromkeys(needed) if column not in types]:
+    needed = _needed_columns(schema, time_column)
+    if missing := [column for column in needed if column not in types]:
         yield Finding(
             "missing-column",
             f"{name} lacks {len(missing)} of {len(needed)} columns: {listed(missing)}.",
             {"columns": missing},
         )
-    extra = [column for column in types if column not in needed]
+    extra = _unknown_columns(source, schema, time_column)
     if extra and not contract.extra_columns:
         yield Finding(
             "extra-column",
@@ -481,6 +486,16 @@ def _column_findings(
     if wrong:
         described = [f"{column} is {kind}" for column, kind in wrong.items()]
         yield Finding("other-type", f"{name} has columns of other types: {listed(described)}.", {"types": wrong})
+
+
+def _needed_columns(schema: Schema, time_column: str | None) -> list[str]:
+    needed = [*schema.source_columns, schema.target, *schema.keys, *([time_column] if time_column else [])]
+    return [*dict.fromkeys(needed)]
+
+
+def _unknown_columns(source: Source, schema: Schema, time_column: str | None) -> list[str]:
+    needed = {*_needed_columns(schema, time_column)}
+    return [column for column in source.schema.names if column not in needed]
 
 
 def _fits_target(schema: Schema, kind: pa.DataType) -> bool:

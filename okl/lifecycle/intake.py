@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from okl.data.dataset import Dataset, Schema
 from okl.data.ingest.run import ingest
 from okl.data.manifest import is_dataset
-from okl.foundation.errors import ConfigError, ConflictError, DataError, LocationError, LocationTakenError
+from okl.foundation.errors import ConfigError, ConflictError, DataError, LocationError, LocationTakenError, listed
 from okl.foundation.folders import is_leftover
 from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
@@ -138,6 +138,7 @@ def _record(arrival: Arrival, sha256: str, result: ContractResult, status: Statu
         rows=profile.rows,
         first_time=result.first_time,
         last_time=result.last_time,
+        unused=result.unused,
         class_counts=tuple(profile.labels.get(label, 0) for label in schema.labels),
         columns=profile.columns,
         target=profile.target if schema.task == "regression" else None,
@@ -159,6 +160,7 @@ class Intake:
     vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
     restorable : quarantined and released; the file is gone, but the data set is stored
+    ignored : sentences about columns that no file had before
     """
 
     settings: RetrainSettings
@@ -173,6 +175,7 @@ class Intake:
     vain: list[ShardRecord] = field(default_factory=list)
     standing: list[ShardRecord] = field(default_factory=list)
     restorable: list[ShardRecord] = field(default_factory=list)
+    ignored: list[str] = field(default_factory=list)
     files: int = 0
 
     def discover(self) -> dict[str, Any]:
@@ -232,6 +235,7 @@ class Intake:
                     self.fresh.append(arrival.name)
                     continue
                 record = checked
+                self._find_new_columns(record, accepted)
             for name in (*(before.names if before else ()), *twins.get(digest, ())):
                 record = self.store.add_name(record, name)  # so that it is reported once
             records[digest] = record
@@ -284,6 +288,15 @@ class Intake:
             self._records[digest] = self.store.add_name(record, arrival.name)
             if not pending and first == arrival.name and record.status == "quarantined":
                 self.standing.append(record)
+
+    def _find_new_columns(self, record: ShardRecord, before: list[ShardRecord]) -> None:
+        """Note the columns of an accepted shard that no shard had before; the first shards have those left out."""
+        known = {*self.settings.ingest.drop}.union(*(one.unused for one in before))
+        new = [column for column in record.unused if column not in known]
+        if new and record.status == "accepted" and (before or self.history.champion):
+            columns = "a new column, which is" if len(new) == 1 else f"{len(new)} new columns, which are"
+            remedy = "To use new columns, train a model of another name."
+            self.ignored.append(f"{record.name} has {columns} ignored: {listed(new)}. {remedy}")
 
     def _describe_duplicates(self) -> list[dict[str, str]]:
         out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}

@@ -44,7 +44,7 @@ class ShardRecord:
     first_time, last_time : of the time column, or from the name, None if neither has a time
     class_counts : rows of each label of the reference; columns, target : statistics of inputs and of the target
     of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was checked against
-    released : accepted by a manual release
+    released : accepted by a manual release; unused : columns of the file that the reference does not have
     scored : errors of the champion on its rows before training on them
     """
 
@@ -66,6 +66,7 @@ class ShardRecord:
     contract: str = ""
     released: bool = False
     scored: ShardScores | None = None
+    unused: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

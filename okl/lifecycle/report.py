@@ -52,7 +52,7 @@ class RetrainResult:
     version : that was published; folder : of its files; apart : as of Known, of the compared champion
     changed : since the champion, in data and settings, see `okl.lifecycle.describe`
     chosen : reasons of the automatic choice for the first shards; data_warnings : on the columns of the first one,
-        and on copies of rows in new ones
+        and on copies of rows and new columns in later ones
     report : page of the comparison, with pictures; mlflow : what MLflow recorded, or the reason why not
     shards, progressive, drift : of new shards, see Intake and Scoring; history : a row a shard that was scored before
     """

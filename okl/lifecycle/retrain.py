@@ -206,6 +206,7 @@ class RetrainingRun(Run[RetrainSettings]):
             self.store.set_reference(reference)
         self._pending = self.intake.pending(self.history)
         self._warn_of_copies()
+        self.record.data_warnings += self.intake.ignored
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
 

@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from okl.foundation.errors import DataError
@@ -96,6 +98,33 @@ def test_what_cannot_be_learnt_is_not_offered_for_release_nor_released(place: Pa
     assert quarantined(model(place)) == []
     assert mended["outcome"] == "published", "a night does not fail for a release that was said before"
     assert f"{in_vain}narrow.parquet was changed or removed" in summary_text(mended)
+
+
+def test_new_columns_are_told_once_and_those_left_out_of_the_first_shards_never(place: Path) -> None:
+    landing, small = place / "in", {"frequencies": 10}
+    asked = settings(place, train=small)
+    land(landing, "day-01.parquet", wider(content(1), "note"))
+    assert "ignored" not in summary_text(
+        retrain(
+            settings(
+                place, train=small, ingest={"target": "y", "keys": ["hour"], "scale": "standard", "drop": ["note"]}
+            )
+        )
+    )
+    land(landing, "day-02.parquet", wider(content(2), "note", "age", "size"))
+    told = retrain(asked)
+    line = "day-02.parquet has 2 new columns, which are ignored: age, size."
+    assert [one.partition(" To use")[0] for one in told["data_warnings"]] == [line]
+    assert line in summary_text(told)
+    assert line in report_markdown(told)
+    land(landing, "day-03.parquet", wider(content(3), "age", "size"))
+    assert retrain(asked)["data_warnings"] == []
+
+
+def wider(table: pa.Table, *names: str) -> pa.Table:
+    for name in names:
+        table = table.append_column(name, pa.array(np.arange(table.num_rows)))
+    return table
 
 
 def test_a_name_like_that_of_a_model_is_told_where_files_do_not_fit_a_new_one(place: Path) -> None:
