@@ -17,6 +17,7 @@ from okl.data.encoder import check_kinds
 from okl.data.ingest.columns import Roles, check_present, share_of
 from okl.data.ingest.sources import Source, Storage, SvmlightReading, open_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, plain_label
+from okl.data.ingest.value_formats import formats_of
 from okl.data.values import is_number, is_text
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
@@ -36,7 +37,7 @@ def open_by(schema: Schema, location: str | Place) -> Source:
         storage: Storage = "dense" if schema.sparse is None else "sparse"
         reading = SvmlightReading(least, schema.svmlight.first_index, hashed, storage)
     points = any(form.kind == "number" and form.decimal == "." for form in schema.formats)
-    return open_source(location, reading, csv_types(schema), schema.formats, "." if points else "")
+    return open_source(location, reading, csv_types(schema), formats_of(schema), "." if points else "")
 
 
 def csv_types(schema: Schema) -> dict[str, pa.DataType]:

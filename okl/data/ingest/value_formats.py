@@ -192,17 +192,19 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
     return values.take(pa.array(index % len(texts)))
 
 
-def convert_table(table: pa.Table, schema: Schema) -> pa.Table:
-    """Return a table whose columns of text are numbers and dates where a model takes these, as rows of a file are.
-
-    Dates without a format of their own begin with the year, as the reader of CSV recognises them.
-    """
+def formats_of(schema: Schema) -> tuple[ColumnFormat, ...]:
+    """Return the formats of columns of text; dates without one begin with the year, as the reader of CSV has it."""
     plain = {
-        encoding.column: ColumnFormat(encoding.column, encoding.kind)
+        encoding.column: ColumnFormat(encoding.column, "timestamp", example="2026-12-31 12:30:00")
         for encoding in schema.encodings
         if (encoding.kind == "date" or encoding.kind == "timestamp") and not encoding.time_zone
     }
-    for form in (plain | {form.column: form for form in schema.formats}).values():
+    return (*(plain | {form.column: form for form in schema.formats}).values(),)
+
+
+def convert_table(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return a table whose columns of text are numbers and dates where a model takes these, as rows of a file are."""
+    for form in formats_of(schema):
         if form.column in table.column_names and is_text(table.schema.field(form.column).type):
             column = table.column(form.column).cast(pa.string()).combine_chunks()
             values = convert(column, form, "table", 0)

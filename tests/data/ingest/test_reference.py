@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
@@ -70,6 +71,23 @@ def test_text_labels_keep_the_codes_of_the_reference(tmp_path: Path) -> None:
     assert later.schema.stored_labels == first.schema.stored_labels
     names = [first.schema.labels[int(index)] for index in sample_rows(later, "train", 60, 0, "float32").targets]
     assert names[:3] == ["blue", "green", "red"]
+
+
+@pytest.mark.parametrize(("unit", "mark"), [("D", "T"), ("s", " "), ("m", "T")])
+def test_dates_as_text_are_those_of_a_csv_file(tmp_path: Path, unit: Any, mark: str) -> None:
+    times = np.datetime64("2024-03-01T12:30:00") + np.arange(60).astype("timedelta64[h]")
+    days = table(60).append_column("at", pa.array(times.astype("datetime64[D]")))
+    first = ingest(parquet(tmp_path, days, "first.parquet"), tmp_path / "first", settings()).dataset
+    texts = [text.replace("T", mark) for text in np.datetime_as_string(times, unit)]
+    content = days.set_column(days.num_columns - 1, "at", pa.array(texts))
+    (tmp_path / "text").mkdir()
+    later = held(tmp_path / "text", content, first)
+    write_csv(content, tmp_path / "later.csv")
+    of_csv = ingest(tmp_path / "later.csv", tmp_path / "csv", settings(), reference=first.schema).dataset
+    assert later.schema == of_csv.schema
+    made = [pq.read_table(data.path(data.shards[0])) for data in (later, of_csv)]
+    assert len(set(made[0]["at:years"].to_pylist())) == 3
+    assert made[0].equals(made[1])
 
 
 @pytest.mark.parametrize(
