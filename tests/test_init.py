@@ -192,6 +192,20 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
     assert explained["columns"] == as_of_file["columns"]
     assert explained["on"] == "rows of a table in memory"
     assert okl.evaluate(of_table["model"], table)["metrics"] == okl.evaluate(of_table["model"], source)["metrics"]
+    for model in (of_table, of_table.model):
+        measured = okl.evaluate(model, table)
+        assert measured["metrics"] == okl.evaluate(of_table["model"], source)["metrics"]
+        assert okl.explain(model, table)["importance"] == explained
+        okl.predict(model, source, scores := tmp_path / f"{type(model).__name__}.csv")
+        assert len(scores.read_text().splitlines()) == 1 + table.num_rows
+    assert measured["model"] == okl.explain(of_table.model)["folder"] == "model in memory"
+    assert okl.evaluate(of_table)["split"] == "test"
+    with pytest.raises(ConfigError, match=r"^the model in memory has no data set of its run\. Give labelled rows"):
+        okl.evaluate(of_table.model)
+    with pytest.raises(
+        ModelError, match=r"model is of type FOGDClassifier; expected .* \(of a fitted estimator: its mod"
+    ):
+        okl.explain(okl.FOGDClassifier(), table)
     compared = okl.compare(table, models="c-svm,logistic", grid=2, keys=["id"], holdout=0.5)
     assert {row["model"] for row in compared["models"]} == {"c-svm", "logistic"}
     assert okl.runs(1) == okl.runs()[:1]  # type: ignore[operator]

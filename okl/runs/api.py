@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
-from okl.foundation.errors import DataError, DivergedError, ModelError
+from okl.foundation.errors import DataError, DivergedError, ModelError, OklError
 from okl.foundation.settings import ONE_OF_MANY, IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.runs.run import IN_MEMORY
@@ -123,13 +123,13 @@ def ingest(
 
 
 def evaluate(
-    model: Place, source: Place | Any = None, *, observer: Observer | None = None, **options: Any
+    model: Place | Any, source: Place | Any = None, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
     """Evaluate a saved model on labelled rows, out of core: `okl evaluate`.
 
     Parameters
     ----------
-    model : folder of a model, or NAME@WHICH of a registry
+    model : folder of a model, NAME@WHICH of a registry, the result of a run, or a model that `okl.load` returns
     source : data set, or raw rows with the target column: files, or a table in memory; None: the data set of the run
     options : fields of `EvaluateSettings`: split="test", threshold, recall, precision, registry, workers, threads
 
@@ -144,14 +144,15 @@ def evaluate(
     """
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
-    with location_of(source) as location:
-        given = _plain({"model": model, "source": location} | options)
+    with _location_of_model(model) as place, location_of(source) as location:
+        given = _plain({"model": place, "source": location} | options)
         measured = evaluate_model(settings_from(EvaluateSettings, given, "okl.evaluate"), observer)
-        return measured | ({"source": IN_MEMORY} if is_in_memory(source) else {})
+        measured |= {"source": IN_MEMORY} if is_in_memory(source) else {}
+        return measured | _named(model, "model")
 
 
 def predict(
-    model: Place, source: Place, out: Place, *, observer: Observer | None = None, **options: Any
+    model: Place | Any, source: Place, out: Place, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
     """Score raw rows or a data set with a saved model, out of core, in the order of the rows.
 
@@ -161,7 +162,7 @@ def predict(
 
     Parameters
     ----------
-    model : folder of a model, or NAME@WHICH of a registry; source : rows
+    model : as of `evaluate`; source : rows
     out : new folder for Parquet files of scores, or new file (.csv, .parquet)
     options : fields of `ScoreSettings`: keys, registry, workers, scheduler, threads
 
@@ -176,21 +177,22 @@ def predict(
     """
     from okl.runs.predict import ONE_FILE, ScoreSettings, ScoringRun, score_to_file
 
-    given = _plain({"model": model, "source": source, "out": out} | options)
-    settings = settings_from(ScoreSettings, given, "okl.predict")
-    if settings.out.endswith(ONE_FILE):
-        return score_to_file(settings, observer or NullObserver())
-    return ScoringRun(settings, observer or NullObserver()).perform()
+    with _location_of_model(model) as place:
+        given = _plain({"model": place, "source": source, "out": out} | options)
+        settings = settings_from(ScoreSettings, given, "okl.predict")
+        if settings.out.endswith(ONE_FILE):
+            return score_to_file(settings, observer or NullObserver()) | _named(model, "model")
+        return ScoringRun(settings, observer or NullObserver()).perform() | _named(model, "model")
 
 
 def explain(
-    model: Place, source: Place | Any = None, *, observer: Observer | None = None, **options: Any
+    model: Place | Any, source: Place | Any = None, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
     """Describe a saved model and compute the importance of its columns: `okl explain`.
 
     Parameters
     ----------
-    model : folder of a model, the name of a run, or NAME@WHICH of a registry
+    model : as of `evaluate`, or the name of a run
     source : labelled rows, raw or a data set, or a table in memory; None: the data set of the model's run
     options : fields of `ExplainSettings`: registry, rows, optimise, repeats, seed
 
@@ -206,12 +208,51 @@ def explain(
     from okl.runs.explain import ExplainSettings
     from okl.runs.explain import explain as run
 
-    with location_of(source) as location:
-        given = _plain({"model": model, "source": location} | options)
+    with _location_of_model(model) as place, location_of(source) as location:
+        given = _plain({"model": place, "source": location} | options)
         found = run(settings_from(ExplainSettings, given, "okl.explain"), observer)
         if is_in_memory(source):
             found["importance"]["on"] = f"rows of a {IN_MEMORY}"
-        return found
+        return found | _named(model, "model", "folder")
+
+
+# Models in memory, which are saved for the time of a call
+
+SAVED = "model in memory"
+
+
+@contextmanager
+def _location_of_model(model: Place | Any) -> Iterator[Place]:
+    """Yield the location of a model: as given, of the model of a run's result, or of a temporary copy of a model.
+
+    Raises
+    ------
+    ModelError : it is none of these
+    """
+    from okl.models.file import Model
+    from okl.report.results import Result
+
+    if isinstance(model, str | os.PathLike | Result):
+        yield model["model"] if isinstance(model, Result) else model
+        return
+    if not isinstance(model, Model):
+        raise ModelError(
+            f"model is of type {type(model).__name__}; expected a folder, NAME@WHICH, the result of okl.train, or a "
+            "model such as okl.load returns (of a fitted estimator: its model_)."
+        )
+    with TemporaryDirectory(prefix="okl-model-") as folder:
+        model.save(location := Path(folder) / "model")
+        try:
+            yield location
+        except OklError as error:
+            raise type(error)(str(error).replace(str(location), f"the {SAVED}")) from None
+
+
+def _named(model: Place | Any, *entries: str) -> dict[str, str]:
+    """Return what a result has instead of the location of a temporary copy."""
+    from okl.models.file import Model
+
+    return dict.fromkeys(entries, SAVED) if isinstance(model, Model) else {}
 
 
 # Tables in memory, which the commands read from a temporary file
