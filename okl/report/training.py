@@ -70,7 +70,7 @@ from okl.report.results import (
     progressive_errors,
 )
 from okl.report.timeline import phases, timeline_owner, timeline_sentence
-from okl.report.trust import ROUNDING, proof_facts
+from okl.report.trust import ROUNDING, probability_sentence, proof_facts
 
 
 def training_page(result: Mapping[str, Any]) -> Page:
@@ -292,22 +292,6 @@ def criterion_sentence(result: RunResult) -> str:
     if given == "log-loss" or (given == "auto" and outside_share(counts) < RARE and result.criterion != "log-loss"):
         reason = "the log loss needs probabilities, which this model does not have"
     return f"{name}, because {reason} (--optimise)"
-
-
-def probability_sentence(result: RunResult) -> str:
-    """Return where the probabilities come from, and the threshold of the second of two classes; "" for a regression."""
-    found = result.calibration
-    if not found:
-        return ""
-    if "none" in found:
-        return f"none. {found['none']}"
-    text = f"calibrated on {found['on']}" if "loss" not in found["on"] else f"by {found['on']}"
-    if found["on"].endswith("test rows"):
-        text += ", whose log loss is therefore a little too low"
-    labels = result.dataset.get("labels") or [""]
-    if "threshold" not in found:
-        return text
-    return f"{text}; {shortened(labels[-1])!r} is predicted from {number(found['threshold'])} on (--threshold)"
 
 
 UNSCALED = ("squared_loss", True)  # the mean squared error of the scaled target, beside that of the target

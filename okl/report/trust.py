@@ -8,7 +8,7 @@ from typing import Any
 
 from okl.report.blocks import Block, Figure, Heading, Paragraph, Section, Table, paragraphs
 from okl.report.figures import regret_curve, violation_curve, window_curve
-from okl.report.format import CRITERION_NAMES, metric_name, mistake_rate_text, number, percent
+from okl.report.format import CRITERION_NAMES, metric_name, mistake_rate_text, number, percent, shortened
 from okl.report.quality import reliability_blocks
 from okl.report.results import RunResult, assess, progressive_errors
 
@@ -22,6 +22,7 @@ def trust_section(result: RunResult) -> Section:
     (measured, rows_name), labels = result.measured, result.dataset.get("labels") or ()
     blocks = [
         *paragraphs(_chance(result)),
+        *paragraphs(f"Probabilities: {probable.rstrip('.')}." if (probable := probability_sentence(result)) else ""),
         *reliability_blocks(measured, labels, result.settings, rows_name),
         *paragraphs(gap_sentence(result)),
         *regret_blocks(result),
@@ -29,6 +30,24 @@ def trust_section(result: RunResult) -> Section:
         *drift_blocks(result),
     ]
     return Section("trust", "Can I trust it?", blocks)
+
+
+def probability_sentence(result: RunResult) -> str:
+    """Return where the probabilities come from, and the threshold of the second of two classes; "" for a regression."""
+    found = result.calibration
+    if not found:
+        return ""
+    if "none" in found:
+        return f"none. {found['none']}"
+    text = f"calibrated on {found['on']}" if "loss" not in found["on"] else f"by {found['on']}"
+    if found["on"].endswith("test rows"):
+        text += ", whose log loss is therefore a little too low"
+    labels = result.dataset.get("labels") or [""]
+    if "threshold" not in found and result.settings.get("class_weights", "none") != "none":
+        return f"{text}; the predicted class need not be the most probable one, because of the class weights"
+    if "threshold" not in found:
+        return text
+    return f"{text}; {shortened(labels[-1])!r} is predicted from {number(found['threshold'])} on (--threshold)"
 
 
 def proof_facts(result: RunResult) -> Facts:

@@ -213,7 +213,9 @@ class ClassWeightOptions(SolverSettings):
     """Weights of classes."""
 
     class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
-        "none", description="weight of each class in steps or losses; balanced: rows / (classes * rows of the class)"
+        "none",
+        description="weight of each class in steps or losses, by which the predicted class need not be the most "
+        "probable one; balanced: rows / (classes * rows of the class)",
     )
 
     def weights_of_classes(self, schema: Schema) -> tuple[float, ...] | None:

@@ -16,6 +16,7 @@ from okl.report.quality import (
     reliability_blocks,
 )
 from okl.report.results import RunResult
+from okl.report.training import markdown_report, text_summary
 from okl.report.trust import trust_section
 from tests.report.results import made_result, undrawn
 
@@ -61,6 +62,20 @@ def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None
     assert "training rows (seen in training)" in told(trained)
     assert "no reliability curve" in told(reliability_of({"test": {"confusion": [[1, 0], [0, 1]]}}))
     assert reliability_of(made_result("regression")) == []
+
+
+@pytest.mark.parametrize("result", [BINARY, CLASSES])
+def test_report_and_summary_say_where_probabilities_come_from(result: dict[str, Any]) -> None:
+    on = result | {"calibration": {"on": "900 test rows", **({"threshold": 0.25} if result is BINARY else {})}}
+    for text in (text_summary(on), markdown_report(on)):
+        assert "calibrated on 900 test rows, whose log loss is therefore a little too low" in text
+        assert ("'yes' is predicted from 0.2500 on" in text) == (result is BINARY)
+    weighted = on | {"settings": on["settings"] | {"class_weights": "balanced"}}
+    for text in (text_summary(weighted), markdown_report(weighted)):
+        said = "; the predicted class need not be the most probable one, because of the class weights" in text
+        assert said == (result is CLASSES)
+    none = result | {"calibration": {"none": "Hold some out (--holdout 0.2)."}}
+    assert "Probabilities: none. Hold some out (--holdout 0.2)." in markdown_report(none).replace("\\", "")
 
 
 def test_intervals_of_shares_hold_them_and_stay_inside() -> None:
