@@ -290,7 +290,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
         {},
         r"'a', row 700000 .*expected a number, such as '1', but it holds 'oops'",
     ),
-    "not svmlight": (lambda f: text(f, "s.svm", "hello world\n"), {}, r"s\.svm, row 0 .*is not svmlight text"),
+    "not svmlight": (
+        lambda f: text(f, "s.svm", "hello world\n"),
+        {},
+        r"s\.svm, line 1, is not svmlight text: its label 'hello' is no",
+    ),
     "a data set as a source": (
         lambda f: ingest(parquet(f, table(99)), f / "d", settings()).dataset.folder,
         {},

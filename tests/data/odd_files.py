@@ -305,7 +305,20 @@ odd(
     r"array\.jsonl is a JSON array; expected JSON lines, one object a line",
 )
 odd("pretty.json", '{\n "a": 1,\n "y": 0\n}\n', r"pretty\.json.*line 1: .*expected JSON lines, one object a line")
-odd("broken.jsonl", '{"a":1,"y":0}\n{"a":2,"y":1\n{"a":3,"y":0}\n', r"broken\.jsonl, line 2: Missing a comma or '}'")
+odd(
+    "twice.jsonl",
+    '{"a":1,"y":0}\n{"a":2,"a":1}\n',
+    r"twice\.jsonl, line 2: key 'a' is there twice; expected JSON lines",
+)
+odd(
+    "bare.jsonl", '{"a":1,"y":0}\n{a:2}\n', r"bare\.jsonl, line 2: 'a:2}' from character 2 on is no JSON; expected JSON"
+)
+odd("list.jsonl", '{"a":1,"y":0}\n\n[1, 2]\n', r"list\.jsonl, line 3: '\[1, 2\]' is no object; expected JSON lines")
+odd(
+    "broken.jsonl",
+    '{"a":1,"y":0}\n{"a":2,"y":1\n{"a":3,"y":0}\n',
+    r"broken\.jsonl, line 2: the object does not end; expected JSON lines",
+)
 odd("empty.jsonl", "", r"empty\.jsonl is empty; expected JSON lines")
 odd("booleans.jsonl", '{"a":true,"y":0}\n{"a":false,"y":1}\n', {"a": [True, False], "y": [0.0, 1.0]})
 odd(

@@ -105,15 +105,18 @@ def test_shards_hold_the_rows_of_svmlight_text(tmp_path: Path, monkeypatch: pyte
     [
         ("1 3:1 3:2", "not in ascending order, or one is there twice"),
         ("1 7:1 3:2", "not in ascending order, or one is there twice"),
-        ("1 -3:1", "an index is negative or beyond"),
-        ("1 3:1 99999999999:1", "an index is negative or beyond"),
-        ("1 3:x", "is not svmlight text"),
+        ("1 -3:1", "an index is negative or beyond 2,147,483,647"),
+        ("1 3:1 99999999999:1", "an index is negative or beyond 2,147,483,647"),
+        ("yes 3:1", "its label 'yes' is no number"),
+        ("1 3:1 four", "'four' has no colon"),
+        ("1 3.5:1", "its index '3.5' is no whole number"),
+        ("1 3:x", "its value 'x' is no number"),
     ],
 )
 def test_a_faulty_line_is_named(tmp_path: Path, line: str, why: str) -> None:
     source = tmp_path / "rows.svm"
-    source.write_text("".join(f"{i % 2} 1:1 5000:2\n" for i in range(500)) + f"{line}\n1 2:1\n")
-    with pytest.raises(DataError, match=rf"rows\.svm, row 500 \(counted from 0\).*{why}"):
+    source.write_text("".join(f"{i % 2} 1:1 5000:2\n" for i in range(499)) + f"\n{line}\n1 2:1\n")
+    with pytest.raises(DataError, match=rf"rows\.svm, line 501, is not svmlight text: .*{why}\. Expected"):
         ingest(source, tmp_path / "data", settings())
 
 
@@ -332,8 +335,8 @@ def test_a_stream_of_svmlight_text_is_scored_as_its_file(tmp_path: Path) -> None
         found = pd.read_csv(BytesIO(empty.getvalue()))["score"][0]
         assert found == pytest.approx(model.scores(sparse.csr_array((1, model.schema.n_features)))[0], abs=1e-6)
     for odd, why in (
-        (b"0 5:1 3:1\n", "row 0 .*not in ascending order"),
-        (b"0 -5:1\n", "row 0 .*an index is negative"),
+        (b"0 5:1 3:1\n", "line 1, .*not in ascending order"),
+        (b"0 -5:1\n", "line 1, .*an index is negative"),
         (b"0 5000000:1\n", "column index 5000000, but sparse rows have at most 1,000,000"),
     ):
         with pytest.raises(DataError, match=f"standard input.*{why}"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator
 from itertools import accumulate
@@ -15,6 +16,7 @@ from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, size_of
 
 EXPECTED = "expected JSON lines, one object a line"
+SHOWN = 60  # characters of a line in a message
 
 
 def inspect(file: Place) -> pa.Schema:
@@ -33,7 +35,7 @@ def inspect(file: Place) -> pa.Schema:
     if first.startswith(b"["):
         raise DataError(f"{file} is a JSON array; {EXPECTED}. jq -c '.[]' converts it.")
     if not (first.startswith(b"{") and first.rstrip().endswith(b"}")):
-        raise DataError(f"{file}, line 1: {first[:60].decode('utf-8', 'replace')!r} is no whole object; {EXPECTED}.")
+        raise DataError(f"{file}, line 1: {first[:SHOWN].decode('utf-8', 'replace')!r} is no whole object; {EXPECTED}.")
     lines = text if len(text) < csv.BLOCK_BYTES else text[: text.rfind(b"\n") + 1]
     return _parsed(file, lines, 0, None).schema
 
@@ -129,13 +131,14 @@ def _parsed(
 def _explained(file: Place, message: str, lines: bytes, lines_before: int, span: tuple[int, int] | None) -> str:
     message = message.removeprefix("JSON parse error: ")
     row = re.search(r" in row (\d+)$", message)
-    where = ""
+    where, line = "", ""
     if row:
         if span and span[0]:
             lines_before += sum(block.count(b"\n") for block in line_blocks(file, (0, span[0])))
-        filled = list(accumulate(int(bool(line.strip())) for line in lines.split(b"\n")))  # empty lines are no rows
-        where = f", line {lines_before + filled.index(int(row[1]) + 1) + 1}"
-    message = re.sub(r" in row \d+$", "", message)
+        each = lines.split(b"\n")
+        filled = list(accumulate(int(bool(line.strip())) for line in each))  # empty lines are no rows
+        at = filled.index(int(row[1]) + 1)
+        where, line = f", line {lines_before + at + 1}", each[at].decode("utf-8", "replace").strip()
     changed = re.match(r"Column\(/(.*)\) changed from (\w+) to (\w+)", message)
     if changed:
         key = changed[1].replace("/", ".")
@@ -143,4 +146,21 @@ def _explained(file: Place, message: str, lines: bytes, lines_before: int, span:
             f"{file}{where}: key {key!r} changed from {changed[2]} to {changed[3]}. Write all its values as one type, "
             "such as text in quotes."
         )
-    return f"{file}{where}: {message.rstrip('.')}; {EXPECTED}."
+    twice = re.match(r"Column\(/(.*)\) was specified twice", message)
+    fault = f"key {twice[1].replace('/', '.')!r} is there twice" if twice else _fault(line)
+    return f"{file}{where}: {fault}; {EXPECTED}."
+
+
+def _fault(line: str) -> str:
+    """Return what a line is that is no JSON object, without the words of a parser."""
+    at = 0
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        at = error.pos
+    except RecursionError:
+        return "the object is nested too deeply"
+    if line and at == len(line):
+        return "the object does not end"
+    rest = line[at:] if len(line) - at <= SHOWN else line[at : at + SHOWN] + "..."
+    return f"{rest!r}{f' from character {at + 1} on' if at else ''} is no {'JSON' if at else 'object'}"

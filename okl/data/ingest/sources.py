@@ -364,7 +364,7 @@ def _parsed_svmlight(file: Place) -> Iterator[tuple[Any, np.ndarray[Any, np.dtyp
         except (ValueError, OverflowError, IndexError) as error:
             raise _faulty_line(file, chunk, first, error) from None
         yield inputs, targets
-        first += inputs.shape[0]
+        first += chunk.count(b"\n")
 
 
 def _faulty_line(file: Place, chunk: bytes, first: int, error: Exception) -> DataError:
@@ -380,18 +380,39 @@ def _faulty_line(file: Place, chunk: bytes, first: int, error: Exception) -> Dat
             low = middle
         except (ValueError, OverflowError, IndexError) as fault:
             high, error = middle, fault
-    rows = sum(1 for line in lines[:low] if line.split(b"#")[0].strip())
-    why = first_line(error)
-    if "sorted and unique" in why:
+    why = _fault(lines[low]) or "an index is negative or beyond 2,147,483,647"
+    if "sorted and unique" in str(error):
         why = "its indices are not in ascending order, or one is there twice"
-    elif isinstance(error, OverflowError) or "negative" in why.lower() or "invalid index" in why.lower():
-        why = "an index is negative or beyond 2,147,483,647"
     shown = lines[low].decode(errors="replace").strip()
     shown = shown if len(shown) <= 60 else shown[:60] + "..."
     return DataError(
-        f"{file}, row {first + rows} (counted from 0), is not svmlight text: {why}. Expected a line like "
-        f"'1 3:0.5 7:1', but got {shown!r}."
+        f"{file}, line {first + low + 1}, is not svmlight text: {why}. Expected a line like '1 3:0.5 7:1', "
+        f"but got {shown!r}."
     )
+
+
+def _fault(line: bytes) -> str:
+    """Return which part of a line is none of svmlight text; "" if each part is."""
+    label, *pairs = line.split(b"#")[0].decode(errors="replace").split() or [""]
+    if not _reads(float, label):
+        return f"its label {label!r} is no number"
+    for pair in pairs:
+        index, colon, value = pair.partition(":")
+        if not colon:
+            return f"{pair!r} has no colon"
+        if index != "qid" and not _reads(int, index):
+            return f"its index {index!r} is no whole number"
+        if not _reads(float, value):
+            return f"its value {value!r} is no number"
+    return ""
+
+
+def _reads(kind: type[int] | type[float], word: str) -> bool:
+    try:
+        kind(word)
+    except ValueError:
+        return False
+    return True
 
 
 # Pieces: consecutive rows of a source.
