@@ -198,6 +198,11 @@ class Difference:
     def is_tie(self) -> bool:
         return abs(self.gain) <= self.chance
 
+    @property
+    def is_clear_loss(self) -> bool:
+        """Return whether the model is worse by more than a known chance."""
+        return 0.0 < self.chance < -self.gain
+
 
 class Second(NamedTuple):
     """Values of a metric beside the criterion, of the model and a baseline, that differ beyond chance."""

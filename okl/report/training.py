@@ -232,7 +232,8 @@ def headline_sentence(result: RunResult) -> str:
     where = f" on {number(errors.rows)} {rows}{passes}" if errors.rows else ""
     parts = [f"{_said(errors, errors.error, first=True)}{where}"]
     if (constant := errors.difference(errors.constant_name)) is not None:
-        verdict = ": no better" if constant.gain <= 0.0 else ": within chance" if constant.is_tie else ""
+        verdict = ": worse" if constant.is_clear_loss else ": no better" if constant.gain <= 0.0 else ""
+        verdict = verdict or (": within chance" if constant.is_tie else "")
         parts.append(f"{_constant_said(errors, result)}{verdict}{_second(errors, errors.constant_name, verdict)}")
     limits = " within the same limits" if result.constraints else ""
     for name, said, error in (
@@ -248,7 +249,10 @@ def headline_sentence(result: RunResult) -> str:
 
 def _second(errors: Assessment, baseline: str, tie: str) -> str:
     """Return what a tie hides: another metric in which the model and a baseline clearly differ."""
-    return f", but {errors.hidden[baseline].text}" if tie and baseline in errors.hidden else ""
+    if not tie or baseline not in errors.hidden:
+        return ""
+    second = errors.hidden[baseline]
+    return f", {'but' if second.is_better or errors.beats_constant else 'and'} {second.text}"
 
 
 ROWS_OF = {
@@ -371,7 +375,9 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     both = f"{errors.sentence(errors.error)}, baseline {errors.sentence(errors.constant)}"
     baseline = "the majority class" if errors.constant_name == "majority" else "the mean"
     if errors.beats_constant is False:
-        warnings.append(f"The model is no better than always predicting {baseline}: {both}. {_advice(result)}")
+        constant = errors.difference(errors.constant_name)
+        verdict = "worse" if constant and constant.is_clear_loss else "no better"
+        warnings.append(f"The model is {verdict} than always predicting {baseline}: {both}. {_advice(result)}")
     elif errors.may_be_chance:
         warnings.append(
             f"The model may be better than always predicting {baseline} only by chance: {both}, a difference within "

@@ -63,6 +63,8 @@ def test_the_headline_says_whether_a_model_is_better_than_its_baselines() -> Non
     assert headline(0.978, 0.978, 0.9) == (
         '97.8% right on 2,000 test rows; always "no" is 97.8% right: no better; a linear model is 90.0% right.'
     )
+    assert '"no" is 97.8% right: no better; ' in headline(0.975, 0.978, 0.9)
+    assert '"no" is 97.8% right: worse; ' in headline(0.96, 0.978, 0.9)
     assert headline(0.96, 0.9, 0.963).endswith("a linear model is 96.3% right: a tie (difference 0.3 ± 0.4 points).")
     assert headline(0.96, 0.9, 0.97).endswith("a linear model is 97.0% right: better.")
     area = {"roc_auc": 0.837, "mistake_rate": 0.022, "confusion": [[1900, 0], [40, 60]]}
@@ -109,7 +111,7 @@ def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task
     assert verdict.beats_constant is False
     assert assess(RESULTS[task]).beats_constant is True
     for report in (html_report, markdown_report, text_summary):
-        assert "is no better than always predicting" in report(poor)
+        assert f"is {'worse' if task == 'binary' else 'no better'} than always predicting" in report(poor)
     assert "no better than" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
 
 
@@ -288,6 +290,12 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
     assert told(0.1).endswith(clear)
     assert told(1.0).endswith("a tie (within two standard errors).")
     assert not any("by chance" in warning for warning in warning_sentences(result(0.1, "mean")))
+    worse = result(0.1, "mean")
+    worse["test"] |= {"mse": 31.0, "mae": 5.0}
+    second = "and the mean absolute error of the model, 5, is clearly higher than 4"
+    assert f"no better, {second}" in text_summary(worse).replace("5.000", "5").replace("4.000", "4")
+    worse["baselines"]["mean"]["test"]["excess"]["mse"]["standard_error"] = 0.1
+    assert f"worse, {second}" in text_summary(worse).replace("5.000", "5").replace("4.000", "4")
     chance = result(1.0, "mean")
     chance["baselines"]["mean"]["test"]["excess"]["mse"]["standard_error"] = 20.0
     assert any("by chance" in warning for warning in warning_sentences(chance))
