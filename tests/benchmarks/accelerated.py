@@ -1,8 +1,9 @@
 """The accelerated method beside its peers, and how it grows: `python -m tests.benchmarks.accelerated [PART ...]`.
 
 Parts: peers (LIBLINEAR), libsvm, iterations (against reads of the rows), covtype, growth, l1 (Newton's method against
-LIBLINEAR), kernels (working sets against LIBSVM); all by default. Data are the paper's generator's, and sets of the
-folder OKL_DATA. The method holds rows in float32, its sums in float64; l1 and kernels take float64.
+LIBLINEAR), kernels (working sets against LIBSVM), methods (Newton's method against FAPG); all by default. Data are the
+paper's generator's, and sets of the folder OKL_DATA. The method holds rows in float32, its sums in float64; l1, kernels
+and methods take float64.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.products import add_listed_rows, multiply_rows
 from okl.kernels import Gaussian
 from okl.solvers.accelerated.base import CompositeProblem
-from okl.solvers.accelerated.choice import MethodChoice
+from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.choice import solve as choose
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
 from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
+from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
@@ -317,9 +319,45 @@ def growth() -> None:
     )
 
 
+MOST_STEPS, LONG = 3000, 5.0  # iterations of a method; processor seconds of which one measurement is enough
+
+
+@one_blas_thread()
+def methods() -> None:
+    """Print a line of the table of a set and model: seconds of Newton / FAPG by C and tolerance, and their steps."""
+    covtype, signs = shared_rows("covtype_binary")
+    some = np.random.default_rng(0).permutation(len(signs))[:20_000]
+    w7a, labels = shared_rows("w7a")
+    sets: list[tuple[str, Any]] = [
+        ("covtype 20,000 x 54", DenseRows(scaled(covtype[some]), signs[some])),
+        ("generated 5,000 x 300", DenseRows(*paper_rows(5000, 300))),
+        ("generated 5,000 x 1,000", DenseRows(*paper_rows(5000, 1000))),
+        (f"w7a CSR {w7a.shape[0]:,} x {w7a.shape[1]}", SparseRows(sparse.csr_array(w7a), labels)),
+    ]
+    columns = list(product((1e-4, 1e-8), (0.01, 1.0, 100.0)))
+    print("| rows | model | " + " | ".join(f"{tol:g}, C = {C:g}" for tol, C in columns) + " |", flush=True)
+    for (title, rows), kind in product(sets, (CSVM, L2SVM, LogisticRegression)):
+        cells = [method_cell(kind(C).problem(rows), tol) for tol, C in columns]
+        print(f"| {title} | {kind.NAME} | " + " | ".join(cells) + " |", flush=True)
+
+
+def method_cell(problem: CompositeProblem, tolerance: float) -> str:
+    """Return medians of interleaved processor seconds of Newton / FAPG, and steps; > where one did not converge."""
+    seconds: dict[MethodName, list[float]] = {"newton": [], "fapg": []}
+    ends: dict[MethodName, tuple[str, int]] = {}
+    while len(seconds["fapg"]) < ROUNDS and max(map(sum, seconds.values())) < LONG:
+        for name, measured in seconds.items():
+            began = process_time()
+            state, outcome, _ = choose(problem, MethodChoice(name, tolerance, MOST_STEPS))
+            measured.append(process_time() - began)
+            ends[name] = ("" if outcome.kind == "done" else ">", state.history[-1].iteration)
+    shown = [f"{ends[name][0]}{statistics.median(measured):.2g}" for name, measured in seconds.items()]
+    return f"{' / '.join(shown)} ({ends['newton'][1]} / {ends['fapg'][1]})"
+
+
 if __name__ == "__main__":
     parts = {"peers": peers, "libsvm": libsvm, "iterations": iterations, "covtype": covtype, "growth": growth}
-    parts |= {"l1": l1, "kernels": kernels}
+    parts |= {"l1": l1, "kernels": kernels, "methods": methods}
     for name in sys.argv[1:] or parts:
         print(f"-- {name}", flush=True)
         parts[name]()
