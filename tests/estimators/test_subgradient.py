@@ -178,6 +178,8 @@ def test_what_falls_short_warns_with_the_gap() -> None:
     with pytest.warns(ConvergenceWarning, match="rounding"):
         model = SCSClassifier(gap=1e-18, lam=0.1, random_state=0).fit(inputs, labels)
     assert any("cannot be certified" in note for note in model.notes_)
+    with pytest.warns(ConvergenceWarning, match="the last iterations no longer reduce it"):
+        SCSClassifier(gap=1e-18, lam=0.001, random_state=0, feature_map=None).fit(inputs, labels)
 
 
 @pytest.mark.parametrize(
