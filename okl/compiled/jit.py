@@ -27,7 +27,6 @@ import scipy.linalg.cython_blas  # noqa: F401  numba's np.dot calls this BLAS: l
 from numba import config
 from numba.core import event
 from numba.core.codegen import get_host_cpu_features
-from numba.core.compiler import Flags
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -74,11 +73,6 @@ def _allow_wide_vectors() -> None:
 
 _allow_wide_vectors()
 
-
-# numba compares the options of functions some ten thousand times while it compiles one, and reads each of them by a
-# property: an eighth of all compilation
-_DEFAULTS = {name: option.default for name, option in Flags.options.items()}
-Flags.values = lambda flags: _DEFAULTS | flags._values
 
 SILENT_SECONDS = 0.5
 

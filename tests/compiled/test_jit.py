@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba.core.compiler import Flags
 from threadpoolctl import threadpool_info
 
 from okl.compiled.jit import cache_folder, compiled, one_blas_thread
@@ -65,16 +64,6 @@ def test_machine_code_is_kept_where_it_can_be_written_and_its_first_use_prints_o
         folder, numba_folder = done.stdout.split()
         assert Path(folder).parent == tmp_path
         assert numba_folder == str(tmp_path), "other users of numba keep their own folder"
-
-
-def test_options_of_functions_are_those_that_numba_reads_one_by_one() -> None:
-    options, defaults = Flags(), Flags()
-    options.nrt = options.forceinline = True
-    assert options.values() == {name: getattr(options, name) for name in Flags.options}
-    assert options != defaults == Flags()
-    defaults.nrt = defaults.forceinline = True
-    assert options == defaults
-    assert hash(options) == hash(defaults)
 
 
 def test_processes_that_need_the_same_function_compile_it_once(tmp_path: Path) -> None:
