@@ -57,8 +57,17 @@ def read_toml(path: str | Path, option: str) -> dict[str, Any]:
 
 # Numbers and names that settings accept
 
+
+def _in_range(value: float) -> float:
+    if not 1e-15 <= value <= 1e15:
+        raise ValueError("expected a number from 1e-15 to 1e15")
+    return value
+
+
 Name = Annotated[str, AfterValidator(check_name)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+InRange = Annotated[Positive, AfterValidator(_in_range)]
+"""A penalty or radius; beyond this range, sums of squares of scaled rows are lost in rounding errors."""
 Count = Annotated[int, Field(ge=1)]
 
 MapName = Literal["independent", "orthogonal", "quasi", "structured", "auto", "nystrom", "exact"]

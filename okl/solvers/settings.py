@@ -307,9 +307,14 @@ def _is_default(option: str, value: Any, solver: str | None) -> bool:
         return True
     if solver is None:
         return False
+    remedy = "Remove it, or choose another solver."
+    if owners == ["auto"]:
+        remedy = "Remove it, or leave the solver to okl (--solver auto)."
+    elif longer := [name for name in AutoSettings.model_fields if name.startswith(f"{option}_")]:
+        remedy += f" The automatic choice has {longer[0]}."
     raise ConfigError(
         f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to {_listed(owners)}. "
-        "Remove it, or choose another solver."
+        f"{remedy}"
     )
 
 

@@ -324,9 +324,12 @@ def test_nogd_without_a_full_budget_has_no_map_to_compare_in(tmp_path: Path) -> 
             {"certify": True, "solver": "bsgd-removal"},
             "bsgd-removal has no certify: it belongs to fogd, nogd or pegasos",
         ),
-        ({"radius": 2.0, "solver": "nogd", "mode": "sum"}, "mode = 'sum', but nogd supports stream only"),
+        ({"radius": 2.0, "solver": "nogd", "mode": "sum"}, "mode = 'sum', but nogd with a radius supports stream only"),
         ({"solver": "nogd", "step_rule": "sqrt"}, "only with a bound on the weights"),
-        ({"radius": 2.0, "mode": "sum"}, "mode = 'sum', but fogd supports stream only"),
+        (
+            {"radius": 2.0, "mode": "sum"},
+            "mode = 'sum', but fogd with a radius supports stream only. .* remove the radius",
+        ),
         ({"step_rule": "sqrt"}, "only with a bound on the weights"),
     ],
 )

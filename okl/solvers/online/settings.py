@@ -13,7 +13,7 @@ from okl.data.execution import Rows
 from okl.features.fourier import DRAWS
 from okl.features.landmarks import MOST_ROWS
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import Count, Positive
+from okl.foundation.settings import Count, InRange, Positive
 from okl.foundation.types import Mode
 from okl.losses import DEFAULT_LOSS, Loss, ScalarLoss, make_loss, online_losses
 from okl.solvers.base import SolverMap
@@ -224,7 +224,7 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         description="step rule of mode sum; sqrt: step_size / sqrt(t), which needs a radius; a radius with automatic "
         "step size also uses sqrt, except in a regression",
     )
-    radius: Positive | None = Field(None, description="radius of the ball that the weights are projected onto")
+    radius: InRange | None = Field(None, description="radius of the ball that the weights are projected onto")
     constraints: tuple[str, ...] = Field(
         (),
         description="constraint on the scores, such as 'abs(covariance(COLUMN)) <= 0.01', "
@@ -357,7 +357,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         description="kernel bandwidth in units of the scaled inputs; auto: chosen by experts during training, or the "
         "median distance if other options exclude experts",
     )
-    radius: Positive | None = Field(
+    radius: InRange | None = Field(
         None,
         description="radius of the ball that the weights are projected onto; with --track: radius of the models in the "
         "certificate",

@@ -213,9 +213,10 @@ def with_current_snapshot(state: OnlineState) -> OnlineState:
 def check_mode(factory: LearnerFactory, mode: Mode) -> None:
     """Raise ConfigError unless the factory can learn in a mode."""
     if mode not in factory.modes:
+        ball = " with a radius" if getattr(factory, "radius", None) is not None else ""
         raise ConfigError(
-            f"mode = {mode!r}, but {factory.name} supports {' and '.join(factory.modes)} only. "
-            f"Set --mode {factory.modes[0]}."
+            f"mode = {mode!r}, but {factory.name}{ball} supports {' and '.join(factory.modes)} only. "
+            f"Set --mode {factory.modes[0]}{', or remove the radius' if ball else ''}."
         )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from okl.data.dataset import Schema
 from okl.distributed.in_process import default_threads
 from okl.features.predictors import kept_bytes
-from okl.foundation.settings import Count, KernelName, Positive
+from okl.foundation.settings import Count, InRange, KernelName, Positive
 from okl.foundation.types import Criterion, Precision
 from okl.metrics.criterion import criterion_of
 from okl.solvers.options import (
@@ -39,7 +39,7 @@ class LandmarkSettings(KernelOptions, IterationOptions, ClassWeightOptions):
     landmarks: Literal["uniform", "kmeans", "rpcholesky"] = Field(
         "uniform", description="choice of landmarks from a sample before training"
     )
-    penalty: Positive | Literal["auto"] = Field(
+    penalty: InRange | Literal["auto"] = Field(
         "auto",
         description="weight of the squared norm, added to the mean squared error; auto: the value with the smallest "
         "leave-one-out error on sampled training rows",
@@ -161,7 +161,7 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
         description="partitions into cells, whose scores are averaged; they end when another one does not reduce the "
         "leave-one-out error beyond chance",
     )
-    penalty: Positive | Literal["auto"] = Field(
+    penalty: InRange | Literal["auto"] = Field(
         "auto",
         description="weight of the squared norm, added to the mean squared error of a cell; auto: the value with the "
         "smallest leave-one-out error in sampled cells",

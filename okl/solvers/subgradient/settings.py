@@ -8,7 +8,7 @@ from pydantic import Field
 
 from okl.data.dataset import Schema
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import Positive
+from okl.foundation.settings import InRange, Positive
 from okl.kernels import shift_invariant_kernels
 from okl.losses import PiecewiseLinear
 from okl.solvers.online.settings import OnlineSettings, map_of
@@ -33,7 +33,7 @@ from okl.solvers.subgradient.spaces import ExactChoice
 class PenaltyOptions(SolverSettings):
     """Weight of the squared norm."""
 
-    lam: Positive = Field(
+    lam: InRange = Field(
         1e-3, description="weight of half the squared norm, added to the mean loss; C = 1 / (lam * rows)"
     )
 

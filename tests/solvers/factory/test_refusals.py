@@ -81,7 +81,7 @@ from tests.solvers.factory.cases import TASKS, defined, re_escaped, settings_of
         ),
         (
             {"solver": "ridge", "budget_seconds": 9.0},
-            "budget_seconds = 9.0 is set, but the solver ridge has no budget_seconds: it belongs to auto",
+            "budget_seconds = 9.0 is set, but the solver ridge has no budget_seconds: it .* leave the solver",
         ),
         (
             {"solver": "ridge", "validation": "blocks"},
