@@ -124,12 +124,12 @@ def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothi
     assert '"" stands for missing text' in meta.description
 
 
-@pytest.mark.parametrize("target", ["y", "size"])
+@pytest.mark.parametrize(("target", "form"), [("y", "%Y-%m-%d %H:%M:%S"), ("size", "%Y-%m-%d")])
 def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
-    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = table().to_pandas().rename(columns={"seen": "since"})
-    raw["since"] = raw["since"].dt.strftime("%Y-%m-%d").where(raw.index % 9 != 4)
+    raw["since"] = (raw["since"] + pd.to_timedelta(7 * raw.index, unit="h")).dt.strftime(form).where(raw.index % 9 != 4)
     raw["kind"] = raw["kind"].where(raw.index % 7 != 3, "n/a")
     raw.to_csv(tmp_path / "rows.csv", index=False)
     source: dict[str, Any] = {
