@@ -23,6 +23,7 @@ from okl.foundation.catalogue import SOLVERS
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
 from okl.foundation.settings import ONE_OF_MANY, ExecutionSettings, IngestSettings, read_toml, settings_from
+from okl.solvers.options import SolverSettings
 from okl.solvers.settings import TrainSettings, solver_settings
 
 # Options generated from settings
@@ -458,12 +459,14 @@ class Command(TyperCommand):
         rare = RARE_OF_INGEST if self.name == "ingest" else frozenset()
         if self.name in RARE_OF:
             rare = RARE | RARE_OF[self.name]
-        if ctx.meta.get(ALL_OPTIONS) or ctx.meta.get(SOLVER) is not None:
+        solver = ctx.meta.get(SOLVER)
+        if ctx.meta.get(ALL_OPTIONS) or solver is not None:
             rare = frozenset()
+        hidden = rare | ({"mode"} if solver not in (None, "auto") and has_one_mode(solver) else set())
         entries: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None and parameter.name not in rare:
+            if record is not None and parameter.name not in hidden:
                 panel = "Arguments" if parameter.param_type_name == "argument" else OTHER
                 entries.setdefault(getattr(parameter, "rich_help_panel", None) or panel, []).append(record)
         # the panel of a solver is the only one that PANELS does not name
@@ -478,6 +481,11 @@ class Command(TyperCommand):
 
 PARAMETERS = "okl.solver_parameters"  # keys in click's context: the parameters of a solver, and its name
 SOLVER = "okl.solver"
+
+
+def has_one_mode(solver: str) -> bool:
+    """Return whether a solver refuses --mode, because it has one mode only."""
+    return solver_settings(solver).mode is SolverSettings.mode
 
 
 def _solver_in(args: Sequence[str]) -> str | None:
