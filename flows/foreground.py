@@ -7,7 +7,9 @@ of this module does not import Prefect, which takes seconds.
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -15,6 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from flows.progress import TeeObserver
 from flows.server import (
@@ -37,7 +40,9 @@ from okl.foundation.telemetry import NullObserver, Observer
 if TYPE_CHECKING:
     from okl.runs.run import Run
 
+POLL_SECONDS = 0.5
 RECORD_SECONDS = 30.0  # a busy server answers after some seconds, a hanging one never
+REFUSED_SECONDS = 3.0  # a server that refuses connections for so long at the end of a run was stopped or killed
 HEARTBEAT_SECONDS = 30  # to a permanent server, as for runs of deployments
 SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "tool.prefect"}  # file: text to search for
 
@@ -188,10 +193,9 @@ class Recorder:
         """Wait until the record is complete, or warn that it is not; stop a temporary server."""
         own, failed = isinstance(self.server, TemporaryServer), self.copy.failure is not None
         if not (failed and own and not self.recording):  # else: the run ended before there was a server to tell
-            self._thread.join(RECORD_SECONDS + (READY_SECONDS if own else 0.0))
-            if self._thread.is_alive():
+            if waited := self._wait(RECORD_SECONDS + (READY_SECONDS if own else 0.0)):
                 unfinished.append(self)
-                self.problem = f"its server did not answer within {RECORD_SECONDS:.0f} s."
+                self.problem = waited
             if self.problem:
                 full = "" if self.server is None else disk_problem(self.home)
                 ended = "" if failed else " The run itself is complete."
@@ -203,6 +207,34 @@ class Recorder:
             self._thread.join(STOP_SECONDS)  # it may still import Prefect: the process would abort at its exit
             if self._thread.is_alive():
                 unfinished.append(self)
+
+    def _wait(self, seconds: float) -> str:
+        """Wait for the thread, and return why not longer; "" if it has ended.
+
+        Prefect repeats a refused request for half a minute, in which a killed server does not come back.
+        """
+        answered = began = time.monotonic()
+        while self._thread.is_alive():
+            now = time.monotonic()
+            if now - began > seconds:
+                return f"its server did not answer within {RECORD_SECONDS:.0f} s."
+            if not self._is_refused():
+                answered = now
+            if now - answered > REFUSED_SECONDS:
+                return "its server refuses connections."
+            self._thread.join(POLL_SECONDS)
+        return ""
+
+    def _is_refused(self) -> bool:
+        """Return whether a server that is not this run's own refuses connections now."""
+        if isinstance(self.server, TemporaryServer):
+            return False
+        url = urlsplit(self.server.url if self.server else configured_url())
+        try:
+            socket.create_connection((url.hostname or "", url.port or 443), timeout=POLL_SECONDS).close()
+        except OSError as error:
+            return isinstance(error, ConnectionRefusedError)
+        return False
 
 
 unfinished: list[Recorder] = []
@@ -240,9 +272,14 @@ def server_is_configured() -> bool:
     )
     if not mentioned and "prefect.settings" not in sys.modules:
         return False
+    return bool(configured_url())
+
+
+def configured_url() -> str:
+    """Return the URL of the configured server's API; "" without one."""
     from prefect.settings import PREFECT_API_URL
 
-    return bool(PREFECT_API_URL.value())
+    return PREFECT_API_URL.value() or ""
 
 
 @contextmanager

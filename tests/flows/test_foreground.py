@@ -187,7 +187,7 @@ class NotPrefect(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("server_state", ["closed", "another program", "hung"])
+@pytest.mark.parametrize("server_state", ["closed", "killed", "another program", "hung"])
 def test_a_server_that_does_not_work_costs_the_record_only(
     server_state: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -196,6 +196,7 @@ def test_a_server_that_does_not_work_costs_the_record_only(
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
     if server_state == "hung":
         monkeypatch.setattr(foreground, "RECORD_SECONDS", 1.0)
+    monkeypatch.setattr(foreground, "REFUSED_SECONDS", 1.0 if server_state == "killed" else 60.0)
     with ExitStack() as stack:
         if server_state == "another program":
             other = stack.enter_context(ThreadingHTTPServer(("127.0.0.1", 0), NotPrefect))
@@ -210,13 +211,14 @@ def test_a_server_that_does_not_work_costs_the_record_only(
                 listener.listen()
         url = f"http://127.0.0.1:{port}/api"
         monkeypatch.setenv("PREFECT_API_URL", url)
-        stack.enter_context(temporary_settings({"api.url": url, "client.max_retries": 0}))
+        stack.enter_context(temporary_settings({"api.url": url, "client.max_retries": 2 * (server_state == "killed")}))
         began = time.monotonic()
         assert count(upto=3) == {"counted": 3}
-        assert time.monotonic() - began < 60
+        assert time.monotonic() - began < (15 if server_state == "killed" else 60)
         out, err = capfd.readouterr()
     (line,) = err.splitlines()
-    expected = "did not answer within 1 s" if server_state == "hung" else f"{url} does not answer ("
+    reasons = {"hung": "did not answer within 1 s", "killed": "its server refuses connections"}
+    expected = reasons.get(server_state, f"{url} does not answer (")
     assert (out, line.startswith("Warning: Prefect has not recorded this run: "), expected in line) == ("", True, True)
     assert line.endswith("The run itself is complete.")
 
