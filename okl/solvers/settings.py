@@ -216,15 +216,16 @@ class TrainSettings(ExecutionSettings):
         nested = given.pop("options", {})
         flat = {name: given.pop(name) for name in list(given) if name not in cls.model_fields}
         options = (nested.model_dump(exclude_unset=True) if isinstance(nested, SolverSettings) else nested) | flat
-        solver = given.get("solver", "auto")
+        solver = shown = given.get("solver", "auto")
         if solver == "auto" and _selects_fogd(given, options):
             given["solver"] = solver = "fogd"
+            shown = "fogd (taken if none is given)"
         if solver not in SOLVERS and not (isinstance(solver, str) and plugins.find("solver", solver)):
             return given  # refused by the choice itself
         kind = solver_settings(solver)
         given["options"] = {name: value for name, value in options.items() if name in kind.model_fields}
         for name in options.keys() - given["options"].keys():
-            if not _is_default(name, options[name], solver):
+            if not _is_default(name, options[name], shown):
                 given[name] = options[name]  # an unknown setting
         if kind.PRECISION != "float32":
             given.setdefault("precision", kind.PRECISION)

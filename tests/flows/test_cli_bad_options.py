@@ -56,7 +56,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
     ),
     "a budget of fogd": (
         ["--budget", "50"],
-        r"budget = 50 is set, but the solver fogd has no budget: it belongs to nogd.* choice has budget_seconds\.",
+        r"budget = 50 is set, but the solver fogd \(taken if none is given\) has no .* choice has budget_seconds\.",
     ),
     "a penalty that is lost in rounding errors": (
         ["--solver", "local", "--penalty", "1e-300"],
@@ -67,7 +67,7 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
         r"lam = '1e-300': expected a number from 1e-15",
     ),
     "a radius": (["--radius", "1e300"], r"radius = '1e300': expected a number from 1e-15 to 1e15"),
-    "a rank of fogd": (["--rank", "5"], r"rank = 5 is set, but the solver fogd has no rank: it belongs to nogd"),
+    "a rank of fogd": (["--rank", "5"], r"rank = 5 is set, but the solver fogd \(.*\) has no rank: it belongs to nogd"),
     "frequencies of nogd": (
         ["--solver", "nogd", "--frequencies", "50"],
         r"frequencies = 50 is set, but the solver nogd has no frequencies: it belongs to fogd, c-svm, .*",
