@@ -612,16 +612,24 @@ def _heavy_tails(track: ValidationSample, taken: CandidateResult, rows: int, of:
 
 
 def _logarithm(track: ValidationSample, taken: CandidateResult, rows: int, target: str) -> tuple[list[str], str]:
-    """Return a sentence on models of a skewed target's logarithm, as reason or, if they are clearly better, as hint."""
+    """Return a sentence on models of a skewed target's logarithm, as reason or, if they are much better, as hint."""
     errors = track.compare_logarithm(taken.candidate, rows)
     if errors is None:
         return [], ""
+    log = "log(1 + target)" if errors.added else "log(target)"
+    skewed = f"{target!r} is {'a skewed count' if errors.added else 'positive and skewed'}: models of {log}"
     sentence = (
-        f"{target!r} is positive and skewed: models of its logarithm leave {errors.log:.2%} of its variance "
-        f"unexplained on held-out folds, models of itself {errors.plain:.2%}"
+        f"{skewed} leave {errors.log:.2%} of its variance unexplained on held-out folds, models of itself "
+        f"{errors.plain:.2%}"
     )
     if errors.is_better:
-        return [], f"{sentence}. Train on a column with the logarithm."
+        return [], f"{sentence}. Train on a column with {log}."
+    if errors.is_closer:
+        return [], (
+            f"{skewed} explain {1.0 - errors.relative:.0%} of the variance of {log} on held-out folds, models of "
+            f"the target {max(0.0, 1.0 - errors.plain_relative):.0%}. If relative errors matter, train on a column "
+            f"with {log}."
+        )
     verdict = "not clearly better" if errors.log < errors.plain else "no better"
     return [f"{sentence}; {verdict}, so the model is of the target itself."], ""
 

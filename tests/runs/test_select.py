@@ -180,7 +180,12 @@ def test_reasons_name_the_loss_of_heavy_tails_and_what_a_logarithm_gives(tmp_pat
     assert choice.record["why"][1].startswith("By least squares: ")
     skewed = stored(tmp_path / "skewed", inputs, targets + 50.0 * random.exponential(1.0, ROWS) ** 2, "regression")
     record = choose_solver(asked(skewed), skewed).record
-    assert any("models of its logarithm leave" in sentence for sentence in [*record["why"], record.get("hint", "")])
+    assert any("models of log(target) leave" in sentence for sentence in [*record["why"], record.get("hint", "")])
+    relative = stored(tmp_path / "relative", inputs, np.exp(2.0 * targets + random.normal(size=ROWS)), "regression")
+    hint = choose_solver(asked(relative), relative).record["hint"]
+    assert re.search(
+        r"models of log\(target\) explain \d\d% of .*, models of the target \d%\. If relative errors", hint
+    )
 
 
 def few_that_matter(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:

@@ -686,18 +686,29 @@ def compare_losses(
 
 
 SKEWED = 2.0
-"""Skewness of positive targets, from which on their logarithm is tried."""
+"""Skewness of positive targets, or of counts, from which on their logarithm is tried."""
+_CLOSER = 0.8  # times the squared error of logarithms: they are predicted much better
 
 
 class LogarithmComparison(NamedTuple):
     """Squared errors on held-out folds of models of log(target) and of the target, over those of the mean.
 
-    is_better : whether the logarithm is better beyond two standard errors
+    log, plain : errors of targets; is_better : whether the logarithm is better beyond two standard errors
+    relative, plain_relative : the same errors of logarithms, that is of relative errors
+    added : 1 for counts some of which are 0, whose logarithm is that of 1 + target, otherwise 0
     """
 
     log: float
     plain: float
     is_better: bool
+    relative: float
+    plain_relative: float
+    added: int
+
+    @property
+    def is_closer(self) -> bool:
+        """Return whether relative errors of models of the logarithm are much smaller."""
+        return self.relative < _CLOSER * min(1.0, self.plain_relative)  # 1: a constant has no smaller error
 
 
 def compare_logarithm(
@@ -705,28 +716,34 @@ def compare_logarithm(
 ) -> LogarithmComparison | None:
     """Compare models of log(target) with those of the target; None where targets are not positive and skewed.
 
-    Predictions from logarithms are scaled to the mean of the training targets.
+    Predictions from logarithms are scaled to the mean of the training targets. The logarithm of a prediction is at
+    least that of the least target.
     """
     targets = rows.targets.astype(np.float64)
-    spread = float(targets.std())
-    if targets.min() <= 0.0 or not np.mean((targets - targets.mean()) ** 3) > SKEWED * spread**3:
+    spread, added = float(targets.std()), int(targets.min() == 0.0 and bool((targets == np.rint(targets)).all()))
+    if targets.min() + added <= 0.0 or not np.mean((targets - targets.mean()) ** 3) > SKEWED * spread**3:
         return None
-    errors = np.empty((2, len(targets)))
+    logs = np.log(targets + added)
+    errors, relative = np.empty((2, 2, len(targets)))
     for fold in np.unique(folds):
         held = folds == fold
-        for number, values in enumerate((np.log(targets), targets)):
+        for number, values in enumerate((logs, targets)):
             known = Rows(rows.inputs[~held], values[~held])
             fit = next(huber_path(basis, known, outputs, n_threads))
             predicted = [np.asarray(fit.scores(basis, rows.inputs[some]), dtype=np.float64) for some in (held, ~held)]
             if number == 0:
-                most = float(np.log(targets).max()) + 1.0  # an extrapolation in logarithms would be no rival
+                relative[number, held] = logs[held] - predicted[0]
+                most = float(logs.max()) + 1.0  # an extrapolation in logarithms would be no rival
                 scores, fitted = (np.exp(np.minimum(each, most)) for each in predicted)
-                predicted[0] = scores * (targets[~held].mean() / fitted.mean())
+                predicted[0] = scores * ((targets[~held] + added).mean() / fitted.mean()) - added
+            else:
+                relative[number, held] = logs[held] - np.log(np.maximum(predicted[0], targets.min()) + added)
             errors[number, held] = targets[held] - predicted[0]
     log, plain = np.square(errors / spread)
     gains = plain - log
     better = bool(gains.mean() > 2.0 * gains.std() / len(gains) ** 0.5)
-    return LogarithmComparison(float(log.mean()), float(plain.mean()), better)
+    of_log, of_plain = np.square(relative / logs.std()).mean(axis=1).tolist()
+    return LogarithmComparison(float(log.mean()), float(plain.mean()), better, of_log, of_plain, added)
 
 
 def huber_path(basis: Basis, rows: Rows, outputs: Outputs, n_threads: int = 1) -> Iterator[Clip]:

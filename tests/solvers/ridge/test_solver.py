@@ -396,12 +396,29 @@ def test_huber_is_taken_for_heavy_tails_alone(tail: float, better: bool) -> None
         assert fit.threshold == pytest.approx(huber_threshold(rows.targets - fit.scores(basis, inputs)))
 
 
-@pytest.mark.parametrize(("kind", "better"), [("lognormal", True), ("skewed", False), ("negative", False)])
-def test_logarithms_are_better_for_products_alone(kind: str, better: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "better", "closer"),
+    [
+        ("lognormal", True, True),
+        ("counts", False, True),
+        ("heavy", False, True),
+        ("noise", False, False),
+        ("skewed", False, False),
+        ("negative", False, False),
+    ],
+)
+def test_logarithms_are_better_for_products_alone(kind: str, better: bool, closer: bool) -> None:
     draw = np.random.default_rng(6)
     inputs = draw.uniform(-1.5, 1.5, size=(1200, 3))
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1]
     targets = 1e9 * np.exp(1.5 * signal + 0.3 * draw.normal(size=1200))
+    if kind == "counts":
+        targets = draw.poisson(np.exp(1.5 * signal)).astype(np.float64)
+        assert targets.min() == 0.0
+    if kind == "heavy":  # squared errors are those of few rows
+        targets = np.exp(2.0 * signal + draw.normal(size=1200))
+    if kind == "noise":
+        targets = np.exp(1.5 * draw.normal(size=1200))
     if kind == "skewed":
         targets = np.where(draw.random(1200) < 0.5, 1e-6, 5.0 + np.maximum(signal, 0.0) ** 4)
         assert targets.min() > 0.0
@@ -413,5 +430,5 @@ def test_logarithms_are_better_for_products_alone(kind: str, better: bool) -> No
     found = compare_logarithm(basis, rows, Outputs("regression", 1), folds)
     assert (found is not None) == (kind != "negative")
     if found is not None:
-        assert found.is_better == better
+        assert (found.is_better, found.is_closer, found.added) == (better, closer, int(kind == "counts"))
         assert not better or found.log < 0.9 * found.plain < 0.3
