@@ -286,7 +286,7 @@ class NeighbourSimilarity:
         if blocks:
             return f"{text} Candidates were validated with contiguous folds, because the test rows were given."
         expected = f"{self.together:.0%}" if self.criterion in ("accuracy", "squared-error") else together
-        return f"{text} Expect about {expected} on data from a new period; --validation blocks selects for it."
+        return f"{text} Expect at least {expected} on data from a new period; --validation blocks selects for it."
 
 
 def measure_similarity(
