@@ -349,6 +349,7 @@ def successive_halving(
     learns_metric: bool = False,
     patience: int = 1,
     early: bool = False,
+    wide: bool = False,
 ) -> Selection:
     """Validate all candidates in the first round, the best of them in the next, and so on.
 
@@ -361,6 +362,7 @@ def successive_halving(
     report : called with the number of finished fits, their total, and the best score
     learns_metric : whether candidates with a learnt metric are added; patience : see `continued_metric`
     early : whether metrics are learnt in the first of three rounds, too
+    wide : whether inputs are many for the rows: the best candidate of each kernel goes on to where metrics are learnt
     """
     running, out = list(starters), list[CandidateResult]()
     total = (
@@ -382,12 +384,14 @@ def successive_halving(
         ran = ranked(ran)
         first, best = number == 0 and len(rounds) > 2, ran[0]
         if learns_metric and (early or not first) and (not last or len(rounds) == 1):
-            ran = ranked([*ran, *learn_metrics(track, ran, first, patience)])
+            ran = ranked([*ran, *learn_metrics(track, ran, first, patience, wide)])
         if not last:
             running = _going_on(ran, best, SURVIVORS[min(number, len(SURVIVORS) - 1)])
+            if wide and first and learns_metric:
+                running = list(dict.fromkeys([*running, *(result.candidate for result in best_of_kernels(ran))]))
             out += [result for result in ran if result.candidate not in running]
     if learns_metric and len(rounds) > 1 and ran[0].candidate.metric:
-        ran = ranked([*ran, *continued_metric(track, ran[0], patience=patience)])
+        ran = ranked([*ran, *continued_metric(track, ran[0], patience=patience, power=POWER if wide else 1.0)])
     out.sort(key=lambda result: (-result.rows, result.error, result.squared_error))
     return Selection((*ran, *out))
 
@@ -433,7 +437,7 @@ _STEADY = 0.005  # a step that reduces the squared error by less than that share
 
 
 def learn_metrics(
-    track: ValidationSample, best_first: list[CandidateResult], thorough: bool, patience: int = 1
+    track: ValidationSample, best_first: list[CandidateResult], thorough: bool, patience: int = 1, wide: bool = False
 ) -> list[CandidateResult]:
     """Return the steps of metrics that are learnt from the best candidate and from another one.
 
@@ -442,7 +446,12 @@ def learn_metrics(
 
     thorough : on the few rows of a first round: start from the other kernel in any case, as rough kernels learn a
         metric slowly, and return only what helps much, as a metric fits few rows whether it helps or not
+    wide : start from the best candidate of each kernel: of 400 columns, 5 of which matter, kernels are alike without a
+        metric, but the Laplacian kernel, which adds up columns, finds all of them in 800 rows and others two or three
     """
+    if wide:
+        starts = best_of_kernels(best_first)
+        return [step for start in starts for step in continued_metric(track, start, patience=patience, power=POWER)]
     curved = [result for result in best_first if kernel_has_gradient(result.candidate.kernel)]
     best = curved[0].candidate if curved else None
     others = [
@@ -455,6 +464,15 @@ def learn_metrics(
         steps += [step for start in others[:1] for step in continued_metric(track, start, patience=patience)]
     least = min(result.squared_error for result in best_first)
     return [step for step in steps if not thorough or step.squared_error < _MUCH_LESS * least]
+
+
+def best_of_kernels(best_first: list[CandidateResult]) -> list[CandidateResult]:
+    """Return the best result without a metric of each kernel from which one can be learnt."""
+    plain = [result for result in best_first if not result.candidate.metric]
+    best = {
+        result.candidate.kernel: result for result in reversed(plain) if kernel_has_gradient(result.candidate.kernel)
+    }
+    return list(best.values())
 
 
 def continued_metric(

@@ -25,6 +25,7 @@ from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
 from okl.models.inputs import class_indices
 from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value
 from okl.runs.candidates import (
+    FACTORS,
     LARGE_SAMPLE,
     LARGE_STEPS,
     METRIC_STEPS,
@@ -64,6 +65,7 @@ SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 _ROWS_OF_LANDMARK = 4  # at least, for iterations
 _ROWS_OF_INPUT = 50  # at least, for a metric of the first round: of fewer rows, it fits these and not new ones
+_MANY_INPUTS = 20  # rows of an input: with fewer, a metric is learnt from each kernel
 ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks, and there are no cells
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
@@ -135,14 +137,20 @@ def rounds_seconds(
     rounds: list[tuple[int, int]], shape: Shape, n_candidates: int, learns_metric: bool = False
 ) -> float:
     """Return the nominal seconds of rounds of sampled rows and landmarks."""
-    # steps of a metric start from two candidates, in the last round from the winner
-    steps = [METRIC_STEPS * learns_metric * (1 if number == len(_ROUNDS) else 2) for number in range(1, 4)]
+    # steps of a metric start from two candidates or those of each kernel, in the last round from the winner
+    starts = len(FACTORS) if is_wide(shape) else 2
+    steps = [METRIC_STEPS * learns_metric * (1 if number == len(_ROUNDS) else starts) for number in range(1, 4)]
     going = [n_candidates, *(number + 1 + METRICS_KEPT * learns_metric for number in SURVIVORS)]
     running = [number + more for number, more in zip(going, steps, strict=True)]
     return sum(
         number * ridge_seconds(replace(shape, rows=rows), landmarks)
         for number, (rows, landmarks) in zip(running, rounds, strict=False)
     )
+
+
+def is_wide(shape: Shape) -> bool:
+    """Return whether inputs are so many for the rows that kernels are alike until a metric is learnt."""
+    return shape.rows < _MANY_INPUTS * shape.inputs
 
 
 def large_sample_seconds(budget_seconds: float, shape: Shape, rounds: list[tuple[int, int]]) -> float:
@@ -592,7 +600,7 @@ def learn_metric(
     outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
     track = ValidationSample(schema, sample, positions, outputs, _threads(settings))
 
-    result = successive_halving(track, starters, rounds, _teller(observer), learns_metric=True)
+    result = successive_halving(track, starters, rounds, _teller(observer), learns_metric=True, wide=is_wide(shape))
     if not result.winner.candidate.metric:
         error = named_error(criterion, result.winner.error)
         return (), f"No metric was used: leave-one-out errors on sampled rows are not smaller with one ({error})."
@@ -660,7 +668,7 @@ def _raced(
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
     early = shape.rows >= _ROWS_OF_INPUT * shape.inputs
-    result = successive_halving(track, starters, rounds, tell, learns_metric, patience, early)
+    result = successive_halving(track, starters, rounds, tell, learns_metric, patience, early, is_wide(shape))
     enlarged = by == "rows" and result.few_columns_matter
     larger = larger_sample(shape.rows)
     enlarged = enlarged and choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()

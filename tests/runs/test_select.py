@@ -297,6 +297,24 @@ def test_a_metric_starts_from_the_best_candidate_and_from_another_one() -> None:
     assert starts([learnt, *plain], False, 9.0, 9.0) == [("gaussian", 3), ("laplacian", 1)]
 
 
+def test_of_many_inputs_the_best_candidate_of_each_kernel_goes_on_to_learn_a_metric() -> None:
+    names = (*("gaussian",) * 9, "matern32", "laplacian", "laplacian")
+    starters = [Candidate("standard", name, 3.0 + place) for place, name in enumerate(("linear", *names))]
+    sizes, learnt = [(100, 10), (200, 20), (400, 40)], list[Candidate]()
+
+    class Recorded(RankedSample):
+        def next_step(self, result: CandidateResult, power: float) -> Candidate:
+            learnt.append(result.candidate)
+            return replace(result.candidate, metric=(1.0,), factor=50.0)
+
+    for wide, kernels in ((False, {"gaussian"}), (True, {"gaussian", "matern32", "laplacian"})):
+        track: Any = Recorded()
+        learnt.clear()
+        successive_halving(track, starters, sizes, lambda *_: None, learns_metric=True, wide=wide)
+        assert {candidate.kernel for candidate in learnt} == kernels
+        assert all(candidate.factor == 14.0 for candidate in learnt if candidate.kernel == "laplacian")
+
+
 def test_a_metric_is_learnt_again_on_more_rows_and_taken_if_it_is_better_there() -> None:
     rough = result_of(Candidate("standard", "laplacian", 2.0, metric=(1.0,), steps=3), 0.6)
     plain = [result_of(Candidate("standard", name, 0.5), 0.9) for name in ("laplacian", "gaussian")]
