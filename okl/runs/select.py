@@ -68,6 +68,7 @@ _ROWS_OF_INPUT = 50  # at least, for a metric of the first round: of fewer rows,
 _MANY_INPUTS = 20  # rows of an input: with fewer, a metric is learnt from each kernel
 ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks, and there are no cells
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
+_FOLDED = 2.4  # times the seconds of a candidate in five folds
 _CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
 _VALUES = 2e10  # a second, of inputs that go into kernel values
 _WAVES = 3e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
@@ -422,7 +423,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "criterion": criterion,
         "rows": result.winner.rows,
         "budget_seconds": options.budget_seconds,
-        "nominal_seconds": _nominal_seconds(settings, options, schema, shape)
+        "nominal_seconds": _nominal_seconds(settings, options, schema, shape, by)
         + tuned_seconds
         + result.enlarged * large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
         + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
@@ -450,6 +451,8 @@ def _sizes_with_cells(
     assert isinstance(options, AutoSettings), "the solver is auto"
     shape, local, tuned_seconds = Shape(rows, schema.n_features, schema.n_outputs), dict[str, Any](), 0.0
     seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
+    if by == "blocks" and options.validation != "blocks":  # there were rounds before those in folds
+        seconds -= SELECTION_SHARE * options.budget_seconds
     if result.enlarged:
         seconds -= large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
     sizes = sizes_of(shape, schema.task != "regression")
@@ -550,10 +553,19 @@ def _local(
     return {"kernel": kernel, "bandwidth": best.bandwidth, "ridge": best.ridge}, f"{sentence}."
 
 
-def _nominal_seconds(settings: TrainSettings, options: AutoSettings, schema: Schema, shape: Shape) -> float:
-    """Return the nominal seconds of the rounds, without another pass for similar neighbouring rows."""
-    cost = shape, len(initial_candidates(_scales(settings, schema))), settings.metric != "none"
-    return rounds_seconds(selection_rounds(options.budget_seconds, *cost), *cost)
+def _nominal_seconds(
+    settings: TrainSettings, options: AutoSettings, schema: Schema, shape: Shape, by: Validation
+) -> float:
+    """Return the nominal seconds of the rounds, and of those in folds that follow them or stand in their place."""
+
+    def of_rounds(cost: float, learns_metric: bool) -> float:
+        rounds = selection_rounds(options.budget_seconds / cost, shape, n_candidates, learns_metric)
+        return cost * rounds_seconds(rounds, shape, n_candidates, learns_metric)
+
+    n_candidates, learns_metric = len(initial_candidates(_scales(settings, schema))), settings.metric != "none"
+    if options.validation == "blocks":
+        return of_rounds(_FOLDED, learns_metric)
+    return of_rounds(1.0, learns_metric) + (of_rounds(_FOLDED, False) if by == "blocks" else 0.0)
 
 
 def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> str:
@@ -658,10 +670,12 @@ def _raced(
     starters = initial_candidates(_scales(settings, data.schema))
     shape = Shape(data.rows("train"), data.schema.n_features, data.schema.n_outputs)
     learns_metric = settings.metric != "none"
-    rounds = selection_rounds(options.budget_seconds, shape, len(starters), learns_metric)
+    by: Validation = "blocks" if options.validation == "blocks" else "rows"
+    in_folds = options.budget_seconds / _FOLDED
+    budget = in_folds if by == "blocks" else options.budget_seconds
+    rounds = selection_rounds(budget, shape, len(starters), learns_metric)
     check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
     sample, positions = _sample(data, _ROUNDS[-1][0], settings.seed)  # the same for any budget
-    by: Validation = "blocks" if options.validation == "blocks" else "rows"
     track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
 
     tell = _teller(observer)
@@ -687,6 +701,7 @@ def _raced(
     if not (similarity.decides and are_test_rows_given(data)):
         return result, by, [similarity.words(blocks=False)], track
     starters += [each.candidate for each in result.ran if each.candidate.metric]
+    rounds = selection_rounds(in_folds, shape, len(starters))
     return (
         successive_halving(track.judging("blocks"), starters, rounds, tell),
         "blocks",

@@ -614,6 +614,22 @@ def test_contiguous_folds_of_a_slow_target_are_fifths_of_the_file(tmp_path: Path
 
 
 @pytest.mark.usefixtures("few_candidates")
+def test_folds_keep_to_the_budget_with_fewer_rounds(
+    data: dict[str, Dataset], neighbour_data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("okl.runs.select._ROUNDS", ((100, 50), (200, 100), (400, 200)))
+    budget, found = 0.3, dict[str, Choice]()
+    for validation in ("rows", "blocks"):
+        settings = asked(data["circles"], validation=validation, budget_seconds=budget)
+        found[validation] = choose_solver(settings, data["circles"])
+    assert found["blocks"].record["rows"] < found["rows"].record["rows"]
+    given = neighbour_data["given"]
+    found["given"] = choose_solver(neighbour_settings(given, budget_seconds=budget), given)
+    assert found["given"].record["validation"] == "blocks"
+    assert all(choice.record["nominal_seconds"] < budget for choice in found.values())
+
+
+@pytest.mark.usefixtures("few_candidates")
 def test_rows_without_likeness_are_not_told_of(neighbour_data: dict[str, Dataset]) -> None:
     choice = choose_solver(neighbour_settings(neighbour_data["unlike"]), neighbour_data["unlike"])
     assert choice.record["validation"] == "rows"
