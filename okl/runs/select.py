@@ -65,7 +65,7 @@ SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 _ROWS_OF_LANDMARK = 4  # at least, for iterations
 _ROWS_OF_INPUT = 50  # at least, for a metric of the first round: of fewer rows, it fits these and not new ones
-_MANY_INPUTS = 20  # rows of an input: with fewer, a metric is learnt from each kernel
+_MANY_INPUTS = 10  # rows of an input: with fewer, a metric is learnt from each kernel
 ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks, and there are no cells
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _FOLDED = 2.4  # times the seconds of a candidate in five folds
@@ -150,8 +150,11 @@ def rounds_seconds(
 
 
 def is_wide(shape: Shape) -> bool:
-    """Return whether inputs are so many for the rows that kernels are alike until a metric is learnt."""
-    return shape.rows < _MANY_INPUTS * shape.inputs
+    """Return whether inputs are so many for few rows that kernels are alike until a metric is learnt.
+
+    More rows than landmarks get a metric by more landmarks, see `larger_sample`: on madelon that was better.
+    """
+    return shape.rows <= _ROUNDS[-1][1] and shape.rows < _MANY_INPUTS * shape.inputs
 
 
 def large_sample_seconds(budget_seconds: float, shape: Shape, rounds: list[tuple[int, int]]) -> float:
