@@ -213,10 +213,14 @@ def with_current_snapshot(state: OnlineState) -> OnlineState:
 def check_mode(factory: LearnerFactory, mode: Mode) -> None:
     """Raise ConfigError unless the factory can learn in a mode."""
     if mode not in factory.modes:
-        ball = " with a radius" if getattr(factory, "radius", None) is not None else ""
+        with_limit = remedy = ""
+        if getattr(factory, "constraints", ()):
+            with_limit, remedy = " with constraints", ", or remove the constraints"
+        elif getattr(factory, "radius", None) is not None:
+            with_limit, remedy = " with a radius", ", or remove the radius"
         raise ConfigError(
-            f"mode = {mode!r}, but {factory.name}{ball} supports {' and '.join(factory.modes)} only. "
-            f"Set --mode {factory.modes[0]}{', or remove the radius' if ball else ''}."
+            f"mode = {mode!r}, but {factory.name}{with_limit} supports {' and '.join(factory.modes)} only. "
+            f"Set --mode {factory.modes[0]}{remedy}."
         )
 
 
