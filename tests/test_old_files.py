@@ -30,6 +30,7 @@ OLD = Path(__file__).parent / "data" / "bafc059"
 EXPECTED: dict[str, Any] = json.loads((OLD / "expected.json").read_text())
 SAME_BITS = llvmlite.binding.get_host_cpu_name() == EXPECTED["cpu"]  # numba and BLAS pick their code by the processor
 SIZE: dict[str, Any] = {"frequencies": 12}
+OTHER_STEPS = ("accelerated", "l1")  # FAPG has taken other steps to the same certified optimum since
 
 
 class StopBeforeEvaluation:
@@ -53,18 +54,22 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
 
 
-def assert_scores(model: str | Path, rows: str, expected: dict[str, list[Any]]) -> None:
-    """Check the scores of a model: the same bits on the processor that wrote them, else the same to five digits."""
+def assert_scores(model: str | Path, rows: str, expected: dict[str, list[Any]], name: str = "") -> None:
+    """Check the scores of a model: the same bits on the processor that wrote them, else the same to five digits.
+
+    name : of the run; to four digits if its solver takes other steps
+    """
+    tolerance = 1e-4 if name in OTHER_STEPS else 1e-5
     shutil.rmtree("scores", ignore_errors=True)
     okl.predict(model, OLD / "rows" / f"{rows}.parquet", "scores", threads=1)
     found = pq.read_table("scores").to_pydict()
     assert found.keys() == expected.keys()
-    for name, column in expected.items():
-        if SAME_BITS or isinstance(column[0], str):
-            assert found[name] == column
+    for title, column in expected.items():
+        if isinstance(column[0], str) or (SAME_BITS and name not in OTHER_STEPS):
+            assert found[title] == column
         else:
             largest = float(np.abs(column).max())  # sums of large terms cancel
-            np.testing.assert_allclose(found[name], column, rtol=1e-5, atol=1e-5 * max(1.0, largest))
+            np.testing.assert_allclose(found[title], column, rtol=tolerance, atol=tolerance * max(1.0, largest))
 
 
 def uncalibrated(model: str) -> Path:
@@ -75,10 +80,10 @@ def uncalibrated(model: str) -> Path:
     return folder
 
 
-def assert_weights(result: dict[str, Any], expected: dict[str, Any]) -> None:
+def assert_weights(result: dict[str, Any], expected: dict[str, Any], name: str = "") -> None:
     """Check the model of a run by its digest on the processor that wrote it, and by its scores of cancer."""
-    assert not SAME_BITS or result["weights_sha256"] == expected["weights_sha256"]
-    assert_scores(uncalibrated(result["model"]), "cancer", expected["scores"])
+    assert not SAME_BITS or name in OTHER_STEPS or result["weights_sha256"] == expected["weights_sha256"]
+    assert_scores(uncalibrated(result["model"]), "cancer", expected["scores"], name)
 
 
 @pytest.mark.parametrize("name", EXPECTED["models"])
@@ -134,7 +139,7 @@ def test_an_old_checkpoint_resumes_to_the_same_model(name: str, code_now: dict[s
     seal(head_of(left), code_now)
     result = resume_or_train(settings, None, left)
     assert result["resumed"] == 1
-    assert_weights(result, EXPECTED["runs"][name])
+    assert_weights(result, EXPECTED["runs"][name], name)
 
 
 def test_a_checkpoint_of_other_code_is_refused(code_now: dict[str, Any]) -> None:
