@@ -345,8 +345,8 @@ class ConstrainedFactory:
     def _experts(self, n_rows: int, length: float) -> dict[str, Any]:
         """Return the number of experts for so many rows, and how fast shares follow losses of slopes of this length.
 
-        beta_0 = 2 / length: any fits the theorem; this one is of scores that differ by about 1. On electricity, halves
-        and fourfold of it make equal mistakes or up to 5% more.
+        beta_0 = 2 / length: any fits the theorem; this one is of scores that differ by about 1. On electricity, a
+        quarter and four times of it make as many mistakes, or up to 5% more.
         """
         if not self.track:
             return {}

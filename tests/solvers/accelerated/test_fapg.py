@@ -104,3 +104,10 @@ def test_neither_the_proven_method_nor_barriers_let_rows_rest() -> None:
     proven = states_of(CSVM(0.7).problem(ROWS), Fapg(method="proven", tolerance=1e-4))
     barrier = states_of(LogisticRegression(0.7).problem(ROWS), Fapg(tolerance=1e-4))
     assert all(state.active is None and state.standing is None for state in proven + barrier)
+
+
+def test_an_estimate_that_was_refused_is_held_so_that_few_steps_cost_a_second_read() -> None:
+    problem = CSVM(1.0).problem(two_classes(2, n_rows=300, n_columns=30))
+    state, outcome = solve(problem, Fapg(tolerance=1e-4, shrinking=False))
+    assert outcome.converged
+    assert 1.0 < state.reads / (state.pace.iteration - 1) < 1.25
