@@ -209,7 +209,7 @@ def test_a_warm_start_is_near_at_once() -> None:
     assert again.history[0].certificate.relative_gap < 0.2 * state.history[0].certificate.relative_gap
 
 
-def test_the_choice_depends_on_sizes_alone() -> None:
+def test_the_choice_depends_on_sizes() -> None:
     rows = two_classes(0)
     few, many = CSVM(1.0).problem(rows), CSVM(1.0).problem(DenseRows(np.ones((4, 1001)), np.array([1.0, -1, 1, -1])))
     exact = CSVM(1.0).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.labels))
@@ -226,6 +226,25 @@ def test_the_choice_depends_on_sizes_alone() -> None:
         replace(auto, name="newton").of(exact)
     with pytest.raises(ConfigError, match="exact kernel"):
         replace(auto, name="working-sets").of(few)
+
+
+@pytest.mark.parametrize(("kind", "share"), [(CSVM, 1 / 50), (LogisticRegression, 1 / 150), (L2SVM, 1 / 1000)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_small_c_takes_accelerated_gradients_on_many_dense_columns(kind: Any, share: float, dtype: Any) -> None:
+    random = np.random.default_rng(3)
+    inputs = (random.normal(size=(1500, 80)) + 0.3).astype(dtype)
+    rows = DenseRows(inputs, np.where(inputs[:, 0] + random.normal(size=1500) > 0.3, 1.0, -1.0))
+    limit = share * 80**2 / float(np.linalg.norm(inputs, 2)) ** 2
+    auto = MethodChoice()
+    small, large = kind(0.8 * limit).problem(rows), kind(1.25 * limit).problem(rows)
+    assert [type(auto.of(problem)) for problem in (small, large)] == [Fapg, Newton]
+    state, outcome, _ = solve(small, auto)
+    assert outcome.kind == "done"
+    assert state.history[-1].iteration <= 160
+    # not for sparse rows, few columns, or gaps near rounding
+    assert type(auto.of(kind(0.8 * limit).problem(SparseRows(sparse.csr_array(inputs), rows.labels)))) is Newton
+    assert type(auto.of(kind(1e-9).problem(DenseRows(inputs[:, :49], rows.labels)))) is Newton
+    assert type(replace(auto, tolerance=1e-10).of(small)) is Newton
 
 
 def test_steps_without_progress_near_the_least_nu_say_that_the_weights_are_nearly_none() -> None:
