@@ -46,23 +46,18 @@ class RowOperator(Protocol):
 
     def apply(self, out: FloatArray, point: FloatArray) -> None:
         """Image of a point: one read of the data."""
-        ...
 
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         """Return A'A a from the image of a: at most one read of the data."""
-        ...
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
         """Return ||A a||^2 of a point or a difference of points."""
-        ...
 
     def squared_gap(self, point: FloatArray, image: FloatArray, other: FloatArray, other_image: FloatArray) -> float:
         """Return ||A (a - b)||^2 of two points, summed from the differences."""
-        ...
 
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         """Scale A a: weights of columns where rows are explicit, coefficients s_i a_i of rows for a kernel."""
-        ...
 
 
 def signs_of(labels: FloatArray) -> Doubles:
@@ -198,31 +193,24 @@ class Iterates(Protocol):
 
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous)."""
-        ...
 
     def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
         """Compute a = prox(b - gradient / lipschitz) and its image."""
-        ...
 
     def accept(self) -> None:
         """Make the step the current point."""
-        ...
 
     def restart(self) -> None:
         """Throw the step away, and the momentum with it."""
-        ...
 
     def check(self, lipschitz: float) -> Checked:
         """Evaluate the current point; the step is lost."""
-        ...
 
     def active_rows(self, lipschitz: float) -> ActiveRows | None:
         """Return the state of all rows right after a check, or None where rows cannot be shrunk."""
-        ...
 
     def recent(self) -> tuple[Iterate, Iterate]:
         """Return current and previous as values; this object must not be used any more."""
-        ...
 
 
 class Vectors:
@@ -276,14 +264,15 @@ class SweepResult(NamedTuple):
 _FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
 
 
-class Problem(Protocol):
+class Problem(ABC):
     """A problem as methods see it, with its rows in this process or in partitions."""
 
     @property
+    @abstractmethod
     def first_lipschitz(self) -> float:
         """Return a first guess at the Lipschitz constant of the gradient, most probably too small."""
-        ...
 
+    @abstractmethod
     def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
         """Return a point of the problem's set with its image, near a point (n_points,) or the problem's own.
 
@@ -291,24 +280,23 @@ class Problem(Protocol):
         ------
         DataError : the point has another length, or is not finite
         """
-        ...
 
+    @abstractmethod
     def iterates(
         self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
         """Return the owner of the vectors from two points on; active : rows to update, None for all."""
-        ...
 
+    @abstractmethod
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         """Return the primal solution of the certificate."""
-        ...
 
     def at_level(self, level: int) -> Self:
-        """Return the same problem with smoothing reduced by `level` steps.
+        """Return the same problem with smoothing reduced by `level` steps, itself where nothing is smoothed.
 
-        Return self where nothing is smoothed; certificates are exact at every level.
+        Certificates are exact at every level.
         """
-        ...
+        return self
 
 
 def check_start(point: FloatArray, n_points: int) -> None:
@@ -317,7 +305,7 @@ def check_start(point: FloatArray, n_points: int) -> None:
         raise DataError(f"The warm start has shape {point.shape}, but this problem requires {n_points} finite numbers.")
 
 
-class CompositeProblem(ABC):
+class CompositeProblem(Problem):
     """Minimise F(x) = f(x) + g(x), f smooth and convex, g with a cheap prox; a frozen value.
 
     `apply` maps a point (n_points,) to its image (n_image,), affine in it; `adjoint` maps that to (n_points,), what the
@@ -331,10 +319,6 @@ class CompositeProblem(ABC):
     @property
     @abstractmethod
     def n_image(self) -> int: ...
-
-    @property
-    @abstractmethod
-    def first_lipschitz(self) -> float: ...
 
     @abstractmethod
     def start(self) -> FloatArray:
@@ -370,20 +354,12 @@ class CompositeProblem(ABC):
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         """Return the duality gap of a feasible point."""
 
-    @abstractmethod
-    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the primal solution of the certificate."""
-
     def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult | None:
         """Compute gradient, prox and image of a step from the extrapolated point in one read; None where it takes two.
 
         multipliers : a guess at those of the hyperplanes, such as those of the last step
         """
         return None
-
-    def at_level(self, level: int) -> Self:
-        """Return the same problem with smoothing reduced by `level` steps; itself where nothing is smoothed."""
-        return self
 
     def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
         """Return a point of the set with its image, one read; see `Problem`."""

@@ -58,35 +58,27 @@ from okl.solvers.accelerated.projections import project_ball, soft_threshold
 _MOST_AGAIN = 0.25  # of the rows: reading so many here and there takes as long as reading all in order
 
 
+@stored("box-sweep", former=("entropy-sweep",))
 @dataclass(frozen=True, eq=False)
-class Sweep:
+class BoxSweep:
     """Gradient at the extrapolated point, prox of the step from there, and its image, in one read.
 
-    upper : bounds of the entries, (m,); the slopes of the separable part have an offset
+    Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset, or with the entropy barrier and slopes offset.
+
+    upper : (m,); curvatures : (m,), with a barrier a buffer
     """
 
     rows: DenseRows
     upper: FloatArray
     offset: float
-
-    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
-        """Overwrite the gradient, the new point and its image; image : the gradient of the outer function."""
-        raise NotImplementedError
-
-
-@stored("box-sweep", former=("entropy-sweep",))
-@dataclass(frozen=True, eq=False)
-class BoxSweep(Sweep):
-    """Over 0 <= a_i <= upper_i, with slopes curvature_i a_i + offset, or with the entropy barrier and slopes offset.
-
-    curvatures : (m,), with a barrier a buffer
-    """
-
     curvatures: FloatArray
     barrier: bool = False
 
     def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
-        """Sweep once; there are no multipliers."""
+        """Overwrite the gradient, the new point and its image; image : the gradient of the outer function.
+
+        There are no multipliers.
+        """
         rows, parts, out, gradient = self.rows, self._parts, at.new.point, at.gradient
         numbers = (self.curvatures, self.upper, self.offset, lipschitz, self.barrier, rows.segment_rows)
         inputs = (rows.rows, rows.signs, image, at.extrapolated.point, *numbers)
@@ -101,12 +93,15 @@ class BoxSweep(Sweep):
 
 @stored("warm-started-sweep")
 @dataclass(frozen=True, eq=False)
-class WarmStartedSweep(Sweep):
-    """Over a box and hyperplanes, by a guess at their multipliers; see `okl.compiled.dual_sweep`.
+class WarmStartedSweep:
+    """The same over a box and hyperplanes, by a guess at their multipliers; see `okl.compiled.dual_sweep`.
 
-    curvatures, lower : (m,); normals : (m,) int8, the class of a row by its sign
+    lower : (m,); normals : (m,) int8, the class of a row by its sign
     """
 
+    rows: DenseRows
+    upper: FloatArray
+    offset: float
     region: BoxHyperplane | SimplexPair
     curvatures: FloatArray
     normals: NDArray[np.int8]
@@ -141,6 +136,9 @@ class WarmStartedSweep(Sweep):
         m = self.rows.n_points
         parts = np.empty((self.rows.n_segments, 3, self.rows.n_image))
         return parts, np.empty(m), np.empty(m, dtype=np.int64), np.empty(m)
+
+
+Sweep = BoxSweep | WarmStartedSweep
 
 
 def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep | None:

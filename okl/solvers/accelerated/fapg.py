@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from okl.foundation.class_tags import stored
-from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.accelerated.base import ActiveRows, Certificate, Iterate, Iterates, Problem, Solution, StepOutcome
@@ -60,6 +59,8 @@ class Switches:
     st: bool = True
 
 
+# eta_u, by more where a step shows that it takes more; eta_d at first; delta; K_1, iterations
+GROWTH, _SHRINK, _CALMING, _FIRST_PAUSE = 1.1, 1.1, 0.8, 2
 _HELD = 10  # iterations after a refused step in which a practical method does not shrink its estimate
 
 
@@ -123,7 +124,7 @@ class StepState:
             distrusted=False,
         )
 
-    def restarted(self, delta: float, switches: Switches, distrusted: bool) -> StepState:
+    def restarted(self, switches: Switches, distrusted: bool) -> StepState:
         """Return the state after a rejected step: 're' with 'mt' and 'st'."""
         lipschitz = self._shrunk(switches.dec)
         return replace(
@@ -133,7 +134,7 @@ class StepState:
             before_lipschitz=self.lipschitz,
             acceleration=1.0,
             before_acceleration=0.0,
-            shrink=delta * self.shrink + (1.0 - delta) if switches.st else self.shrink,
+            shrink=_CALMING * self.shrink + (1.0 - _CALMING) if switches.st else self.shrink,
             pause=2 * self.pause if switches.mt else self.pause,
             restarted_at=self.iteration,
             restarts=self.restarts + 1,
@@ -241,8 +242,6 @@ class Fapg:
     residual_tolerance : of lipschitz ||T(x) - x||, the violation of the optimality condition; None: the gap alone
     max_iterations : int >= 1
     switches : which parts are on
-    growth, shrink, calming : eta_u > 1, eta_d >= 1, delta in (0, 1); backtracking multiplies by more than eta_u where
-        the step shows that it takes more. first_pause : K_1 >= 2, iterations
     first_lipschitz : L_0 > 0; None: the problem's own
     check_every : iterations between checks; None: a tenth of those done, from 10 to 100
     backtrack_every : iterations between those in which a practical method backtracks; 10 in the paper. Images are
@@ -262,10 +261,6 @@ class Fapg:
     residual_tolerance: float | None = None
     max_iterations: int = 100_000
     switches: Switches = field(default_factory=Switches)
-    growth: float = 1.1
-    shrink: float = 1.1
-    calming: float = 0.8
-    first_pause: int = 2
     first_lipschitz: float | None = None
     check_every: int | None = None
     backtrack_every: int = 1
@@ -279,15 +274,9 @@ class Fapg:
         if self.first_lipschitz is not None:
             check_positive("first_lipschitz", self.first_lipschitz)
         check_at_least("max_iterations", self.max_iterations, 1)
-        check_at_least("first_pause", self.first_pause, 2)
         check_at_least("backtrack_every", self.backtrack_every, 1)
         if self.check_every is not None:
             check_at_least("check_every", self.check_every, 1)
-        if not (1.0 < self.growth < math.inf and 1.0 <= self.shrink < math.inf and 0.0 < self.calming < 1.0):
-            raise ConfigError(
-                f"growth = {self.growth}, shrink = {self.shrink} and calming = {self.calming}, but they must be "
-                "above 1, at least 1, and between 0 and 1."
-            )
 
     def opened(self, problem: Problem, point: FloatArray | None = None) -> Problem:
         """Return the problem: the other methods take it as it is."""
@@ -304,7 +293,7 @@ class Fapg:
         """
         lipschitz = self.first_lipschitz or problem.first_lipschitz
         current = problem.first_iterate(point, lipschitz)
-        pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, self.shrink, self.first_pause, least=1e-9 * lipschitz)
+        pace = StepState(1, lipschitz, lipschitz, 1.0, 0.0, _SHRINK, _FIRST_PAUSE, least=1e-9 * lipschitz)
         record = self._record(problem.iterates(current, current, None, (0.0, 0.0)), pace, 1, 0)
         pace = replace(pace, objective=record.objective, ceiling=record.objective)
         return FapgState(pace, current, current, current, record, record.reads, (record,))
@@ -374,7 +363,7 @@ class Fapg:
         while with_excess and _is_too_long(step, pace) and growths < _MOST_GROWTHS:
             # what this step would have needed, which is never more than the Lipschitz constant: the bounds still hold
             needed = min(2.0 * step.excess / step.squared_step / pace.lipschitz, _MOST_GROWTH)
-            pace = pace.steeper(max(self.growth, needed), proven)
+            pace = pace.steeper(max(GROWTH, needed), proven)
             if proven:
                 iterates.extrapolate(pace.momentum)
             step = iterates.step(pace.lipschitz, with_excess)
@@ -386,7 +375,7 @@ class Fapg:
         above = not (proven or step.objective <= pace.ceiling + _ROUNDING * abs(pace.ceiling))
         if uphill or (above and switches.bt):
             iterates.restart()
-            return pace.restarted(self.calming, switches, above), residual
+            return pace.restarted(switches, above), residual
         iterates.accept()
         return pace.onward(step.objective, proven, switches.dec), residual
 

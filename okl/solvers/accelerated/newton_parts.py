@@ -10,7 +10,8 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -80,20 +81,9 @@ class Gradient(NamedTuple):
 
 def added(parts: Sequence[Gradient]) -> Gradient:
     """Add the parts of all partitions, in their order."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = Gradient(
-            image=total.image + part.image,
-            balance=total.balance + part.balance,
-            risk=total.risk + part.risk,
-            value=total.value + part.value,
-            along=total.along + part.along,
-            size=total.size + part.size,
-            terms=total.terms + part.terms,
-            free=total.free + part.free,
-            margin=max(total.margin, part.margin),
-        )
-    return total
+    *sums, margins = zip(*parts, strict=True)
+    totals: list[Any] = [*(reduce(add, of_parts) for of_parts in sums), max(margins)]
+    return Gradient(*totals)
 
 
 Cache = Callable[[Hashable, Callable[[], FloatArray]], FloatArray]
@@ -108,98 +98,52 @@ def result_of(part: Any, request: Request) -> list[Any]:
     return [method(part, *given)]
 
 
-class _Response:
-    """Dual entries a (m,) of margins, and their slopes -a'(z); anchored : whether they depend on an anchor."""
+class Response(NamedTuple):
+    """Dual entries as functions of margins.
 
-    anchored = False
-
-    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
-        raise NotImplementedError
-
-    def value(self, problem: DualProblem, duals: FloatArray) -> float:
-        """Return the separable part and the region at dual entries."""
-        return problem.separable.value(duals) + problem.region.value(duals)
-
-
-class _Shifted(NamedTuple):
-    """Margins (m,), the thresholds of rows of either sign, anchors (m,) and pace."""
-
-    margins: FloatArray
-    plus: float
-    minus: float
-    anchors: FloatArray
-    pace: float
-
-
-@dataclass(frozen=True, eq=False)
-class _BoxResponse(_Response):
-    """Entries of a box.
-
-    widths : of its sides, in which steps from an anchor are counted; or the steps that curvatures allow, which those
-        from an anchor are no longer than; anchored : whether entries of the sides are
+    write : overwrites entries a (m,) and slopes -a'(z) (m,), given margins (m,), anchors (m,), the pace, and the
+        thresholds of rows of sign +1 and of sign -1
+    anchored : whether entries depend on an anchor
     """
 
-    signs: FloatArray
-    widths: FloatArray
-    targets: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    anchored: bool
-
-    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
-        steps, anchors = self.widths, at.anchors
-        if self.anchored:
-            steps = at.pace * steps
-        elif at.pace > 0.0:  # a prox of 1 / 2 a^2 / width - a target + 1 / 2 (a - anchor)^2 / (pace width)
-            steps, anchors = (at.pace / (1.0 + at.pace)) * steps, anchors / (1.0 + at.pace)
-        box = (self.targets, self.lower, self.upper)
-        box_duals(out, slopes, at.margins, self.signs, anchors, steps, *box, at.plus, at.minus)
+    write: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float, float, float], None]
+    anchored: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class _EntropyResponse(_Response):
-    signs: FloatArray
-    upper: FloatArray
-
-    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
-        entropy_duals(out, slopes, at.margins, self.signs, self.upper, at.plus, at.minus)
-
-    def value(self, problem: DualProblem, duals: FloatArray) -> float:
-        """Return the sum with all digits where entries are small beside their bounds."""
-        shares = np.divide(duals, self.upper, out=np.zeros(len(duals)), where=self.upper > 0.0)
-        return float(np.sum(xlogy(duals, shares) + xlog1py(self.upper - duals, -shares)))
-
-
-@dataclass(frozen=True, eq=False)
-class _RootsResponse(_Response):
-    signs: FloatArray
-    upper: FloatArray
-    scales: FloatArray
-
-    def write(self, out: FloatArray, slopes: FloatArray, at: _Shifted) -> None:
-        square_root_duals(out, slopes, at.margins, self.signs, self.scales, self.upper, at.plus, at.minus)
-
-
-def response_of(separable: Separable, region: Region, signs: FloatArray) -> _Response | None:
+def response_of(separable: Separable, region: Region, signs: FloatArray) -> Response | None:
     """Return how dual entries follow from margins; None where this method does not know."""
     if isinstance(region, EntropyBarrier) and separable == LinearTerm(0.0):
-        return _EntropyResponse(signs, region.upper)
+        bounds = region.upper
+        return Response(lambda a, d, z, _, __, plus, minus: entropy_duals(a, d, z, signs, bounds, plus, minus))
     if isinstance(region, SquareRootBarrier) and separable == LinearTerm(0.0):
-        return _RootsResponse(signs, region.upper, region.scales)
+        numbers = (signs, region.scales, region.upper)
+        return Response(lambda a, d, z, _, __, plus, minus: square_root_duals(a, d, z, *numbers, plus, minus))
     if not isinstance(region, BoxSet):
         return None
     lower, upper = (filled(bound, len(signs)) for bound in (region.lower, region.upper))
     if isinstance(separable, LinearTerm):
         if not np.isfinite(upper - lower).all():
             return None
-        targets = np.full(len(signs), -separable.slope)
-        return _BoxResponse(signs, upper - lower, targets, lower, upper, True)
+        widths, box = upper - lower, (np.full(len(signs), -separable.slope), lower, upper)
+        return Response(
+            lambda a, d, z, anchors, pace, *both: box_duals(a, d, z, signs, anchors, pace * widths, *box, *both), True
+        )
     if isinstance(separable, Quadratic):
         curvatures, counted = separable.curvatures, separable.curvatures > 0.0
         if not np.all(counted | (upper == lower)):
             return None
         steps = np.divide(1.0, curvatures, out=np.zeros(len(signs)), where=counted)
-        return _BoxResponse(signs, steps, filled(separable.targets, len(signs)), lower, upper, False)
+        box = (filled(separable.targets, len(signs)), lower, upper)
+
+        def write(
+            a: FloatArray, d: FloatArray, z: FloatArray, anchors: FloatArray, pace: float, plus: float, minus: float
+        ) -> None:
+            own = steps
+            if pace > 0.0:  # a prox of 1 / 2 a^2 / width - a target + 1 / 2 (a - anchor)^2 / (pace width)
+                own, anchors = (pace / (1.0 + pace)) * steps, anchors / (1.0 + pace)
+            box_duals(a, d, z, signs, anchors, own, *box, plus, minus)
+
+        return Response(write)
     return None
 
 
@@ -237,13 +181,22 @@ class NewtonPart:
             image=image,
             balance=balance,
             risk=problem.risk.sum_at(margins, at.point.thresholds),
-            value=self._response.value(problem, duals),
+            value=self._value(duals),
             along=float(duals @ margins) - float(balance @ at.point.thresholds),
             size=size,
             terms=self._length * size,
             free=int(np.count_nonzero(slopes)),
             margin=float(np.abs(margins).max()),
         )
+
+    def _value(self, duals: FloatArray) -> float:
+        """Return the separable part and the region at dual entries."""
+        region = self._problem.region
+        if not isinstance(region, EntropyBarrier):
+            return self._problem.separable.value(duals) + region.value(duals)
+        # with all digits where entries are small beside their bounds
+        shares = np.divide(duals, region.upper, out=np.zeros(len(duals)), where=region.upper > 0.0)
+        return float(np.sum(xlogy(duals, shares) + xlog1py(region.upper - duals, -shares)))
 
     def curvature(self, at: Place) -> FloatArray:
         """Return sum_i slope_i x_i x_i', x_i = (s_i z_i, -n_i), at least its lower triangle."""
@@ -365,7 +318,7 @@ class NewtonPart:
         duals, slopes = np.empty(len(margins)), np.empty(len(margins))
         plus, minus = thresholds @ self._problem.region.normals if len(thresholds) else (0.0, 0.0)
         anchor = self._anchor(at.anchors)
-        self._response.write(duals, slopes, _Shifted(margins, float(plus), float(minus), anchor, at.point.pace))
+        self._response.write(duals, slopes, margins, anchor, at.point.pace, float(plus), float(minus))
         return duals, slopes
 
     def _anchor(self, anchors: tuple[Point, ...]) -> FloatArray:

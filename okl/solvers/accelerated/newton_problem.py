@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -142,7 +142,9 @@ class NewtonWork:
         """Return the one result."""
         return result_of(self._part(shard), request)
 
-    def problem(self, execution: Execution, shards: Sequence[Shard]) -> Any:
+    def problem(self, execution: Execution) -> Any:
+        """Return the problem, whose partitions are the shards."""
+        shards = self.rows.data.split("train")
 
         def evaluate(request: Request) -> list[Any]:
             results: list[list[Any]] = execution.sum(self, shards, request, in_order)

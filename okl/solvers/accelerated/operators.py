@@ -92,7 +92,14 @@ class ExplicitRows(SignedRows, RowOperator):
         """Return sum_i weight_i z_ij^2, (n_columns,)."""
         total = np.zeros(self.n_image)
         for cut, rows in self.blocks():
-            total += squared_columns(rows, weights[cut])
+            if sparse.issparse(rows):
+                total += _squares(rows).T @ weights[cut]
+                continue
+            of_block, own = np.zeros(self.n_image), weights[cut]
+            for first in range(0, len(rows), _GATHERED):
+                part = slice(first, first + _GATHERED)
+                of_block += own[part] @ np.square(rows[part], dtype=np.float64)
+            total += of_block
         return total
 
 
@@ -293,17 +300,6 @@ def _add_sparse_curvature(
         for line, values in enumerate(border):
             add_sparse_rows(total[n + line, :n], *_arrays(chosen), signs, weights * values)
         total[n:, n:] += (border * weights) @ border.T
-
-
-def squared_columns(rows: FloatArray, weights: FloatArray) -> Doubles:
-    """Return sum_i weight_i z_ij^2 of rows (m, n), (n,)."""
-    if sparse.issparse(rows):
-        return np.asarray(_squares(rows).T @ weights, dtype=np.float64)
-    total = np.zeros(rows.shape[1])
-    for first in range(0, len(rows), _GATHERED):
-        part = slice(first, first + _GATHERED)
-        total += weights[part] @ np.square(rows[part], dtype=np.float64)
-    return total
 
 
 @dataclass(frozen=True)

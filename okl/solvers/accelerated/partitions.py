@@ -9,7 +9,7 @@ problem itself, see `okl.solvers.accelerated.base.MemoryIterates`.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -27,6 +27,7 @@ from okl.solvers.accelerated.base import (
     CompositeProblem,
     Iterate,
     Iterates,
+    Problem,
     Solution,
     StepOutcome,
     Vectors,
@@ -41,7 +42,7 @@ from okl.solvers.accelerated.shards import (
     part_of_shard,
     spread,
 )
-from okl.solvers.worker_rounds import AcceptedStep, Rounds, Verdict, added
+from okl.solvers.worker_rounds import Rounds, Verdict, added
 
 _NOTHING = np.empty(0)
 
@@ -333,7 +334,7 @@ class PlacedMargins:
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionedProblem(ABC):
+class PartitionedProblem(Problem):
     """A problem whose rows are in partitions: what methods see of it.
 
     prototype : the model on one row of each group; rounds : of messages, with what a run remembers from check to check
@@ -354,16 +355,6 @@ class PartitionedProblem(ABC):
         """Return the first point, where the partitions are."""
         assert point is None, "the points are with the partitions"
         return self.first
-
-    @abstractmethod
-    def iterates(
-        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
-    ) -> Iterates:
-        """Return what this process holds of the vectors."""
-
-    @abstractmethod
-    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        """Return the primal solution of the certificate."""
 
     def at_level(self, level: int) -> Self:
         return replace(self, level=level)
@@ -386,13 +377,9 @@ class RoundIterates:
         return self._rounds.request(Command(moves, result))
 
     def accept(self) -> None:
-        step = self._kept()
-        self._rounds.finish_step("keep", step, last_only=isinstance(step, PlacedMargins))
         self.previous, self.current = self.current, self.new
 
     def restart(self) -> None:
-        step = self._dropped()
-        self._rounds.finish_step("drop", step, last_only=isinstance(step, PlacedMargins))
         self.previous = self.current
 
     def active_rows(self, lipschitz: float) -> None:
@@ -401,12 +388,6 @@ class RoundIterates:
     def recent(self) -> tuple[Iterate, Iterate]:
         """Return current and previous; what partitions hold stays there."""
         return self.current, self.previous
-
-    def _kept(self) -> AcceptedStep:
-        raise NotImplementedError
-
-    def _dropped(self) -> AcceptedStep:
-        raise NotImplementedError
 
 
 # Dual problems: points with the partitions, images here.
@@ -530,8 +511,14 @@ class DualRounds(RoundIterates):
         return self._outcome(parts)
 
     def accept(self) -> None:
+        assert self._extrapolation is not None, "a step was taken"
+        self._rounds.finish_step("keep", StepSums(self._extrapolation, *self._last))
         super().accept()
         self._rounds.carried = replace(self.carried, penalty=self._new_penalty)
+
+    def restart(self) -> None:
+        self._rounds.finish_step("drop", DroppedStep())
+        super().restart()
 
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
@@ -552,13 +539,6 @@ class DualRounds(RoundIterates):
         certificate = self._problem.proof(squared_norm, summed, separable + penalty, bias, terms)
         objective = self._outer.value(squared_norm) + separable + penalty
         return Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
-
-    def _kept(self) -> StepSums:
-        assert self._extrapolation is not None, "a step was taken"
-        return StepSums(self._extrapolation, *self._last)
-
-    def _dropped(self) -> DroppedStep:
-        return DroppedStep()
 
     def _outcome(self, parts: list[StepPart]) -> StepOutcome:
         outer, new, extrapolated = self._outer, added([part.image for part in parts]), self.extrapolated.image
@@ -731,8 +711,13 @@ class PrimalRounds(RoundIterates):
         )
 
     def accept(self) -> None:
+        self._place(self.new.point, self.current.point, "keep")
         super().accept()
         self._penalty = self._new_penalty
+
+    def restart(self) -> None:
+        self._place(self.current.point, self.current.point, "drop")
+        super().restart()
 
     def check(self, lipschitz: float) -> Checked:
         """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
@@ -747,11 +732,8 @@ class PrimalRounds(RoundIterates):
         moved = self._proxed(self.current.point, lipschitz) - self.current.point
         return Checked(risk + norm, certificate, float(np.linalg.norm(moved)))
 
-    def _kept(self) -> PlacedMargins:
-        return PlacedMargins(self.new.point, self.current.point)
-
-    def _dropped(self) -> PlacedMargins:
-        return PlacedMargins(self.current.point, self.current.point)
+    def _place(self, current: FloatArray, previous: FloatArray, verdict: Verdict) -> None:
+        self._rounds.finish_step(verdict, PlacedMargins(current, previous), last_only=True)
 
     def _proxed(self, point: FloatArray, lipschitz: float) -> FloatArray:
         target, out = np.empty(len(point)), np.empty(len(point))

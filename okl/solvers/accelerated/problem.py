@@ -38,24 +38,20 @@ from okl.solvers.accelerated.projections import PreparedSet, hyperplane_set, pai
 # Its conjugate is what the primal problem does to ||w||: a penalty 1/2 ||w||^2, or the constraint ||w|| <= 1.
 
 
-class Outer:
+class Outer(Protocol):
     """Function of v = A a, known by ||v||^2; w = slope v is the primal solution. Nothing is smoothed by default."""
 
     def value(self, squared_norm: float) -> float:
         """Return the function."""
-        raise NotImplementedError
 
     def slope(self, squared_norm: float) -> float:
         """Return the factor of v that is the gradient over v."""
-        raise NotImplementedError
 
     def excess(self, squared_norm: float, at_squared_norm: float, squared_gap: float) -> float:
         """Return value(a) - value(b) - <gradient at b, v_a - v_b>, of ||v_a||^2, ||v_b||^2 and ||v_a - v_b||^2."""
-        raise NotImplementedError
 
     def regulariser(self, squared_norm: float) -> float:
         """Return the regulariser of the primal objective at w = slope v, of ||w||^2."""
-        raise NotImplementedError
 
     def exact(self, squared_norm: float) -> float:
         """Return the function without any smoothing, which the gap goes by."""
@@ -335,8 +331,28 @@ class _Barrier(Region):
     hyperplane: bool
 
     def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
-        """Overwrite out; the point is read once a round of the search for the multiplier."""
-        find_multiplier(lambda multiplier, first: self._at(out, point, lipschitz, multiplier, first), self.hyperplane)
+        """Overwrite out; the point is read once a round of the search for the multiplier.
+
+        That is the root of a falling function, by Newton's method, guarded by a bracket; the last round is there.
+        """
+        low, high, multiplier, reach = -np.inf, np.inf, 0.0, 1e-3
+        value, fall, size = self._at(out, point, lipschitz, multiplier, True)
+        for _ in range(_MOST_ROUNDS if self.hyperplane else 0):
+            if abs(value) <= _LEAST_ERROR * size:
+                break
+            low, high = (multiplier, high) if value > 0.0 else (low, multiplier)
+            following = multiplier + value / fall if fall > 0.0 else np.inf
+            if not low < following < high or abs(following - multiplier) > 1e3 * reach:
+                # flat where all entries are at a bound: double the interval until the root is passed
+                inside = np.isfinite(low) and np.isfinite(high)
+                following = 0.5 * (low + high) if inside else multiplier + np.copysign(reach, value)
+                reach *= 8.0
+            if following == multiplier:
+                break
+            before, multiplier = abs(value), following
+            value, fall, size = self._at(out, point, lipschitz, multiplier, False)
+            if before <= _ROUNDING * size and abs(value) > 0.5 * before:  # what is left is rounding
+                break
 
     @property
     def normals(self) -> FloatArray:
@@ -417,39 +433,6 @@ class SquareRootBarrier(_Barrier):
         self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float, first: bool
     ) -> tuple[float, float, float]:
         return square_root_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
-
-
-_SumsOf = Callable[[float, bool], tuple[float, float, float]]
-
-
-def find_multiplier(sums: _SumsOf, hyperplane: bool) -> float:
-    """Root of a falling function by Newton's method, guarded by a bracket; the last call is there.
-
-    Parameters
-    ----------
-    sums : multiplier, whether it is the first -> value, how fast it falls there (>= 0), and the size of its terms,
-        which rounding goes by
-    hyperplane : False: the multiplier is 0, and `sums` is called once
-    """
-    low, high, multiplier, reach = -np.inf, np.inf, 0.0, 1e-3
-    value, fall, size = sums(multiplier, True)
-    for _ in range(_MOST_ROUNDS if hyperplane else 0):
-        if abs(value) <= _LEAST_ERROR * size:
-            break
-        low, high = (multiplier, high) if value > 0.0 else (low, multiplier)
-        following = multiplier + value / fall if fall > 0.0 else np.inf
-        if not low < following < high or abs(following - multiplier) > 1e3 * reach:
-            # flat where all entries are at a bound: double the interval until the root is passed
-            inside = np.isfinite(low) and np.isfinite(high)
-            following = 0.5 * (low + high) if inside else multiplier + np.copysign(reach, value)
-            reach *= 8.0
-        if following == multiplier:
-            break
-        before, multiplier = abs(value), following
-        value, fall, size = sums(multiplier, False)
-        if before <= _ROUNDING * size and abs(value) > 0.5 * before:  # what is left is rounding
-            break
-    return float(multiplier)
 
 
 class BoxSet(Region):

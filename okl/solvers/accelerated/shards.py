@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -253,22 +254,16 @@ class MomentsWork:
 
     def __call__(self, shard: Shard, weights: tuple[float, ...]) -> _Pair:
         """Merged segment by segment; each row weighs its group's weight, +1 first."""
-        blocks = (
-            (block.inputs, signs_of_class(block.targets, self.positive), self._weights(block.targets, weights))
-            for _, block in self.rows.blocks(shard)
-        )
-        return moments_by_class(blocks, self.rows.n_columns)
 
-    def _weights(self, targets: FloatArray, weights: tuple[float, ...]) -> FloatArray:
-        return spread(np.array(weights), groups_of_class(targets, self.positive, len(weights)))
+        def of_block(block: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
+            groups = groups_of_class(block.targets, self.positive, len(weights))
+            return block.inputs, signs_of_class(block.targets, self.positive), spread(np.array(weights), groups)
+
+        return moments_by_class((of_block(block) for _, block in self.rows.blocks(shard)), self.rows.n_columns)
 
 
 def sharded_moments(
-    execution: Execution,
-    rows: MappedRows,
-    shards: Sequence[Shard],
-    positive: int | None,
-    weights: tuple[float, ...] = (1.0, 1.0),
+    execution: Execution, rows: MappedRows, positive: int | None, weights: tuple[float, ...]
 ) -> ClassMoments:
     """Return the moments of all shards' rows, merged in order; each shard sends O(n_columns^2) numbers once.
 
@@ -276,14 +271,12 @@ def sharded_moments(
     ------
     DataError : a class has no rows
     """
-    return ClassMoments(*execution.sum(MomentsWork(rows, positive), shards, weights, merged_moments))
+    return ClassMoments(*execution.sum(MomentsWork(rows, positive), rows.data.split("train"), weights, merged_moments))
 
 
 def merged_moments(parts: list[_Pair]) -> _Pair:
     """Merge the moments of all shards, in the order of the shards."""
-    positive, negative = parts[0]
-    for part in parts[1:]:
-        positive, negative = positive.merged(part[0]), negative.merged(part[1])
+    positive, negative = (reduce(Moments.merged, of_class) for of_class in zip(*parts, strict=True))
     return positive, negative
 
 

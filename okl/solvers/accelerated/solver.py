@@ -125,18 +125,15 @@ class ClassProblem:
         for warm in (None, self.warm) if self.warm is not None else (None,):
             name = secrets.token_hex(8)
             work = kind(rows, prototype, self.positive, len(self.classes.rows), name, warm)
-            state: MethodState = method.start(self._newton(work, execution))
+            state: MethodState = method.start(work.problem(execution))
             begun.append(ClassState(state, self._model.parameter, CommandLog(), None, work))
         return min(begun, key=lambda one: one.method_state.best_record.certificate.primal)
-
-    def _newton(self, work: NewtonWork, execution: Execution) -> Any:
-        return work.problem(execution, work.rows.data.split("train"))
 
     def _problem(self, at: ClassState, execution: Execution) -> Any:
         if at.minimax is not None:
             return at.minimax
         if isinstance(at.work, NewtonWork):
-            return self._newton(at.work, execution)
+            return at.work.problem(execution)
         assert at.work is not None, "the vectors are on the shards"
         opening: Any = at.work.opened
         rounds = Rounds(execution, opening.rows.data.split("train"), at.work, at.log, at.carried)
@@ -177,8 +174,7 @@ class ClassProblem:
         self._model.check_weights(certificate, self._highest)
 
     def _begin_minimax(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
-        shards = rows.data.split("train")
-        moments = sharded_moments(execution, rows, shards, self.positive, self.classes.weights)
+        moments = sharded_moments(execution, rows, self.positive, self.classes.weights)
         kind: Any = self.task.kind
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem: MinimaxProblem = model.problem_of(moments)

@@ -10,7 +10,7 @@ from scipy.special import lambertw
 
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem, MinimaxProblem, SparseProblem
-from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
+from okl.solvers.accelerated.fapg import GROWTH, Fapg, FapgState, solve
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, EuclideanNorm, Quadratic, SimplexPair
 from tests.solvers.accelerated.model_cases import MAKERS, Doubles, feasible_point, image_of, pulled_of, two_classes
@@ -90,10 +90,10 @@ def proof_of(case: Case, n_iterations: int = 50) -> Proof:
     lipschitz = max(lipschitz_constant(problem, case.rows), problem.first_lipschitz)
     k = np.arange(3, len(values))
     w = lambertw(2.0 * k * np.log(2.0)).real
-    bound = 2.0 * method.growth * lipschitz * radius(problem, values[0] - least) ** 2
+    bound = 2.0 * GROWTH * lipschitz * radius(problem, values[0] - least) ** 2
     shares = (values[3:] - least) / (bound * (w / (k * np.log(2.0) - w)) ** 2)
     steepest = max(record.lipschitz for record in state.history)
-    return Proof(above / np.abs(values).max(), float(shares.max(initial=0.0)), steepest / (method.growth * lipschitz))
+    return Proof(above / np.abs(values).max(), float(shares.max(initial=0.0)), steepest / (GROWTH * lipschitz))
 
 
 def lipschitz_constant(problem: CompositeProblem, rows: DenseRows) -> float:
