@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from okl.foundation.types import FloatArray
 from okl.solvers.subgradient.fitting import GeometricGrowth
 from okl.solvers.subgradient.pegasos import Pegasos
 from okl.solvers.subgradient.scs import Scs
-from okl.solvers.subgradient.spaces import ExplicitRows, SeparateRows, Vector
+from okl.solvers.subgradient.spaces import ColumnSource
 from tests.benchmarks.scs_data import SETS, SMALL, Doubles, Mapped, mapped, objective
 from tests.solvers.subgradient.exact import HingeOptimum, hinge_optimum
 
@@ -66,26 +65,11 @@ class Clock:
         self.since = time.perf_counter()
 
 
-@dataclass(frozen=True, eq=False)
-class InMemory:
-    """Rows as they are, in the order of drawing."""
+class InMemory(ColumnSource):
+    """Rows as they are, in the order of drawing: nothing is copied."""
 
-    rows: FloatArray
-    n_threads: int = 1
-
-    @property
-    def n_rows(self) -> int:
-        """All of them."""
-        return len(self.rows)
-
-    def space(self, n_rows: int) -> ExplicitRows:
-        """The first ones."""
-        return ExplicitRows(self.rows[:n_rows], 1, self.n_threads)
-
-    def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Others, and their scores."""
-        space = ExplicitRows(self.rows[first:last], 1, self.n_threads)
-        return SeparateRows(space, space.scores(vector), vector)
+    def __post_init__(self) -> None:
+        self._rows, self._known = self.inputs, len(self.inputs)
 
 
 def pegasos(data: Mapped, clock: Clock, **setting: Any) -> None:
@@ -100,7 +84,7 @@ def pegasos(data: Mapped, clock: Clock, **setting: Any) -> None:
 def scs(data: Mapped, clock: Clock, n_threads: int = 1, **setting: Any) -> None:
     """Samples that grow to all rows, to the end of what float64 can tell apart."""
     GeometricGrowth(confidence=None, **setting).fit(
-        InMemory(data.rows, n_threads),
+        InMemory(data.rows, np.arange(len(data.rows)), n_threads=n_threads),
         data.targets,
         Scs(LAM, gap=1e-9),
         lambda run: clock.note(run.point.vector.coefficients, run.n_rows),

@@ -11,7 +11,7 @@ import numpy as np
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
-from okl.foundation.validation import check_at_least, check_positive
+from okl.foundation.validation import check_at_least
 from okl.losses import Ray
 from okl.solvers.subgradient.sampling import (
     FIRST_SAMPLE,
@@ -32,7 +32,7 @@ from okl.solvers.subgradient.scs import (
     ExactLineSearch,
     Point,
     Reason,
-    Sampled,
+    SampleDescent,
     Scs,
     Watch,
     solve_sample,
@@ -103,7 +103,7 @@ class GeometricGrowth:
         started_at, n_all = time.perf_counter(), source.n_rows
         plan = SamplePlan(method.gap, method.lam, self.first_sample, self.replicates)
         n_rows, notes = first_sample(targets, self.first_sample, method)
-        solved: Sampled | None = None
+        solved: SampleDescent | None = None
         history: list[DescentRecord] = []
         estimate: GapEstimate | None = None
         tries = 0
@@ -111,8 +111,7 @@ class GeometricGrowth:
             space = source.space(n_rows)
             start = None if solved is None else space.lifted(solved.point.vector)
             tolerance = plan.tolerance(n_rows / n_all, n_rows)
-            before = None if solved is None else solved.descent
-            solved = solve_sample(space, targets[:n_rows], method, start, tolerance, started_at, watch, before)
+            solved = solve_sample(space, targets[:n_rows], method, start, tolerance, started_at, watch, solved)
             history += solved.history if len(history) == 0 else solved.history[1:]
             if n_rows == n_all:
                 return _fitted(solved, exact_bound(solved.objective, solved.lower_bound), notes, history)
@@ -132,7 +131,7 @@ class GeometricGrowth:
 class _Fresh:
     """Independent samples of the next rows in the order of drawing: a point of the sample has met none of them."""
 
-    def __init__(self, source: RowSource, targets: FloatArray, method: Scs, solved: Sampled) -> None:
+    def __init__(self, source: RowSource, targets: FloatArray, method: Scs, solved: SampleDescent) -> None:
         self.source, self.targets, self.solved = source, targets, solved
         self.loss, self.method = method.loss, replace(method, gap=SOLVED_TO * method.gap)
         self.first = len(solved.point.scores)
@@ -187,7 +186,9 @@ def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tu
     return n_rows, tuple(notes)
 
 
-def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: list[DescentRecord]) -> SubgradientFit:
+def _fitted(
+    solved: SampleDescent, full: FullBound, notes: tuple[str, ...], history: list[DescentRecord]
+) -> SubgradientFit:
     point = solved.point
     if solved.reason == "rounding":
         notes = (*notes, f"rounding leaves a gap of {solved.gap:.2g}: a smaller gap cannot be certified on these rows")
@@ -207,6 +208,11 @@ def _fitted(solved: Sampled, full: FullBound, notes: tuple[str, ...], history: l
     )
 
 
+_ETA_1, _GAMMA = 0.2, 2.0
+# in units of (2 / lam)^(1/2), which no optimum is longer than
+_FIRST_DELTA, _LEAST_DELTA, _LARGEST_DELTA = 0.25, 0.02, 1.0
+
+
 class PaperRun:
     """The validation rows first, then the sample: in one space, where coefficients of the former stay 0."""
 
@@ -217,7 +223,6 @@ class PaperRun:
         self.n_validation = n_validation
         own, self.notes = first_sample(targets[n_validation:], growth.first_sample, method)
         self.n_rows = n_validation + own
-        self.most = source.n_rows if growth.most_rows is None else min(source.n_rows, n_validation + growth.most_rows)
         self.started_at, self.history, self.iterations = time.perf_counter(), list[DescentRecord](), 0
         self.directions = ConjugateDirections(method.lam, method.directions == "conjugate")
         self.search = ExactLineSearch()
@@ -225,14 +230,14 @@ class PaperRun:
         zero = self.space.zero()
         self.point = Point(zero, self.space.scores(zero), 0.0)
         self.unit = math.sqrt(2.0 / method.lam)
-        self.delta = growth.delta_parts[0] * self.unit
+        self.delta = _FIRST_DELTA * self.unit
         self._idle, self.lower_bound = 0, -math.inf
         self._cut(np.zeros_like(self.point.scores))
 
     @property
     def whole(self) -> bool:
         """Return whether the sample has stopped growing."""
-        return self.n_rows >= self.most
+        return self.n_rows >= self.source.n_rows
 
     def finished(self) -> Reason | None:
         gap = self.objective - self.lower_bound
@@ -249,11 +254,10 @@ class PaperRun:
         step = self._step(direction, length)
         if not self.whole:
             direction = self._grow(direction)
-        eta_2 = self.method.lam if self.growth.eta_2 is None else self.growth.eta_2
-        taken = step > 0.0 and self._accepted(direction, step) and (self.whole or length > eta_2 * self.delta)
-        _, least, largest = self.growth.delta_parts
-        change = self.growth.gamma if taken else 1.0 / self.growth.gamma
-        self.delta = min(largest * self.unit, max(least * self.unit, change * self.delta))
+        long = self.whole or length > self.method.lam * self.delta
+        taken = step > 0.0 and self._accepted(direction, step) and long
+        change = _GAMMA if taken else 1.0 / _GAMMA
+        self.delta = min(_LARGEST_DELTA * self.unit, max(_LEAST_DELTA * self.unit, change * self.delta))
         if taken:
             vector = self.point.vector.moved(step, direction.vector)
             scores = self.point.scores + step * direction.scores
@@ -278,7 +282,7 @@ class PaperRun:
 
     def _grow(self, direction: Direction) -> Direction:
         """Draw new rows; the point, the direction and the averaged cut continue in the larger space."""
-        before, self.n_rows = self.n_rows, min(self.most, self.n_rows + self.growth.step_rows)
+        before, self.n_rows = self.n_rows, min(self.source.n_rows, self.n_rows + self.growth.step_rows)
         self.space = self.source.space(self.n_rows)
 
         def extended(vector: Vector, scores: FloatArray) -> tuple[Vector, FloatArray]:
@@ -289,7 +293,7 @@ class PaperRun:
         self.point = Point(vector, scores, self.point.squared_length)
         direction = Direction(*extended(direction.vector, direction.scores))
         self._take_in(slice(before, self.n_rows), before - self.n_validation, direction)
-        if self.n_rows == self.source.n_rows:
+        if self.whole:
             n_validation, self.n_validation = self.n_validation, 0
             self._take_in(slice(0, n_validation), self.n_rows - n_validation, direction)
         return direction
@@ -314,7 +318,7 @@ class PaperRun:
         fall = -(half + float(change[self.n_validation :].mean()))
         if self.whole:
             return fall > 0.0
-        return fall > 0.0 and -(half + float(change[: self.n_validation].mean())) >= self.growth.eta_1 * fall
+        return fall > 0.0 and -(half + float(change[: self.n_validation].mean())) >= _ETA_1 * fall
 
     def _slopes(self, along: FloatArray, part: slice) -> tuple[FloatArray, float]:
         """Return the slopes of a part of the rows, 0 for the others, and the sum of the intercepts."""
@@ -356,9 +360,9 @@ class PaperRun:
 class PaperGrowth:
     """Algorithm 1 with its acceptance test and its control of step lengths, as repaired.
 
-    A step is taken if the validation rows agree: their objective falls by at least eta_1 of the fall on the sample,
-    and the direction is longer than eta_2 delta. delta is multiplied by gamma after a step that was taken, divided by
-    it after one that was not. A step of 0 is a failure. When the rows end, they join the sample, and it is
+    A step is taken if the validation rows agree: their objective falls by at least eta_1 = 0.2 of the fall on the
+    sample, and the direction is longer than lam delta. delta is multiplied by gamma = 2 after a step that was taken,
+    divided by it after one that was not. A step of 0 is a failure. When the rows end, they join the sample, and it is
     solved to the gap.
 
     Parameters
@@ -366,9 +370,6 @@ class PaperGrowth:
     first_sample, step_rows : int >= 2 and >= 1, rows at first and new ones in an iteration
     validation_rows : int >= 1, fixed from the beginning, never in the sample: fresh ones cost kernel values by the
         square and brought nothing
-    most_rows : int or None for all others, where the sample stops growing
-    eta_1 : in (0, 1); eta_2 : > 0, None for lam; gamma : > 1
-    delta_parts : the first, least and largest delta, in units of (2 / lam)^(1/2), which no optimum is longer than
 
     Raises
     ------
@@ -381,24 +382,11 @@ class PaperGrowth:
     first_sample: int = 150
     step_rows: int = 16
     validation_rows: int = 400
-    most_rows: int | None = None
-    eta_1: float = 0.2
-    eta_2: float | None = None
-    gamma: float = 2.0
-    delta_parts: tuple[float, float, float] = (0.25, 0.02, 1.0)
 
     def __post_init__(self) -> None:
         check_at_least("first_sample", self.first_sample, 2)
         check_at_least("step_rows", self.step_rows, 1)
         check_at_least("validation_rows", self.validation_rows, 1)
-        if self.eta_2 is not None:
-            check_positive("eta_2", self.eta_2)
-        first, least, largest = self.delta_parts
-        if not (0.0 < self.eta_1 < 1.0 < self.gamma < math.inf and 0.0 < least <= first <= largest):
-            raise ConfigError(
-                f"eta_1 = {self.eta_1}, gamma = {self.gamma}, delta_parts = {self.delta_parts}, but they take numbers "
-                "in (0, 1), above 1, and least <= first <= largest."
-            )
 
     def fit(
         self, source: RowSource, targets: FloatArray, method: Scs, watch: Callable[[Point, int], None] | None = None

@@ -26,13 +26,6 @@ from okl.solvers.subgradient.spaces import SampleSpace, Vector, inner_product
 _CHANGES_OF_CUT = 20
 
 
-class Master(NamedTuple):
-    """weights : (n_cuts,), of the simplex; bound : no point has an objective below it."""
-
-    weights: FloatArray
-    bound: float
-
-
 @stored("cutting-plane-bundle")
 @dataclass(eq=False)
 class Bundle:
@@ -84,8 +77,8 @@ class Bundle:
         self._coefficients[slot], self._duals[slot] = cut.coefficients.ravel(), cut.dual.ravel()
         self._set(slot, intercept, 1.0 if self.n_cuts == 1 else 0.0)
 
-    def master(self) -> Master:
-        """Return the best lower bound and the weights that attain it."""
+    def master(self) -> float:
+        """Return the best lower bound of any objective; the weights become those that attain it."""
         n, most = self.n_cuts, _CHANGES_OF_CUT * self.n_cuts
         bound = solve_master(
             self.weights,
@@ -99,7 +92,7 @@ class Bundle:
         )
         used = self.weights > 0.0
         self._unused[:n] = np.where(used, 0, self._unused[:n] + 1)
-        return Master(self.weights.copy(), float(bound))
+        return float(bound)
 
     def point(self) -> Vector:
         return self.aggregate()[0].scaled(-1.0 / self.lam)
@@ -187,24 +180,12 @@ class Scores(Protocol):
     def scores(self, vector: Vector) -> FloatArray: ...
 
 
-class Directions(Protocol):
-    """Learns cuts, gives lower bounds and directions; lives as long as its sample."""
-
-    @property
-    def ahead(self) -> float:
-        """Return how far beyond the new point, in shares of the remaining way, the next cut is taken."""
-
-    def add(self, cut: Vector, intercept: float, point: Point) -> float:
-        """Take in a cut at the point; the lower bound of the sampled problem that is now known."""
-
-    def propose(self, point: Point, rows: Scores) -> Direction:
-        """Return the next direction from the point."""
-
-
 @stored("bundle-directions")
 @dataclass(eq=False)
 class BundleDirections:
-    """Towards the minimum of the model of all cuts kept.
+    """Towards the minimum of the model of all cuts kept; lives as long as its sample.
+
+    ahead : how far beyond the new point, in shares of the remaining way, the next cut is taken
 
     Source: the search from the best point, and the cut beyond it, are those of Franc & Sonnenburg, "Optimized cutting
     plane algorithm for large-scale risk minimization", JMLR 10, 2009, Algorithm 3.
@@ -219,8 +200,9 @@ class BundleDirections:
         self.bundle = Bundle(self.lam, self.size)
 
     def add(self, cut: Vector, intercept: float, point: Point) -> float:
+        """Take in a cut at the point; return the lower bound of the sampled problem that is now known."""
         self.bundle.add(cut, intercept)
-        return self.bundle.master().bound
+        return self.bundle.master()
 
     def propose(self, point: Point, rows: Scores) -> Direction:
         """Propose the minimum of the model; one read of the rows."""
@@ -291,6 +273,9 @@ class ConjugateDirections:
         total = gradient.moved(1.0, self.last.vector)
         length = inner_product(total, total)
         return min(1.0, max(0.0, inner_product(gradient, total) / length)) if length > 0.0 else 0.0
+
+
+Directions = BundleDirections | ConjugateDirections
 
 
 @dataclass(eq=False)
@@ -378,6 +363,7 @@ class SampleRows(Protocol):
         """Return the cut at a distance further along the direction; the last step to the point has this length."""
 
 
+@dataclass(eq=False)
 class Descent:
     """The iterations of a method on the rows of a sample.
 
@@ -386,19 +372,14 @@ class Descent:
     iterations : done so far; idle : of them, the last ones in which nothing changed
     """
 
-    def __init__(
-        self,
-        rows: SampleRows,
-        lam: float,
-        directions: Directions,
-        point: Point,
-        losses: float = math.inf,
-        lower_bound: float = -math.inf,
-        iterations: int = 0,
-        idle: int = 0,
-    ) -> None:
-        self.rows, self.lam, self.directions, self.point = rows, lam, directions, point
-        self.losses, self.lower_bound, self.iterations, self.idle = losses, lower_bound, iterations, idle
+    rows: SampleRows
+    lam: float
+    directions: Directions
+    point: Point
+    losses: float = math.inf
+    lower_bound: float = -math.inf
+    iterations: int = 0
+    idle: int = 0
 
     @property
     def objective(self) -> float:
@@ -406,7 +387,7 @@ class Descent:
 
     @property
     def gap(self) -> float:
-        return self.objective - self.lower_bound
+        return max(0.0, self.objective - self.lower_bound)
 
     def iterate(self) -> None:
         """Take a direction, a step and a cut: two reads of the rows."""
@@ -532,9 +513,13 @@ class SampleDescent(Descent):
     """The iterations of a method on the rows of a space.
 
     before : a run on the first of these rows that ended at the start: cuts of a bundle are carried on from it
+    reason : of the end: "gap" reached; "rounding", no smaller gap can be told; "stalled", nothing changes; "iterations"
+        used up
+    history : a record before the first iteration, and after each
     """
 
     rows: RowsInMemory
+    reason: Reason
 
     def __init__(
         self, space: SampleSpace, targets: FloatArray, method: Scs, start: Vector, before: SampleDescent | None = None
@@ -551,13 +536,15 @@ class SampleDescent(Descent):
             assert isinstance(before.directions, BundleDirections)
             directions.bundle = rows.carry(before.rows, before.directions.bundle, scores)
         self.cut()
+        self.history: list[DescentRecord] = []
 
     @property
     def n_rows(self) -> int:
         return self.rows.space.n_rows
 
-    def record(self, started_at: float) -> DescentRecord:
-        return DescentRecord(time.perf_counter() - started_at, self.n_rows, self.objective, self.lower_bound)
+    def record(self, started_at: float) -> None:
+        seconds = time.perf_counter() - started_at
+        self.history.append(DescentRecord(seconds, self.n_rows, self.objective, self.lower_bound))
 
     def finished(self, gap: float, max_iterations: int) -> Reason | None:
         if self.gap <= gap:
@@ -568,39 +555,6 @@ class SampleDescent(Descent):
 
 Bias = Literal["none", "regularised", "free"]
 DirectionName = Literal["bundle", "conjugate", "subgradient"]
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """The solution of a sampled problem.
-
-    descent : the run, which has reached the point, and from which one on more rows continues
-    reason : "gap" reached; "rounding", no smaller gap can be told; "stalled", nothing changes; "iterations" used up
-    """
-
-    descent: SampleDescent = field(repr=False)
-    reason: Reason
-    history: tuple[DescentRecord, ...] = field(repr=False)
-
-    @property
-    def point(self) -> Point:
-        return self.descent.point
-
-    @property
-    def objective(self) -> float:
-        return self.descent.objective
-
-    @property
-    def lower_bound(self) -> float:
-        return self.descent.lower_bound
-
-    @property
-    def iterations(self) -> int:
-        return self.descent.iterations
-
-    @property
-    def gap(self) -> float:
-        return max(0.0, self.descent.gap)
 
 
 @dataclass(frozen=True)
@@ -671,7 +625,7 @@ def solve_sample(
     started_at: float | None = None,
     watch: Watch | None = None,
     before: SampleDescent | None = None,
-) -> Sampled:
+) -> SampleDescent:
     """Minimise the objective on the rows of a space.
 
     Parameters
@@ -685,20 +639,21 @@ def solve_sample(
 
     Returns
     -------
-    Sampled
+    the run, which has reached the point, and from which one on more rows continues
     """
     started_at = time.perf_counter() if started_at is None else started_at
     descent = SampleDescent(space, targets, method, space.zero() if start is None else start, before)
     gap = method.gap if until is None else until
-    history = [descent.record(started_at)]
+    descent.record(started_at)
     while (reason := descent.finished(gap, method.max_iterations)) is None:
         if watch is not None:
             watch(descent)
         descent.iterate()
-        history.append(descent.record(started_at))
+        descent.record(started_at)
     if watch is not None:
         watch(descent)
-    return Sampled(descent, reason, tuple(history))
+    descent.reason = reason
+    return descent
 
 
 @stored("restarted-directions")

@@ -6,7 +6,7 @@ import math
 import secrets
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -451,27 +451,6 @@ def place_sample(
     return SampleTotals(sum(rows), sum(losses), sum(new_rows), sum(bytes_read), (least, largest)), rounds.log
 
 
-def begin(
-    method: Scs,
-    shares: tuple[float, ...],
-    weights: FloatArray,
-    n_rows: int,
-    iterations: int,
-    placed: tuple[WorkerState, CommandLog],
-    execution: Execution,
-) -> ShardedDescent:
-    """Return the first cut of a sample, at a point that was placed there."""
-    bundled, (work, log) = method.directions == "bundle", placed
-    search = ShardedLineSearch(LONGEST if bundled else 1.0 / method.lam, 0 if bundled else MOST_LOOKS)
-    nothing, directions = np.zeros_like(weights), method.new_directions()
-    at = ShardedDescent(
-        method.lam, shares, n_rows, weights, np.inf, -np.inf, directions, search, nothing, 0, iterations, 0, log, work
-    )
-    descent = at.descent(execution)
-    descent.cut()
-    return at.after(descent, 0)
-
-
 def iterate(at: ShardedDescent, execution: Execution) -> ShardedDescent:
     """Take a direction, a step and a cut: two rounds, two reads of the rows."""
     if at.steps >= MOST_STEPS:
@@ -515,16 +494,6 @@ class SubgradientState:
         return self.rows.data.rows("train")
 
 
-class Sample(Protocol):
-    """The rows of a sample that is about to be solved: drawn until they have two classes."""
-
-    def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
-        """Have the rows of a sample that grew through these shares."""
-
-    def descent(self, shares: tuple[float, ...], execution: Execution) -> ShardedDescent | KernelDescent:
-        """Return the sample, solved as far as one call goes. shares : of all rows that were drawn"""
-
-
 class ShardedSample:
     """Rows in a feature map, which stay on the shards; one call takes the first cut.
 
@@ -553,15 +522,33 @@ class ShardedSample:
             self._work, self._log = WorkerState(secrets.token_hex(8), opening), CommandLog()
 
     def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
-        """Have the shards draw the rows: one read."""
+        """Have the shards draw the rows of a sample that grew through these shares: one read."""
         totals, self._log = place_sample(self._work, self._log, shares, self._weights, execution)
         self._rows = totals.rows
         return totals
 
     def descent(self, shares: tuple[float, ...], execution: Execution) -> ShardedDescent:
-        """Return the sample with one cut."""
-        placed = (self._work, self._log)
-        return begin(self._method, shares, self._weights, self._rows, self._iterations, placed, execution)
+        """Return the sample with one cut. shares : of all rows that were drawn"""
+        method, bundled = self._method, self._method.directions == "bundle"
+        at = ShardedDescent(
+            lam=method.lam,
+            shares=shares,
+            n_rows=self._rows,
+            weights=self._weights,
+            losses=np.inf,
+            lower_bound=-np.inf,
+            directions=method.new_directions(),
+            search=ShardedLineSearch(LONGEST if bundled else 1.0 / method.lam, 0 if bundled else MOST_LOOKS),
+            direction=np.zeros_like(self._weights),
+            steps=0,
+            iterations=self._iterations,
+            idle=0,
+            log=self._log,
+            work=self._work,
+        )
+        descent = at.descent(execution)
+        descent.cut()
+        return at.after(descent, 0)
 
 
 def check_arrived(before: Dataset, data: Dataset) -> None:
@@ -621,6 +608,10 @@ class KernelSample:
         ends, iterations = (solved.objective, solved.lower_bound), self._iterations + solved.iterations
         exhausted = solved.reason in ("rounding", "stalled")
         return KernelDescent(shares, sample, solved.point.vector, *ends, iterations, exhausted)
+
+
+Sample = ShardedSample | KernelSample
+"""The rows of a sample that is about to be solved: drawn until they have two classes."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,28 +112,6 @@ def inner_product(left: Vector, right: Vector) -> float:
     return float(inner(left.coefficients.ravel(), right.dual.ravel()))
 
 
-class SampleSpace(Protocol):
-    """Space of the points, with the rows of a sample in it."""
-
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def n_outputs(self) -> int: ...
-
-    def zero(self) -> Vector:
-        """Return the point 0."""
-
-    def gather(self, slopes: FloatArray) -> Vector:
-        """Return mean_i slope_i (x) phi(x_i)."""
-
-    def scores(self, vector: Vector, first: int = 0) -> FloatArray:
-        """Return <v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
-
-    def lifted(self, vector: Vector) -> Vector:
-        """Lift a vector from a space of the first rows into this space."""
-
-
 @dataclass(frozen=True, eq=False)
 class ExplicitRows:
     """Rows z_i of a matrix in memory; sums are float64 whatever the matrix is.
@@ -174,6 +152,7 @@ class ExplicitRows:
         return (n_columns,) if self.n_outputs == 1 else (self.n_outputs, n_columns)
 
     def zero(self) -> Vector:
+        """Return the point 0."""
         return self.vector(np.zeros(self.shape))
 
     def vector(self, coefficients: FloatArray) -> Vector:
@@ -185,6 +164,7 @@ class ExplicitRows:
         return self.vector(total / self.n_rows)
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
+        """Return <v, phi(x_i)> of all rows from the first one on, (rows,) or (rows, n_outputs)."""
         return scores_of_rows(self.rows[first:], vector.coefficients, self.n_threads)
 
     def lifted(self, vector: Vector) -> Vector:
@@ -307,6 +287,7 @@ class KernelRows:
         return Vector(coefficients, dual)
 
     def gather(self, slopes: FloatArray) -> Vector:
+        """Return mean_i slope_i (x) phi(x_i)."""
         return self.vector(slopes / self.n_rows)
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
@@ -314,6 +295,7 @@ class KernelRows:
         return vector.dual[first:]
 
     def lifted(self, vector: Vector) -> Vector:
+        """Lift a vector from a space of the first rows into this space."""
         have = len(vector.coefficients)
         if have == self.n_rows:
             return vector
@@ -326,6 +308,10 @@ class KernelRows:
             score_rows(scores, matrix[have:], weights)
             lifted.dual.reshape(self.n_rows, -1)[have:, output] = scores
         return lifted
+
+
+SampleSpace = ExplicitRows | KernelRows
+"""Space of the points, with the rows of a sample in it."""
 
 
 @stored("exact-kernel-inputs")
@@ -394,19 +380,6 @@ class SeparateRows(NamedTuple):
     start: Vector | None
 
 
-class RowSource(Protocol):
-    """Rows in the order of drawing; a sample's kernel values are computed when they are requested."""
-
-    @property
-    def n_rows(self) -> int: ...
-
-    def space(self, n_rows: int) -> SampleSpace:
-        """Return the space of the first rows; a larger space lifts the vectors of a smaller one."""
-
-    def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
-        """Return rows first to last as a separate space, with scores and start of a vector of the first rows."""
-
-
 @dataclass(eq=False)
 class ColumnSource:
     """Columns of the inputs, or of a map of them, computed row by row once.
@@ -444,10 +417,12 @@ class ColumnSource:
         return len(self.order)
 
     def space(self, n_rows: int) -> ExplicitRows:
+        """Return the space of the first rows; a larger space lifts the vectors of a smaller one."""
         self._know(n_rows)
         return ExplicitRows(self._rows[:n_rows], self.n_outputs, self.n_threads)
 
     def apart(self, vector: Vector, first: int, last: int) -> SeparateRows:
+        """Return rows first to last as a separate space, with scores and start of a vector of the first rows."""
         self._know(last)
         space = ExplicitRows(self._rows[first:last], self.n_outputs, self.n_threads)
         return SeparateRows(space, space.scores(vector), vector)
@@ -503,3 +478,7 @@ class KernelSource:
 
     def _of(self, inputs: FloatArray) -> KernelValues:
         return KernelValues(self.kernel, inputs, float(self.constant), self.budget_bytes)
+
+
+RowSource = ColumnSource | KernelSource
+"""Rows in the order of drawing; a sample's kernel values are computed when they are requested."""

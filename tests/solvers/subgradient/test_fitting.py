@@ -57,7 +57,7 @@ def test_cuts_that_are_carried_on_bound_the_larger_sample(loss: Any) -> None:
     small = solve_sample(source.space(600), targets[:600], method, until=1e-3)
     best = solve_sample(source.space(2000), targets, method)
     cold = SampleDescent(source.space(2000), targets, method, small.point.vector)
-    warm = SampleDescent(source.space(2000), targets, method, small.point.vector, small.descent)
+    warm = SampleDescent(source.space(2000), targets, method, small.point.vector, small)
     assert warm.objective == pytest.approx(cold.objective, rel=1e-12)
     assert cold.lower_bound < warm.lower_bound <= best.objective
     while warm.finished(1e-9, 500) is None:  # most of its cuts are sums of few rows' changes by then
@@ -163,9 +163,9 @@ def test_growth_of_the_paper_refuses_a_bundle_and_wrong_numbers() -> None:
     rows, targets = problem(100)
     with pytest.raises(ConfigError, match="the cuts of a bundle are valid on one sample only"):
         PaperGrowth().fit(in_order(rows), targets, Scs())
-    for wrong in ({"eta_1": 1.0}, {"gamma": 1.0}, {"delta_parts": (0.1, 0.2, 1.0)}, {"step_rows": 0}, {"eta_2": 0.0}):
+    for wrong in ({"first_sample": 1}, {"step_rows": 0}, {"validation_rows": 0}):
         with pytest.raises(ConfigError):
             PaperGrowth(**wrong)
-    for wrong in ({"confidence": 1.0}, {"first_sample": 1}, {"replicates": 1}):
+    for other in ({"confidence": 1.0}, {"first_sample": 1}, {"replicates": 1}):
         with pytest.raises(ConfigError):
-            GeometricGrowth(**wrong)
+            GeometricGrowth(**other)

@@ -14,7 +14,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian, Laplacian
 from okl.losses import EpsilonInsensitive, Hinge, MulticlassHinge, PiecewiseLinear
-from okl.solvers.subgradient.scs import Bundle, Sampled, Scs, Wolfe, solve_sample
+from okl.solvers.subgradient.scs import Bundle, SampleDescent, Scs, Wolfe, solve_sample
 from okl.solvers.subgradient.spaces import ExplicitRows, KernelRows, KernelValues, SampleSpace
 from tests.solvers.subgradient.exact import hinge_optimum
 
@@ -64,7 +64,7 @@ def test_optima_are_those_of_second_order_methods_in_a_map_and_by_a_kernel(lam: 
         assert solved.objective == pytest.approx(objective(space, solved, targets, Hinge(), lam), rel=1e-12)
 
 
-def objective(space: Any, solved: Sampled, targets: FloatArray, loss: PiecewiseLinear, lam: float) -> float:
+def objective(space: Any, solved: SampleDescent, targets: FloatArray, loss: PiecewiseLinear, lam: float) -> float:
     vector = solved.point.vector
     losses = loss.value(space.scores(vector) + solved.point.bias, targets)
     return 0.5 * lam * float((vector.coefficients * vector.dual).sum()) + float(losses.mean())
@@ -206,7 +206,7 @@ def test_full_bundle_makes_room_and_keeps_its_bound() -> None:
 def test_bundle_of_one_cut_bounds_by_it() -> None:
     bundle, space = Bundle(0.5, 4), ExplicitRows(np.eye(3))
     bundle.add(space.vector(np.array([1.0, 2.0, 0.0])), 0.75)
-    assert bundle.master().bound == pytest.approx(0.75 - 5.0)
+    assert bundle.master() == pytest.approx(0.75 - 5.0)
     np.testing.assert_allclose(bundle.point().coefficients, [-2.0, -4.0, 0.0])
 
 
