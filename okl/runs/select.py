@@ -542,7 +542,11 @@ def _local(
     rescaled = replace(data, schema=replace(data.schema, scale=candidate.scale)).with_metric(candidate.metric)
     for kernel in _local_kernels(update):
         solver = LocalSolver(
-            kernel, class_weights=outputs.class_weights, seed=settings.seed, precision="float64", criterion=criterion
+            kernel=kernel,
+            class_weights=outputs.class_weights,
+            seed=settings.seed,
+            precision="float64",
+            criterion=criterion,
         )
         tried[kernel] = solver.tuned(rescaled, _threads(settings), compared=True)
     kernel = min(tried, key=lambda name: tried[name].error)

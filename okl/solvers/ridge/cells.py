@@ -22,13 +22,13 @@ from okl.features.cells import CellTree
 from okl.features.predictors import LocalExpansion, Partition
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Precision
-from okl.foundation.validation import check_at_least, check_positive
-from okl.kernels import KnownKernel, shift_invariant_kernels
+from okl.foundation.types import Doubles, FloatArray, Integers, Precision
+from okl.foundation.validation import check_at_least
+from okl.kernels import KnownKernel
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs, cuts, pieces_of, read_pieces, rounded
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores
-from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
+from okl.solvers.ridge.solver import SAMPLE_GROUPS, LeastSquaresSolver, certificate_of, check_landmarks
 
 # One cell: a kernel matrix of its rows, solved directly.
 
@@ -417,8 +417,8 @@ class LocalState:
         return ScoresLeftOut(self.targets, self.scores / len(self.partitions), self.errors[-1])
 
 
-@dataclass(frozen=True)
-class LocalSolver:
+@dataclass(frozen=True, kw_only=True)
+class LocalSolver(LeastSquaresSolver):
     """Minimise ridge / 2 ||f||^2 + 1/2 sum_i (y_i - f(x_i) - b)^2 over the rows of each cell, f = sum_i a_i k(., x_i).
 
     Cells are the leaves of a tree of hyperplanes that splits the rows at medians. Scores are averaged over several such
@@ -444,25 +444,14 @@ class LocalSolver:
     """
 
     kernel: str = "laplacian"
-    bandwidth: float | None = None
     cell_rows: int = CELL_ROWS
     partitions: int = PARTITIONS
-    penalty: float | None = None
-    class_weights: tuple[float, ...] | None = None
-    seed: int = 0
-    precision: Precision = "float32"
-    criterion: Criterion = "accuracy"
-
-    mode = "sum"
 
     def __post_init__(self) -> None:
-        if self.kernel not in (able := shift_invariant_kernels()):
-            raise ConfigError(f"kernel = {self.kernel!r}: local takes {', '.join(able[:-1])} or {able[-1]}.")
+        self.check_shift_invariant("local")
         check_at_least("cell_rows", self.cell_rows, 2)
         check_at_least("partitions", self.partitions, 1)
-        for name in ("bandwidth", "penalty"):
-            if (given := getattr(self, name)) is not None:
-                check_positive(name, given)
+        super().__post_init__()
 
     def check(self, schema: Schema, rows: int | None) -> None:
         """Raise DataError for a class without rows, before rows are read."""
@@ -498,7 +487,7 @@ class LocalSolver:
         """
         few = min(self.cell_rows, TUNED_ROWS)
         sample = self._sample(data, few)
-        random, outputs = np.random.default_rng((self.seed, 0x70ED)), self._outputs(data.schema)
+        random, outputs = np.random.default_rng((self.seed, 0x70ED)), self.outputs_of(data.schema)
         order = random.permutation(len(sample.targets))[:SAMPLE_ROWS]
         without = outputs.of(sample.targets).mean(axis=0)
         _, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample.inputs[order])
@@ -532,7 +521,7 @@ class LocalSolver:
             data,
             tree,
             state.kernel,
-            self._outputs(data.schema),
+            self.outputs_of(data.schema),
             state.ridge,
             2 * self.cell_rows,
             min(1.0, MOST_JUDGED / data.rows("train")),
@@ -577,7 +566,7 @@ class LocalSolver:
         if state.scores is not None:
             scores += state.scores
         targets = np.concatenate([each.targets for each in solved])[judged]
-        outputs, number = self._outputs(data.schema), len(state.partitions) + 1
+        outputs, number = self.outputs_of(data.schema), len(state.partitions) + 1
         errors = errors_of_scores(scores / number, targets, outputs, state.ridge / self.cell_rows)
         return replace(
             state,
@@ -633,24 +622,13 @@ class LocalSolver:
     def certificate(self, state: LocalState) -> dict[str, Any]:
         """Return the proof as JSON: the mean over partitions of what all cells together are above their optimum."""
         progress, outcome = self.progress(state), self.finished(state)
-        return {
-            "kind": "duality gap",
-            "gap": progress.objective - progress.dual_objective,
-            "relative_gap": progress.relative_gap,
-            "objective": progress.objective,
-            "dual_objective": progress.dual_objective,
-            "floor": float(np.finfo(np.float64).eps) * progress.objective,
-            "iterations": state.done,
-            "outcome": "" if outcome is None else outcome.reason,
-        }
+        gap = progress.objective - progress.dual_objective
+        return certificate_of(progress, gap, state.done, "" if outcome is None else outcome.reason)
 
     def _sample(self, data: Dataset, cell_rows: int) -> Rows:
         """Return rows that a tree with cells of so many rows is drawn from."""
         wanted = max(_LEAST_SAMPLE, _SAMPLED_OF_CELL * (data.rows("train") // cell_rows + 1))
         return sample_rows(data, "train", wanted, self.seed, self.precision, SAMPLE_GROUPS)
-
-    def _outputs(self, schema: Schema) -> Outputs:
-        return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)
 
 
 def _cells_of(members: Members, cells: Sequence[int], most_rows: int) -> tuple[Rows, ...]:

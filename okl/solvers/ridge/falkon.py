@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,12 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.reading import sample_rows
 from okl.features.bandwidth import kernel_with_bandwidth
-from okl.features.landmarks import Landmarks, choose_landmarks
+from okl.features.landmarks import choose_landmarks
 from okl.features.predictors import Predictor
 from okl.foundation.class_tags import lasting_attributes, stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import Criterion, Doubles, FloatArray, Precision
-from okl.foundation.validation import check_at_least, check_choice, check_positive
-from okl.kernels import shift_invariant_kernels
+from okl.foundation.types import Doubles, FloatArray, Precision
+from okl.foundation.validation import check_at_least
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.factors import Preconditioner, preconditioner
 from okl.solvers.ridge.gram import (
@@ -36,7 +36,7 @@ from okl.solvers.ridge.gram import (
     read_pieces,
 )
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores, fit_rows
-from okl.solvers.ridge.solver import SAMPLE_GROUPS, check_landmarks
+from okl.solvers.ridge.solver import SAMPLE_GROUPS, LandmarkSolver, certificate_of, check_landmarks
 
 # Sums over rows. A row of kernel values is made, used twice, and gone: nothing as large as rows times landmarks exists.
 
@@ -44,30 +44,27 @@ _KERNEL_ROWS = 256  # whose kernel values exist at once: fixed, so that bits dep
 MOST_HELD, HELD_SHARE = 8192, 0.1  # training rows that judge the iterations
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Pieces of row groups and their numbers, in the order of the data set."""
-
-    pieces: tuple[tuple[int, GramPart], ...]
+Chunk = tuple[tuple[int, GramPart], ...]
+"""Pieces of row groups and their numbers, in the order of the data set."""
 
 
 def chunks_of(data: Dataset, thin: int) -> list[Chunk]:
     """Return every thin-th piece of the training rows, in chunks of about one length, by the shards only."""
     taken = list(enumerate(pieces_of(data)))[::thin]
-    return [Chunk(tuple(taken[first:last])) for first, last in cuts(len(taken), MOST_STRETCHES)]
+    return [tuple(taken[first:last]) for first, last in cuts(len(taken), MOST_STRETCHES)]
 
 
-@dataclass(frozen=True, eq=False)
-class ExpansionSums:
+class ExpansionSums(NamedTuple):
     """Sums over rows with kernel values k, weights v, and t = k'w - y, or k'w where there are no targets.
 
     products : of v k t, (m, n_outputs)
-    columns, values, residuals, squares, count : of v k, (m,), v y, v t, v t^2, (n_outputs,), and v; with targets only
+    columns, values, residuals, squares, total_weight : of v k, (m,), v y, v t, v t^2, (n_outputs,), and v; with targets
+        only
     held : rows that were left out; with targets only
     """
 
     products: Doubles
-    count: float
+    total_weight: float
     columns: Doubles
     values: Doubles
     residuals: Doubles
@@ -75,16 +72,9 @@ class ExpansionSums:
     held: Rows
 
     def merged(self, other: ExpansionSums) -> ExpansionSums:
-        held = Rows(*(np.concatenate(both) for both in zip(self.held, other.held, strict=True)))
-        return ExpansionSums(
-            self.products + other.products,
-            self.count + other.count,
-            self.columns + other.columns,
-            self.values + other.values,
-            self.residuals + other.residuals,
-            self.squares + other.squares,
-            held,
-        )
+        totals: list[Any] = list(map(add, self[:-1], other[:-1]))
+        totals.append(Rows(*(np.concatenate(both) for both in zip(self.held, other.held, strict=True))))
+        return ExpansionSums(*totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +129,7 @@ class ExpansionWork:
     def _rows(self, chunk: Chunk) -> Iterator[tuple[Rows, Rows]]:
         """Yield the rows of each piece, and those of it that are left out."""
         precision: Precision = "float32" if self.weights.dtype == np.float32 else "float64"
-        numbers, pieces = zip(*chunk.pieces, strict=True)
+        numbers, pieces = zip(*chunk, strict=True)
         for number, rows in zip(numbers, read_pieces(self.data, pieces, precision), strict=True):
             out = np.random.default_rng((self.seed, 0xFA1C, number)).random(len(rows.targets)) < self.held_share
             yield Rows(rows.inputs[~out], rows.targets[~out]), Rows(rows.inputs[out], rows.targets[out])
@@ -259,8 +249,8 @@ class FalkonState:
         return ScoresLeftOut(held.targets, best.scores.astype(np.float64), best.errors)
 
 
-@dataclass(frozen=True)
-class FalkonSolver:
+@dataclass(frozen=True, kw_only=True)
+class FalkonSolver(LandmarkSolver):
     """Kernel least squares on very many landmarks, by conjugate gradients with a preconditioner of the landmarks.
 
     Minimises what RidgeSolver minimises. An iteration reads all rows once, O(rows n_landmarks), and holds no more than
@@ -289,29 +279,12 @@ class FalkonSolver:
     2007, of stopping early.
     """
 
-    kernel: str = "gaussian"
-    bandwidth: float | None = None
-    n_landmarks: int | None = None
-    landmarks: Landmarks = "uniform"
-    penalty: float | None = None
     iterations: int = ITERATIONS
-    class_weights: tuple[float, ...] | None = None
-    seed: int = 0
-    precision: Precision = "float32"
-    criterion: Criterion = "accuracy"
-
-    mode = "sum"
 
     def __post_init__(self) -> None:
-        if self.kernel not in (able := shift_invariant_kernels()):
-            raise ConfigError(f"kernel = {self.kernel!r}: falkon takes {', '.join(able[:-1])} or {able[-1]}.")
-        check_choice("landmarks", self.landmarks, ("uniform", "kmeans", "rpcholesky"))
+        self.check_shift_invariant("falkon")
+        super().__post_init__()
         check_at_least("iterations", self.iterations, 1)
-        if self.n_landmarks is not None:
-            check_at_least("n_landmarks", self.n_landmarks, 1)
-        for name in ("bandwidth", "penalty"):
-            if (given := getattr(self, name)) is not None:
-                check_positive(name, given)
 
     def check(self, schema: Schema, rows: int | None) -> None:
         """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
@@ -352,7 +325,7 @@ class FalkonSolver:
         order = np.random.default_rng((self.seed, 0xFA1C)).permutation(len(sample.targets))[:SAMPLE_ROWS]
         wide = Rows(sample.inputs[order].astype(np.float64), sample.targets[order])
         few = LandmarkBasis(basis.kernel, np.ascontiguousarray(wide.inputs[:_PENALTY_LANDMARKS]))
-        found = fit_rows(few, wide, self._outputs(schema), n_threads=n_threads, sample=wide)
+        found = fit_rows(few, wide, self.outputs_of(schema), n_threads=n_threads, sample=wide)
         share = len(wide.targets) / n_rows
         return (
             max(_LEAST_PENALTY[self.precision], found.penalty * share),
@@ -372,15 +345,15 @@ class FalkonSolver:
         sums = self._sums(state, problem.preconditioner.to_weights(function), True, data, execution)
         if not (np.isfinite(sums.squares).all() and np.isfinite(sums.products).all()):
             raise DataError("Sums over the rows are not finite. Scale the columns (okl ingest --scale standard).")
-        means = sums.columns / sums.count, sums.values / sums.count + _centre(data.schema)
+        means = sums.columns / sums.total_weight, sums.values / sums.total_weight + _centre(data.schema)
         products = sums.products - np.outer(means[0], sums.residuals)
-        gradient = self._gradient(problem, products / sums.count, function)
-        spread = float((sums.squares - sums.residuals**2 / sums.count).sum()) / sums.count
+        gradient = self._gradient(problem, products / sums.total_weight, function)
+        spread = float((sums.squares - sums.residuals**2 / sums.total_weight).sum()) / sums.total_weight
         begun = replace(
             state,
             residual=-gradient,
             direction=-gradient,
-            count=sums.count,
+            count=sums.total_weight,
             means=means,
             objective=0.5 * (problem.penalty * float((function**2).sum()) + spread),
             held=sums.held,
@@ -445,7 +418,7 @@ class FalkonSolver:
         self, state: FalkonState, weights: Doubles, offsets: Doubles, schema: Schema
     ) -> tuple[NDArray[np.float32], PenaltyErrors | None]:
         """Return scores (rows, n_outputs) of the held-out rows, and the errors; None if there are no such rows."""
-        held, outputs = state.held, self._outputs(schema)
+        held, outputs = state.held, self.outputs_of(schema)
         assert held is not None
         assert state.means is not None
         if not len(held.targets):
@@ -469,7 +442,7 @@ class FalkonSolver:
         work = ExpansionWork(
             data,
             basis,
-            self._outputs(data.schema),
+            self.outputs_of(data.schema),
             as_compiled(weights, basis.landmarks.dtype),
             targets,
             min(HELD_SHARE, MOST_HELD / data.rows("train")),
@@ -486,9 +459,6 @@ class FalkonSolver:
         """Return the gradient in the coordinates of the preconditioner. products : mean of k t about the means"""
         made = problem.preconditioner
         return made.of_gradient(made.of_products(products) + problem.penalty * function)
-
-    def _outputs(self, schema: Schema) -> Outputs:
-        return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)
 
     def finished(self, state: FalkonState) -> Outcome | None:
         """Done when held-out rows say so, at the optimum, or after all iterations; diverged if it is not finite."""
@@ -510,12 +480,7 @@ class FalkonSolver:
         if state.best is None:
             return Convergence(state.iteration, 1.0, 0.0, 0.0)
         best = state.best
-        return Convergence(
-            state.iteration,
-            best.relative_gap,
-            best.objective,
-            best.objective - best.gap,
-        )
+        return Convergence(state.iteration, best.relative_gap, best.objective, best.objective - best.gap)
 
     def predictor(self, state: FalkonState) -> Predictor:
         assert state.best is not None, "it has finished"
@@ -532,16 +497,8 @@ class FalkonSolver:
     def certificate(self, state: FalkonState) -> dict[str, Any]:
         """Return the proof as JSON, of the iteration that is the model; a model that stopped early has a wide gap."""
         assert state.best is not None, "it has finished"
-        best = state.best
-        outcome = self.finished(state)
+        best, outcome = state.best, self.finished(state)
         vacuous = "The training stopped early, by held-out rows: the bound on the gap exceeds the objective."
-        return {
-            "kind": "duality gap",
-            "gap": best.gap,
-            "relative_gap": best.relative_gap,
-            "objective": best.objective,
-            "dual_objective": best.objective - best.gap,
-            "floor": float(np.finfo(np.float64).eps) * best.objective,
-            "iterations": best.iteration,
-            "outcome": "" if outcome is None else outcome.reason,
-        } | ({"reason": vacuous} if best.gap > best.objective else {})
+        reason = "" if outcome is None else outcome.reason
+        found = certificate_of(self.progress(state), best.gap, best.iteration, reason)
+        return found | ({"reason": vacuous} if best.gap > best.objective else {})

@@ -317,33 +317,24 @@ def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[SomeRows]) -> Gram:
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
         for rows in blocks:
             for first in range(0, len(rows.targets), BLOCK):
-                block = _about_means(basis, outputs, part_of(rows, slice(first, first + BLOCK)))
-                products = dsyrk(1.0, block.columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
-                cross += block.columns.T @ block.values
-                squares += (block.values**2).sum(axis=0)
-                share = block.count / (count + block.count)
-                apart, values_apart = block.mean - mean, block.value_mean - value_mean
+                block = part_of(rows, slice(first, first + BLOCK))
+                more, block_mean, block_value_mean, columns, values = _about_means(basis, outputs, block)
+                products = dsyrk(1.0, columns.T, beta=1.0, c=products, overwrite_c=1, lower=1)
+                cross += columns.T @ values
+                squares += (values**2).sum(axis=0)
+                share = more / (count + more)
+                apart, values_apart = block_mean - mean, block_value_mean - value_mean
                 along, values_along = (np.sqrt(count * share) * step for step in (apart, values_apart))
                 products = dsyr(1.0, along, a=products, overwrite_a=1, lower=1)
                 cross += np.outer(along, values_along)
                 squares += values_along**2
-                count, mean, value_mean = count + block.count, mean + share * apart, value_mean + share * values_apart
+                count, mean, value_mean = count + more, mean + share * apart, value_mean + share * values_apart
     products += np.tril(products, -1).T  # only what is below the diagonal was summed
     return Gram(count, mean, products, value_mean, cross, squares)
 
 
-@dataclass(frozen=True, eq=False)
-class _AboutMeans:
-    """Weight of some rows, means of columns and values, and both about these, times the roots of the rows' weights."""
-
-    count: float
-    mean: Doubles
-    value_mean: Doubles
-    columns: Doubles
-    values: Doubles
-
-
-def _about_means(basis: Basis, outputs: Outputs, rows: SomeRows) -> _AboutMeans:
+def _about_means(basis: Basis, outputs: Outputs, rows: SomeRows) -> tuple[float, Doubles, Doubles, Doubles, Doubles]:
+    """Return the weight of some rows, means of columns and values, and both about these, times roots of weights."""
     columns = np.asarray(basis.columns(rows.inputs), dtype=np.float64)
     values, weights = outputs.of(rows.targets), weights_of(rows, outputs)
     if weights is None:
@@ -356,7 +347,7 @@ def _about_means(basis: Basis, outputs: Outputs, rows: SomeRows) -> _AboutMeans:
     if weights is not None:
         columns *= np.sqrt(weights)[:, np.newaxis]
         values *= np.sqrt(weights)[:, np.newaxis]
-    return _AboutMeans(count, mean, value_mean, columns, values)
+    return count, mean, value_mean, columns, values
 
 
 ROBUST_SCALE = 1.4826  # times the median absolute deviation: the standard deviation of normal errors

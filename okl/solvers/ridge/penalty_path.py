@@ -201,8 +201,7 @@ def above_rounding(sums: Sequence[Centred], penalties: tuple[float, ...] = PENAL
     return above or penalties[-1:]
 
 
-@dataclass(frozen=True, eq=False)
-class LeftOut:
+class LeftOut(NamedTuple):
     """Errors and scores of rows by models that did not learn from them.
 
     totals : weights of rows, their squares about the mean, and for each penalty its residuals and mistakes
@@ -215,13 +214,11 @@ class LeftOut:
     scores: NDArray[np.float32]
     weights: Doubles
 
-    def merged(self, other: LeftOut) -> LeftOut:
-        return LeftOut(
-            self.totals + other.totals,
-            np.concatenate([self.classes, other.classes]),
-            np.concatenate([self.scores, other.scores]),
-            np.concatenate([self.weights, other.weights]),
-        )
+    @staticmethod
+    def of_parts(parts: Sequence[LeftOut]) -> LeftOut:
+        """Return the same of the rows of all parts, in their order."""
+        totals, *of_rows = zip(*parts, strict=True)
+        return LeftOut(np.sum(totals, axis=0), *map(np.concatenate, of_rows))
 
     def of_penalty(self, index: int) -> Doubles:
         """Return scores (rows,) or (rows, n_outputs) by the models of one penalty."""
@@ -296,12 +293,7 @@ def left_out(
             return LeftOut(np.array(errors), classes[:kept_rows], scores, own[:kept_rows])
 
         blocks = run_tasks(lambda index: of_block(firsts[index]), len(firsts), n_threads)
-    return LeftOut(
-        np.sum([block.totals for block in blocks], axis=0),
-        np.concatenate([block.classes for block in blocks]),
-        np.concatenate([block.scores for block in blocks]),
-        np.concatenate([block.weights for block in blocks]),
-    )
+    return LeftOut.of_parts(blocks)
 
 
 def errors_of(found: LeftOut, penalties: tuple[float, ...], outputs: Outputs) -> list[PenaltyErrors]:
@@ -625,7 +617,7 @@ def leave_folds_out(
         left_out(basis, some, outputs, part, above, n_threads, among=False)
         for some, part in zip(sums, parts, strict=True)
     ]
-    return errors_of(reduce(LeftOut.merged, found), above, outputs)
+    return errors_of(LeftOut.of_parts(found), above, outputs)
 
 
 # Huber's loss, compared with squares.

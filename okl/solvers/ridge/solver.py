@@ -23,6 +23,7 @@ from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Precision
 from okl.foundation.validation import check_at_least, check_choice, check_positive
+from okl.kernels import shift_invariant_kernels
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import Basis, Clip, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, row_chunks
 from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, solve
@@ -48,8 +49,70 @@ class RidgeState:
     clip: Clip | None = None
 
 
-@dataclass(frozen=True)
-class RidgeSolver:
+@dataclass(frozen=True, kw_only=True)
+class LeastSquaresSolver:
+    """Base of the solvers of kernel least squares.
+
+    Raises
+    ------
+    ConfigError : a number outside its range
+    """
+
+    kernel: str = "gaussian"
+    bandwidth: float | None = None
+    penalty: float | None = None
+    class_weights: tuple[float, ...] | None = None
+    seed: int = 0
+    precision: Precision = "float32"
+    criterion: Criterion = "accuracy"
+
+    mode = "sum"
+
+    def __post_init__(self) -> None:
+        for name in ("bandwidth", "penalty"):
+            if (given := getattr(self, name)) is not None:
+                check_positive(name, given)
+
+    def check_shift_invariant(self, name: str) -> None:
+        """Raise ConfigError unless the kernel is one of those that the solver of this name takes."""
+        if self.kernel not in (able := shift_invariant_kernels()):
+            raise ConfigError(f"kernel = {self.kernel!r}: {name} takes {', '.join(able[:-1])} or {able[-1]}.")
+
+    def outputs_of(self, schema: Schema) -> Outputs:
+        """Return the targets of the scores, their class weights and the criterion."""
+        return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandmarkSolver(LeastSquaresSolver):
+    """Base of those on landmarks. n_landmarks, landmarks : how many, at most the training rows, and how chosen"""
+
+    n_landmarks: int | None = None
+    landmarks: Landmarks = "uniform"
+
+    def __post_init__(self) -> None:
+        check_choice("landmarks", self.landmarks, ("uniform", "kmeans", "rpcholesky"))
+        if self.n_landmarks is not None:
+            check_at_least("n_landmarks", self.n_landmarks, 1)
+        super().__post_init__()
+
+
+def certificate_of(progress: Convergence, gap: float, iterations: int, outcome: str) -> dict[str, Any]:
+    """Return a bound on the gap of a solution as JSON."""
+    return {
+        "kind": "duality gap",
+        "gap": gap,
+        "relative_gap": progress.relative_gap,
+        "objective": progress.objective,
+        "dual_objective": progress.dual_objective,
+        "floor": float(np.finfo(np.float64).eps) * progress.objective,
+        "iterations": iterations,
+        "outcome": outcome,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RidgeSolver(LandmarkSolver):
     """Minimise, exactly, penalty / 2 ||f||^2 + 1/2 mean_i (y_i - f(x_i) - b)^2, f = sum_j w_j k(., l_j).
 
     Classes are learned as +1 and -1, several against the rest at once: the sums are the same for all. One round over
@@ -77,31 +140,18 @@ class RidgeSolver:
     (8), solved directly.
     """
 
-    kernel: str = "gaussian"
-    bandwidth: float | None = None
-    n_landmarks: int | None = None
-    landmarks: Landmarks = "uniform"
-    penalty: float | None = None
+    precision: Precision = "float64"
     degree: int = 3
     offset: float = 1.0
     standardise: bool = False
-    class_weights: tuple[float, ...] | None = None
     fit_intercept: bool = True
-    seed: int = 0
-    precision: Precision = "float64"
-    criterion: Criterion = "accuracy"
     huber: float | None = None
-
-    mode = "sum"
 
     def __post_init__(self) -> None:
         kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
-        check_choice("landmarks", self.landmarks, ("uniform", "kmeans", "rpcholesky"))
-        if self.n_landmarks is not None:
-            check_at_least("n_landmarks", self.n_landmarks, 1)
-        for name in ("bandwidth", "penalty", "huber"):
-            if (given := getattr(self, name)) is not None:
-                check_positive(name, given)
+        super().__post_init__()
+        if self.huber is not None:
+            check_positive("huber", self.huber)
 
     def check(self, schema: Schema, rows: int | None) -> None:
         """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
@@ -151,7 +201,8 @@ class RidgeSolver:
         stretches = row_chunks(data)
         number, done = divmod(state.done, len(stretches))
         coming = stretches[done : done + STRETCHES_AT_ONCE]
-        work = GramWork(data, state.basis, self._outputs(data.schema), self.precision, state.clip)
+        outputs = self.outputs_of(data.schema)
+        work = GramWork(data, state.basis, outputs, self.precision, state.clip)
         gram = state.gram
         for part in execution.map(work, coming):
             gram = part if gram is None else gram.merged(part)
@@ -159,7 +210,6 @@ class RidgeSolver:
         if done + len(coming) < len(stretches):
             return state
         assert gram is not None, "there are rows"
-        outputs = self._outputs(data.schema)
         threads = execution.n_threads
 
         def sample() -> Rows:
@@ -210,16 +260,9 @@ class RidgeSolver:
     def certificate(self, state: RidgeState) -> dict[str, Any]:
         assert state.solution is not None, "it has finished"
         proof = state.solution.proof
-        return {
-            "kind": "duality gap",
-            "gap": proof.gap,
-            "relative_gap": proof.relative_gap,
-            "objective": proof.objective,
-            "dual_objective": proof.objective - proof.gap,
-            "floor": float(np.finfo(np.float64).eps) * proof.objective,
-            "iterations": state.done,
-            "outcome": f"solved directly{self._clipped}; relative gap {proof.relative_gap:.2g}",
-        } | self._rounded(state.solution)
+        outcome = f"solved directly{self._clipped}; relative gap {proof.relative_gap:.2g}"
+        found = certificate_of(self.progress(state), proof.gap, state.done, outcome)
+        return found | self._rounded(state.solution)
 
     @staticmethod
     def _rounded(solution: RidgeSolution) -> dict[str, Any]:
@@ -231,9 +274,6 @@ class RidgeSolver:
     @property
     def _clipped(self) -> str:
         return "" if self.huber is None else f" for targets clipped in {HUBER_ROUNDS} rounds of Huber's loss"
-
-    def _outputs(self, schema: Schema) -> Outputs:
-        return Outputs(schema.task, schema.n_outputs, self.class_weights, self.criterion)
 
     def _sample(self, data: Dataset) -> Rows:
         wanted = max(SAMPLE_ROWS, self.n_landmarks or N_LANDMARKS)

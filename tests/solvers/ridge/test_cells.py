@@ -196,7 +196,7 @@ def scores_of(made: LocalSolver, state: LocalState, inputs: Array) -> Array:
 
 def in_cells(made: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array, Array]:
     """Mean scores of all rows, and of some without themselves, by the normal equations of each cell."""
-    rows, outputs = rows_of(data), made._outputs(data.schema)
+    rows, outputs = rows_of(data), made.outputs_of(data.schema)
     values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
     weights = np.ones(len(values)) if weights is None else weights
     assert made.bandwidth is not None
@@ -233,7 +233,7 @@ def test_scores_are_means_of_exact_solutions_and_judged_by_leaving_rows_out(
     data, made = sets[task], solver(task, cell_rows=cell_rows, partitions=2 if n_cells > 1 else 3)
     state = learnt(made, data)
     if n_cells == 1:
-        rows, outputs = rows_of(data), made._outputs(data.schema)
+        rows, outputs = rows_of(data), made.outputs_of(data.schema)
         values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
         matrix = laplacian(rows.inputs, rows.inputs, 2.0)
         weights = np.ones(ROWS) if weights is None else weights
@@ -250,7 +250,7 @@ def test_scores_are_means_of_exact_solutions_and_judged_by_leaving_rows_out(
     np.testing.assert_array_equal(state.left_out.targets, rows_of(data).targets)
     if left_out is not None:
         np.testing.assert_allclose(state.left_out.scores[::SOME], left_out, atol=1e-7)
-        outputs, targets = made._outputs(data.schema), rows_of(data).targets
+        outputs, targets = made.outputs_of(data.schema), rows_of(data).targets
         errors = errors_of_scores(state.left_out.scores, targets, outputs, 1.0)
         assert state.left_out.errors.error == pytest.approx(errors.error, rel=1e-6)
         assert state.left_out.errors.squared_error == pytest.approx(errors.squared_error, rel=1e-6)

@@ -50,7 +50,7 @@ def solver(task: Task, **options: Any) -> FalkonSolver:
 def learned_rows(made: FalkonSolver, state: FalkonState, data: Dataset) -> Rows:
     """The rows that were not held out, in order."""
     share = min(falkon.HELD_SHARE, falkon.MOST_HELD / data.rows("train"))
-    outputs = made._outputs(data.schema)
+    outputs = made.outputs_of(data.schema)
     work = ExpansionWork(data, state.problem.basis, outputs, state.x, True, share, made.seed)
     parts = [rows for chunk in chunks_of(data, 1) for rows, _ in work._rows(chunk)]
     return Rows(np.concatenate([rows.inputs for rows in parts]), np.concatenate([rows.targets for rows in parts]))
@@ -71,7 +71,7 @@ def test_iterations_end_at_the_direct_solution_and_their_gap_holds(sets: dict[Ta
     assert state.held is not None
     assert len(rows.targets) + len(state.held.targets) == ROWS
     assert 0.05 * ROWS < len(state.held.targets) < 0.15 * ROWS
-    direct = fit_rows(state.problem.basis, rows, made._outputs(data.schema), made.penalty)
+    direct = fit_rows(state.problem.basis, rows, made.outputs_of(data.schema), made.penalty)
     optimum = direct.proof.objective
     # the norm in RidgeSolver has a little more on the diagonal of the kernel matrix
     assert np.all(np.array(objectives) - optimum <= np.array(gaps) + 1e-5 * optimum)

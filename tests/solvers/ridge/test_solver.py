@@ -64,7 +64,7 @@ def test_shards_give_the_solution_of_all_rows_in_memory(data: Dataset) -> None:
     rows = sample_rows(data, "train", ROWS, 0, "float64")
     assert len(rows.targets) == ROWS
     assert state.solution is not None
-    whole = fit_rows(state.basis, rows, AUTO._outputs(data.schema), state.solution.penalty)
+    whole = fit_rows(state.basis, rows, AUTO.outputs_of(data.schema), state.solution.penalty)
     scores = [np.asarray(one.predictor(state.basis).scores(rows.inputs)) for one in (state.solution, whole)]
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
     assert state.solution.proof.objective == pytest.approx(whole.proof.objective, rel=1e-4)
@@ -124,7 +124,7 @@ def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
 def test_work_is_sent_without_what_is_packed_for_compiled_code(data: Dataset) -> None:
     with open_execution() as execution:
         basis = SOLVER.start(data, execution).basis
-    work = GramWork(data, basis, SOLVER._outputs(data.schema), "float32")
+    work = GramWork(data, basis, SOLVER.outputs_of(data.schema), "float32")
     before = len(pack(work).content)
     list(map(work, row_chunks(data)[:1]))
     assert len(pack(work).content) == before < 30 * 2 * 4 + 6000
