@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +24,41 @@ from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel, describe_kernel, shift_invariant
 
 
+class WaveMap:
+    """Base of maps of sines and cosines. numbers : (.., n_frequencies), what there is of each frequency"""
+
+    @property
+    def numbers(self) -> FloatArray:
+        raise NotImplementedError
+
+    @property
+    def n_frequencies(self) -> int:
+        """Return the number of frequencies, each of which gives a sine and a cosine."""
+        return int(self.numbers.shape[-1])
+
+    @property
+    def n_columns(self) -> int:
+        """Return the number of columns of the features: all sines, then all cosines."""
+        return 2 * self.n_frequencies
+
+    @property
+    def precision(self) -> Precision:
+        return precision_of(self.numbers)
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Return columns of the two halves of a block: sines and cosines."""
+        return self.n_frequencies, self.n_frequencies
+
+    @property
+    def rows_per_block(self) -> int:
+        """Return the number of rows that are mapped together: by the sizes of the map only."""
+        return rows_per_block(self.n_columns, self.numbers.dtype.itemsize)
+
+
 @stored("fourier-features")
 @dataclass(frozen=True, eq=False)
-class FourierFeatures:
+class FourierFeatures(WaveMap):
     """The map z(x) = n_frequencies^(-1/2) (sin(x @ frequencies), cos(x @ frequencies)); ||z(x)|| = 1.
 
     Parameters
@@ -57,33 +90,13 @@ class FourierFeatures:
         return int(self.frequencies.shape[0])
 
     @property
-    def n_frequencies(self) -> int:
-        """Return the number of frequencies, each of which gives a sine and a cosine."""
-        return int(self.frequencies.shape[1])
-
-    @property
-    def n_columns(self) -> int:
-        """Return the number of columns of the features: all sines, then all cosines."""
-        return 2 * self.n_frequencies
-
-    @property
-    def precision(self) -> Precision:
-        return precision_of(self.frequencies)
+    def numbers(self) -> FloatArray:
+        return self.frequencies
 
     @cached_property
     def waves(self) -> Waves:
         """Return the map as compiled code takes it: packed once, kept."""
         return as_waves(self.frequencies)
-
-    @property
-    def widths(self) -> tuple[int, int]:
-        """Return columns of the two halves of a block: sines and cosines."""
-        return self.n_frequencies, self.n_frequencies
-
-    @property
-    def rows_per_block(self) -> int:
-        """Return the number of rows that are mapped together: by the sizes of the map only."""
-        return rows_per_block(self.n_columns, self.frequencies.dtype.itemsize)
 
     def transform(self, inputs: Any) -> FloatArray:
         """Return features of dense rows, or of sparse ones at the cost of their values."""
@@ -251,7 +264,7 @@ def _sobol_points(n_points: int, n_coordinates: int, seed: int) -> FloatArray:
 
 @stored("structured-fourier-features")
 @dataclass(frozen=True, eq=False)
-class StructuredFeatures:
+class StructuredFeatures(WaveMap):
     """The map z(x) = n_frequencies^(-1/2) (sin(a), cos(a)) with a = radii * (R x), R rows of random rotations.
 
     x is filled with zeros to p columns, the next power of two. Each p rows of R are H D1 H D2 H D3 / p^(3/2), with H
@@ -291,18 +304,8 @@ class StructuredFeatures:
     __getstate__ = lasting_attributes
 
     @property
-    def n_frequencies(self) -> int:
-        """Return the number of frequencies, each of which gives a sine and a cosine."""
-        return int(self.radii.shape[0])
-
-    @property
-    def n_columns(self) -> int:
-        """Return the number of columns of the features: all sines, then all cosines."""
-        return 2 * self.n_frequencies
-
-    @property
-    def precision(self) -> Precision:
-        return precision_of(self.radii)
+    def numbers(self) -> FloatArray:
+        return self.radii
 
     def transform(self, inputs: FloatArray) -> FloatArray:
         inputs = as_compiled(inputs, self.radii.dtype)
@@ -310,8 +313,7 @@ class StructuredFeatures:
         features = np.empty((len(inputs), self.n_columns), dtype=inputs.dtype)
         size = self.signs.shape[2]
         buffers = aligned_empty((2 * size, LANES), inputs.dtype).reshape(2, size, LANES)
-        rows = rows_per_block(self.n_columns, inputs.dtype.itemsize)
-        with borrowed_block(rows, (self.n_frequencies, self.n_frequencies), inputs.dtype) as block:
+        with borrowed_block(self.rows_per_block, self.widths, inputs.dtype) as block:
             structured_transform(features, block, buffers, inputs, self._compiled)
         return features
 
@@ -383,15 +385,7 @@ def padded(n_inputs: int) -> int:
 STRUCTURED_FROM = 256  # inputs: with that many the structured map takes half the time of frequencies, with 64 more
 
 
-class Draw(Protocol):
-    """Draws a map of 2 n_frequencies columns from a seed."""
-
-    def __call__(
-        self, kernel: Kernel, n_inputs: int, n_frequencies: int, seed: int, precision: Precision = "float32"
-    ) -> FourierFeatures | StructuredFeatures: ...
-
-
-DRAWS: dict[str, Draw] = {
+DRAWS: dict[str, Callable[..., FourierFeatures | StructuredFeatures]] = {
     "independent": draw_fourier_map,
     "orthogonal": draw_orthogonal_map,
     "quasi": draw_quasi_map,

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import sign_products
 from okl.compiled.threads import run_tasks
 from okl.data.dataset import Schema, origins
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.kernels import KnownKernel
-
-Doubles = NDArray[np.float64]
 
 BLOCK = 512  # rows whose gradients are summed in one go: fixed, so that bits depend on nothing else
 LEAST_WEIGHT = 1e-6  # of the largest: no input is ignored for good, as its weight would stay 0 in all later steps

@@ -408,15 +408,8 @@ class LocalExpansion(_OnSupports):
         """Return the arrays to store, by name."""
         arrays: dict[str, NDArray[Any]] = {"supports": self.supports}
         for number, each in enumerate(self.partitions):
-            arrays |= {
-                f"partition{number}.directions": each.tree.directions,
-                f"partition{number}.thresholds": each.tree.thresholds,
-                f"partition{number}.children": each.tree.children,
-                f"partition{number}.order": each.order,
-                f"partition{number}.starts": each.starts,
-                f"partition{number}.coefficients": each.coefficients,
-                f"partition{number}.offsets": each.offsets,
-            }
+            arrays |= {f"partition{number}.{name}": getattr(each.tree, name) for name in _OF_TREE}
+            arrays |= {f"partition{number}.{name}": getattr(each, name) for name in _OF_PARTITION}
         return arrays
 
     def describe(self) -> dict[str, Any]:
@@ -424,17 +417,16 @@ class LocalExpansion(_OnSupports):
         return {"kind": "local", "kernel": describe_kernel(self.kernel), "partitions": len(self.partitions)}
 
 
+_OF_TREE, _OF_PARTITION = ("directions", "thresholds", "children"), ("order", "starts", "coefficients", "offsets")
+
+
 def local_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]], location: str) -> LocalExpansion:
     """Rebuild a predictor from `describe()` and `arrays()`, or raise ModelError; runs no stored code."""
     try:
         partitions = []
         for number in range(int(description["partitions"])):
-            of = {
-                name: arrays[f"partition{number}.{name}"]
-                for name in ("directions", "thresholds", "children", "order", "starts", "coefficients", "offsets")
-            }
-            tree = CellTree(of["directions"], of["thresholds"], of["children"])
-            partitions.append(Partition(tree, of["order"], of["starts"], of["coefficients"], of["offsets"]))
+            tree, own = ([arrays[f"partition{number}.{name}"] for name in names] for names in (_OF_TREE, _OF_PARTITION))
+            partitions.append(Partition(CellTree(*tree), *own))
         return LocalExpansion(kernel_from_description(description["kernel"]), arrays["supports"], tuple(partitions))
     except (KeyError, TypeError, ValueError, IndexError, ConfigError) as error:
         raise ModelError(f"{location}: the cells are damaged ({error!r}). Train the model again.") from None
