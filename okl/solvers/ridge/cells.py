@@ -211,20 +211,20 @@ class CellSolutions:
 class CellWork:
     """Work that solves consecutive cells.
 
-    ridge : penalty times the rows of a cell; most_rows : of a cell; of more rows, which are alike, some are drawn
-    judged_share : of the rows, which judge; without : (n_outputs,), the score where nothing is known
+    solver : whose settings hold; of more than twice the rows of a cell, which are alike, some are drawn
+    ridge : penalty times the rows of a cell; without : (n_outputs,), the score where nothing is known
     """
 
+    solver: LocalSolver
     data: Dataset
     tree: CellTree
     kernel: KnownKernel
-    outputs: Outputs
     ridge: float
-    most_rows: int
-    judged_share: float
-    seed: int
-    precision: Precision
     without: Doubles
+
+    @property
+    def outputs(self) -> Outputs:
+        return self.solver.outputs_of(self.data.schema)
 
     def __call__(self, cells: tuple[int, int]) -> CellSolutions:
         """Read all rows, and solve the cells first .. last - 1.
@@ -233,16 +233,17 @@ class CellWork:
         ------
         DataError : coefficients beyond what the precision holds, and shards that cannot be read
         """
-        members = read_members(self.data, self.tree, self.precision, range(*cells))
-        judges = drawn(members.positions, self.seed) < self.judged_share
+        seed, precision, most_rows = self.solver.seed, self.solver.precision, 2 * self.solver.cell_rows
+        members = read_members(self.data, self.tree, precision, range(*cells))
+        judges = drawn(members.positions, seed) < min(1.0, MOST_JUDGED / self.data.rows("train"))
         solved, taken = [], list[Integers]()
         scores = np.empty((len(judges), self.outputs.n_outputs))
         with one_blas_thread():
             for cell in range(*cells):
                 place = np.arange(len(judges))[members.of(cell)]
-                if len(place) > self.most_rows:
-                    order = np.argsort(drawn(members.positions[place], self.seed + 1), kind="stable")
-                    kept = np.sort(place[order[: self.most_rows]])
+                if len(place) > most_rows:
+                    order = np.argsort(drawn(members.positions[place], seed + 1), kind="stable")
+                    kept = np.sort(place[order[:most_rows]])
                 else:
                     kept = place
                 solved.append(self._solve(members, place, kept, judges, scores))
@@ -251,7 +252,7 @@ class CellWork:
         coefficients, offsets = rounded(
             np.concatenate([each.coefficients for each in solved]).T,
             np.array([each.offsets for each in solved]),
-            np.dtype(self.precision),
+            np.dtype(precision),
         )
         return CellSolutions(
             members.positions[kept],
@@ -276,7 +277,8 @@ class CellWork:
         inputs, some = members.rows.inputs[kept], np.flatnonzero(judges[kept])
         targets = members.rows.targets[kept]
         values, weights = self.outputs.of(targets), self.outputs.weights(targets)
-        solution = solve_rows(self.kernel, inputs, values, weights, self.ridge, some, self.without, self.precision)
+        given = self.kernel, inputs, values, weights, self.ridge, some, self.without, self.solver.precision
+        solution = solve_rows(*given)
         scores[kept[some]] = solution.left_out
         others = np.setdiff1d(place[judges[place]], kept)
         if len(others):
@@ -517,18 +519,7 @@ class LocalSolver(LeastSquaresSolver):
         tasks = self._tasks(tree, data)
         first = state.done - sum(len(self._tasks(before, data)) for before in state.trees[:number])
         coming = tasks[first : first + TASKS_AT_ONCE]
-        work = CellWork(
-            data,
-            tree,
-            state.kernel,
-            self.outputs_of(data.schema),
-            state.ridge,
-            2 * self.cell_rows,
-            min(1.0, MOST_JUDGED / data.rows("train")),
-            self.seed,
-            self.precision,
-            state.without,
-        )
+        work = CellWork(self, data, tree, state.kernel, state.ridge, state.without)
         solved = (*state.solved, *execution.map(work, coming))
         state = replace(state, done=state.done + len(coming), solved=solved)
         return state if first + len(coming) < len(tasks) else self._added(state, data)

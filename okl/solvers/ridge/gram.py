@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -454,8 +454,7 @@ class GramWork:
 
     def __call__(self, stretch: Stretch) -> Gram:
         """Read each row group once, in order."""
-        return gram_of(self.basis, self.outputs, self._rows(stretch))
-
-    def _rows(self, stretch: Stretch) -> Iterable[Rows]:
         rows = read_pieces(self.data, stretch, self.precision)
-        return rows if self.clip is None else (self.clip.of(self.basis, some) for some in rows)
+        if self.clip is not None:
+            rows = map(partial(self.clip.of, self.basis), rows)
+        return gram_of(self.basis, self.outputs, rows)
