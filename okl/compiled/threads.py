@@ -227,12 +227,20 @@ class Block(NamedTuple):
     right: FloatArray
 
 
+_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
+
+
 def rows_per_block(n_columns: int, itemsize: int) -> int:
     """Return the number of rows of a block of features: 256, halved until the block has at most 1 MiB, at least 32."""
     rows = MOST_ROWS
     while rows > _LEAST_ROWS and rows * n_columns * itemsize > _MOST_BYTES:
         rows //= 2
     return rows
+
+
+def rows_of_segment(n_rows: int) -> int:
+    """Return the number of rows in a segment, which depends on the row count only, never on threads."""
+    return min(max(-(-n_rows // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
 class _Buffers:

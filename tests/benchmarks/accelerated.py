@@ -37,10 +37,11 @@ from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import class_moments
 from tests.benchmarks.accelerated_data import Doubles, dense, paper_rows, scaled, shared_rows
 from tests.benchmarks.accelerated_peers import LIBLINEAR_HINGE, LIBLINEAR_LOGISTIC, LIBSVM, Peer
+from tests.solvers.accelerated.model_cases import kernel_matrix
 
 ROWS, COLUMNS, ROUNDS, WITHIN = 10_000, 1_000, 3, 1e-4
 

@@ -22,9 +22,9 @@ from okl.papers.ito2017.tables import ItoDataset, ito_datasets
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.models import model_class
-from okl.solvers.accelerated.operators import DenseRows, kernel_matrix
+from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import class_moments
-from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of
+from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, kernel_matrix, minimax_optimum, spreads_of
 
 SETS = (
     *("australian", "breast-cancer", "diabetes", "fourclass", "german.numer", "heart"),

@@ -54,7 +54,7 @@ from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max
-from okl.solvers.accelerated.operators import DenseRows, KernelTiles, TiledKernel, kernel_matrix, matrix_rows
+from okl.solvers.accelerated.operators import DenseRows, KernelTiles, TiledKernel, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, class_moments, error_minimising_bias, moments_of
 from okl.solvers.accelerated.projections import RIVALS, project_box_hyperplane_by, project_capped_simplex_pair
 
@@ -437,7 +437,7 @@ def solve_margin(dataset: ItoDataset, rows: Rows, model: str, parameter: float, 
     if kernel == "rbf":
         # LIBSVM's own bandwidth, which gives the eigenvalues that Table 5 prints
         bandwidth = math.sqrt(0.5 * rows.inputs.shape[1])
-        operator = kernel_matrix(Gaussian(bandwidth), rows.inputs, rows.targets, precision="float32")
+        operator = TiledKernel(KernelTiles(Gaussian(bandwidth), rows.inputs, "float32"), rows.targets)
     else:
         operator = explicit_rows(_compressed(rows.inputs), rows.targets)
     maker = NuSVM(parameter) if model == "nu_svm" else LogisticRegression(parameter, margin=PAPER_MARGIN)

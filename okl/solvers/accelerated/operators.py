@@ -28,7 +28,7 @@ from okl.compiled.products import (
     new_claims,
     panels_of,
 )
-from okl.compiled.threads import run_tasks, run_threads
+from okl.compiled.threads import rows_of_segment, run_tasks, run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
@@ -85,7 +85,8 @@ class ExplicitRows(SignedRows, RowOperator):
         n = self.n_image if columns is None else len(columns)
         total = np.zeros((n + len(border),) * 2)
         for cut, rows in self.blocks():
-            add_curvature(total, rows, self.signs[cut], weights[cut], border[:, cut], columns)
+            add = _add_sparse_curvature if sparse.issparse(rows) else _add_curvature
+            add(total, rows, self.signs[cut], weights[cut], border[:, cut], columns)
         return total
 
     def squared_columns(self, weights: FloatArray) -> Doubles:
@@ -196,8 +197,6 @@ def _squares(rows: Any) -> Any:
 
 ClaimedWork = Callable[[Claims], None]
 
-_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
-
 
 @stored("dense-rows")
 @dataclass(frozen=True, eq=False)
@@ -259,21 +258,15 @@ class DenseRows(MatrixRows):
 _GATHERED = 2048  # rows that are copied at a time
 
 
-def add_curvature(
+def _add_curvature(
     total: FloatArray,
     rows: FloatArray,
     signs: FloatArray,
     weights: FloatArray,
     border: FloatArray,
-    columns: IntArray | None = None,
+    columns: IntArray | None,
 ) -> None:
-    """Add sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), to total; rows of weight 0 are not read.
-
-    columns : of z_i, ascending, or None for all
-    """
-    if sparse.issparse(rows):
-        _add_sparse_curvature(total, rows, signs, weights, border, columns)
-        return
+    """Add the `curvature` of a block to total; rows of weight 0 are not read."""
     chosen = np.flatnonzero(weights)
     n = len(total) - len(border)
     columns = None if columns is None or n == rows.shape[1] else columns
@@ -290,7 +283,7 @@ def add_curvature(
 def _add_sparse_curvature(
     total: FloatArray, rows: Any, signs: FloatArray, weights: FloatArray, border: FloatArray, columns: IntArray | None
 ) -> None:
-    """Add the lower triangle of `add_curvature` for sparse rows."""
+    """Add the lower triangle of the same of sparse rows."""
     chosen = rows if columns is None or len(columns) == rows.shape[1] else rows[:, columns]
     n, unused = chosen.shape[1], np.zeros(chosen.shape[1])
     products = total if not len(border) else np.zeros((n, n))
@@ -324,11 +317,6 @@ class ClassGroups:
     @property
     def one_row_each(self) -> DenseRows:
         return DenseRows(np.ones((len(self.rows), 1)), self.signs)
-
-
-def rows_of_segment(n_points: int) -> int:
-    """Return the number of rows in a segment, which depends on the row count only, never on threads."""
-    return min(max(-(-n_points // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -652,18 +640,6 @@ class TiledKernel(SignedRows):
 
     def products(self, left: IntArray, right: IntArray) -> Any:
         return self.tiles.kernel.matrix(self.tiles.inputs[left], self.tiles.inputs[right])
-
-
-def kernel_matrix(
-    kernel: Kernel,
-    inputs: FloatArray,
-    labels: FloatArray,
-    precision: Precision = "float64",
-    budget_bytes: int = 2**30,
-    n_threads: int = 1,
-) -> TiledKernel:
-    """Return the operator of rows that an exact kernel knows; parameters as of KernelTiles."""
-    return TiledKernel(KernelTiles(kernel, inputs, precision, budget_bytes, n_threads), labels)
 
 
 def _cut(part: int) -> slice:

@@ -143,14 +143,11 @@ class Pegasos:
         generator.advance(n_drawn)
         return (np.random.Generator(generator).random(count) * n_rows).astype(np.int64)
 
-    def run_rows(self, rows: FloatArray, targets: Doubles, n_outputs: int = 1) -> Iterator[PegasosState]:
-        """Yield states after more and more steps on rows (m, n_columns), without end; each is a value.
-
-        targets : (m,), -1 and +1, or classes from 0 to n_outputs - 1
-        """
+    def run_rows(self, rows: FloatArray, targets: Doubles) -> Iterator[PegasosState]:
+        """Yield states after more and more steps on rows (m, n_columns), without end; targets : (m,), -1 and +1."""
         rows, targets = as_compiled(rows, rows.dtype), as_compiled(targets, np.float64)
-        scores, (changes, wrongs) = np.zeros(n_outputs, dtype=rows.dtype), self._buffers()
-        state = self.start(rows.shape[1], n_outputs, rows.dtype)
+        scores, (changes, wrongs) = np.zeros(1, dtype=rows.dtype), self._buffers()
+        state = self.start(rows.shape[1], precision=rows.dtype)
 
         def learn(carried: CarriedWeights, picks: Integers) -> None:
             step_rows(carried, scores, changes, wrongs, rows, targets, picks, self.steps)
@@ -181,12 +178,11 @@ class Pegasos:
         fixed: int | None = None,
     ) -> Iterator[PegasosState]:
         stretch = max(fixed or _FIRST_ROWS, self.batch)
-        task: Task = "binary" if len(state.points) == 1 else "multiclass"
         while True:
             carried = state.carried()
             count = stretch - stretch % self.batch
             learn(carried, self.picks(int(carried.counts[ROWS]), count, n_rows))
-            state = state_from(carried, task)
+            state = state_from(carried, "binary")
             if fixed is None:
                 stretch = min(stretch + stretch // 4, max(_MOST_ROWS, self.batch))
             yield state

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -58,8 +58,8 @@ class Bundle:
         self._unused = np.zeros(self.size, dtype=np.int64)
         self._factor, self._solved = np.zeros((self.size, self.size)), np.zeros((2, self.size))
         self._support = np.zeros(self.size, dtype=np.int64)
-        self._coefficients: FloatArray | None = None
-        self._duals: FloatArray | None = None
+        self._coefficients: Any = None  # (size, n), and the duals of these, from the first cut on
+        self._duals: Any = None
 
     @property
     def weights(self) -> FloatArray:
@@ -67,7 +67,7 @@ class Bundle:
 
     def add(self, cut: Vector, intercept: float) -> None:
         """Take in a cut; the weights of the others stay, so that the bound can only rise."""
-        if self._coefficients is None or self._duals is None:
+        if self._coefficients is None:
             self._shape = cut.coefficients.shape
             self._coefficients = np.zeros((self.size, cut.coefficients.size))
             self._duals = self._coefficients
@@ -99,8 +99,6 @@ class Bundle:
 
     def aggregate(self) -> tuple[Vector, float]:
         """Return sum gamma_k G_k and sum gamma_k b_k: a cut."""
-        if self._coefficients is None or self._duals is None:
-            raise ValueError("A bundle without cuts has no aggregate.")
         coefficients = self._combined(self._coefficients)
         dual = coefficients if self._duals is self._coefficients else self._combined(self._duals)
         return Vector(coefficients, dual), float(inner(self.weights, self._intercepts[: self.n_cuts]))
@@ -111,8 +109,6 @@ class Bundle:
         cut, intercept : of the new rows, already times one less the share; vectors whose dual they are themselves
         """
         other = Bundle(self.lam, self.size)
-        if self._coefficients is None:
-            return other
         other.n_cuts, other._shape, n = self.n_cuts, self._shape, self.n_cuts
         other._coefficients = share * self._coefficients + cut.coefficients.ravel()
         other._duals = other._coefficients
@@ -139,15 +135,11 @@ class Bundle:
         """Replace the cut of least weight by the aggregate of all, which alone is as good as they are."""
         cut, intercept = self.aggregate()
         slot = int(np.argmin(self.weights))
-        assert self._coefficients is not None
-        assert self._duals is not None
         self._coefficients[slot], self._duals[slot] = cut.coefficients.ravel(), cut.dual.ravel()
         self._weights[:] = 0.0
         self._set(slot, intercept, 1.0)
 
     def _set(self, slot: int, intercept: float, weight: float) -> None:
-        assert self._coefficients is not None
-        assert self._duals is not None
         n = self.n_cuts
         products = np.empty(n)
         score_rows(products, self._coefficients[:n], self._duals[slot])

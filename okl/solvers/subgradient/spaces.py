@@ -13,7 +13,7 @@ from scipy import sparse
 from okl.compiled.bundle import add_sloped_rows, add_sloped_rows_of_classes, score_rows, score_rows_of_classes
 from okl.compiled.dual_steps import inner
 from okl.compiled.jit import as_compiled
-from okl.compiled.threads import run_threads
+from okl.compiled.threads import rows_of_segment, run_threads
 from okl.data.dataset import Schema
 from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
 from okl.features.base import FeatureMap, check_inputs, transform_rows
@@ -26,13 +26,7 @@ Inputs = Any  # (rows, n), an array of floats or a CSR matrix of them
 
 # Segments of rows, independent of the number of threads.
 
-_SEGMENTS, _LEAST_SEGMENT, _MOST_SEGMENT = 16, 256, 4096  # enough for threads to share evenly
 _WORTH_A_THREAD = 2**21  # numbers read; fewer are read before a thread has started
-
-
-def rows_of_segment(n_rows: int) -> int:
-    """Return the number of rows in a segment, which depends on the row count only."""
-    return min(max(-(-n_rows // _SEGMENTS), _LEAST_SEGMENT), _MOST_SEGMENT)
 
 
 def by_segments(n_rows: int, n_threads: int, work: Callable[[int, slice], None], backwards: bool = False) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import clarabel
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from okl.foundation.types import FloatArray
+from okl.kernels import Kernel
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
@@ -18,11 +21,16 @@ from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.operators import DenseRows, KernelTiles, TiledKernel
 from okl.solvers.accelerated.problem import ClassMoments, class_moments, square_root
 
 Doubles = NDArray[np.float64]
 Maker = Callable[[DenseRows], CompositeProblem]
+
+
+def kernel_matrix(kernel: Kernel, inputs: FloatArray, labels: FloatArray, **options: Any) -> TiledKernel:
+    """Return the operator of rows that an exact kernel knows."""
+    return TiledKernel(KernelTiles(kernel, inputs, **options), labels)
 
 
 def two_classes(seed: int, n_rows: int = 40, n_columns: int = 4, distance: float = 1.0) -> DenseRows:

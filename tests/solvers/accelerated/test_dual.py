@@ -18,8 +18,7 @@ from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA
 from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import kernel_matrix
-from tests.solvers.accelerated.model_cases import two_classes
+from tests.solvers.accelerated.model_cases import kernel_matrix, two_classes
 
 METHOD = Fapg(method="proven", tolerance=1e-6, max_iterations=20_000)
 POWERS = (1.1, 1.5, 2.0, 3.0, 8.0)

@@ -18,9 +18,9 @@ from okl.solvers.accelerated.fitting import (
     stratified_folds,
 )
 from okl.solvers.accelerated.models.l2svm import L2SVM
-from okl.solvers.accelerated.operators import DenseRows, kernel_matrix
+from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import error_minimising_bias
-from tests.solvers.accelerated.model_cases import Doubles
+from tests.solvers.accelerated.model_cases import Doubles, kernel_matrix
 
 METHOD = Fapg(method="proven", tolerance=1e-6)
 

@@ -24,10 +24,10 @@ from okl.solvers.accelerated.models.nusvm import NuSVM
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_parts import NewtonPart, Place, Point
 from okl.solvers.accelerated.newton_problem import in_memory
-from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import HalfSquare
 from okl.solvers.accelerated.working_sets import WorkingSets
-from tests.solvers.accelerated.model_cases import MAKERS, Doubles, cone_optimum, two_classes
+from tests.solvers.accelerated.model_cases import MAKERS, Doubles, cone_optimum, kernel_matrix, two_classes
 
 MARGIN_MODELS = [name for name in MAKERS if not name.startswith(("mm-", "l1-"))]
 MODELS = [CSVM(0.7), CSVM(1e4), L2SVM(0.4), LogisticRegression(2.0), NuSVM(0.4), DWD(0.01)]

@@ -21,9 +21,16 @@ from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import class_moments
-from tests.solvers.accelerated.model_cases import Doubles, dwd_optimum, minimax_optimum, spreads_of, two_classes
+from tests.solvers.accelerated.model_cases import (
+    Doubles,
+    dwd_optimum,
+    kernel_matrix,
+    minimax_optimum,
+    spreads_of,
+    two_classes,
+)
 
 TIGHT = Fapg(tolerance=1e-8)
 

@@ -186,9 +186,9 @@ def test_warm_start_changes_rounding_only(kind: str) -> None:
     case = large_case(kind)
     cold, warm = np.empty_like(case.point), np.empty_like(case.point)
     first = project_box_hyperplane(cold, case.point, case.signs, case.lower, case.upper, case.total)
-    again = project_box_hyperplane(warm, case.point, case.signs, case.lower, case.upper, case.total, first.theta)
+    again = project_box_hyperplane(warm, case.point, case.signs, case.lower, case.upper, case.total, first.plus_theta)
     np.testing.assert_allclose(warm, cold, atol=1e-12 * np.abs(case.point).max())
-    assert again.theta == pytest.approx(first.theta, rel=1e-12)
+    assert again.plus_theta == pytest.approx(first.plus_theta, rel=1e-12)
     # of nu-svm boxes are narrower than what Newton's steps tell
     assert 1.0 < again.passes < first.passes or kind == "nu-svm"
 

@@ -14,9 +14,8 @@ from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.nusvm import NuSVM
-from okl.solvers.accelerated.operators import kernel_matrix
 from okl.solvers.accelerated.working_sets import WorkingSets
-from tests.solvers.accelerated.model_cases import Doubles, two_classes
+from tests.solvers.accelerated.model_cases import Doubles, kernel_matrix, two_classes
 
 KERNEL = Gaussian(1.5)
 MODELS: list[Any] = [

@@ -16,9 +16,9 @@ from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary, fit_task, path, solve_problem
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, model_class, parameter_of
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_min
-from okl.solvers.accelerated.operators import DenseRows, SparseRows, kernel_matrix
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import class_moments
-from tests.solvers.accelerated.model_cases import cone_optimum, two_classes
+from tests.solvers.accelerated.model_cases import cone_optimum, kernel_matrix, two_classes
 
 METHOD = Fapg(method="proven", tolerance=1e-6)
 
