@@ -73,7 +73,7 @@ def signs_of(labels: FloatArray) -> Doubles:
     return signs
 
 
-_EPSILON = float(np.finfo(np.float64).eps)
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 @stored("duality-gap")
@@ -108,7 +108,7 @@ class Certificate:
         0 where both are 0.
         """
         size = max(abs(self.primal), abs(self.dual))
-        return max(self.gap / size, _EPSILON) if size > 0.0 else 0.0
+        return max(self.gap / size, EPSILON) if size > 0.0 else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,11 +401,9 @@ class MemoryIterates(Vectors):
 
     @property
     def reads(self) -> int:
-        """Return the number of reads of the data so far; partial reads count as their share of the rows."""
         return math.ceil(self._reads)
 
     def extrapolate(self, momentum: float) -> None:
-        """Go to b = current + momentum (current - previous): no read."""
         super().extrapolate(momentum)
         self._has_gradient = False
 
@@ -461,7 +459,6 @@ class MemoryIterates(Vectors):
         return self._problem.active_rows(self, lipschitz)
 
     def recent(self) -> tuple[Iterate, Iterate]:
-        """Return current and previous as values; this object must not be used any more."""
         return self.current, self.previous
 
 

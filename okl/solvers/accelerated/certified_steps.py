@@ -13,7 +13,7 @@ from okl.foundation.class_tags import stored
 from okl.foundation.errors import DivergedError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.accelerated.base import Certificate
+from okl.solvers.accelerated.base import Certificate, Solution
 from okl.solvers.accelerated.fapg import rounded_ending
 from okl.solvers.base import Outcome
 
@@ -107,6 +107,11 @@ class CertifiedSteps:
         return Outcome(
             "not converged", f"{steps} make no progress in float64 after {record.iteration}, {reached}: {reason}"
         )
+
+    def solution(self, state: Any, problem: Any) -> Solution:
+        """Return the weights of the best point, with its certificate."""
+        certificate = state.best_record.certificate
+        return Solution(state.best_point.weights.copy(), certificate.bias, certificate)
 
     def _is_finite(self, state: Any) -> bool:
         return bool(np.isfinite(state.point.weights).all())

@@ -17,6 +17,7 @@ from okl.compiled.products import add_listed_rows, add_rows, multiply_rows
 from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
 from okl.solvers.accelerated.base import (
+    EPSILON,
     ActiveRows,
     Certificate,
     Checked,
@@ -39,6 +40,7 @@ from okl.solvers.accelerated.problem import (
     EntropyBarrier,
     HalfSquare,
     LinearTerm,
+    MarginLoss,
     Outer,
     Quadratic,
     Region,
@@ -160,7 +162,6 @@ def sweep_of(rows: RowOperator, separable: Separable, region: Region) -> Sweep |
     return WarmStartedSweep(rows, upper, offset, region, curvatures, region.signs.astype(np.int8), lower)
 
 
-_EPSILON = float(np.finfo(np.float64).eps)
 _CANCELLED = 1e-11  # of the size of its terms: a sum that small is 0 but for rounding
 
 
@@ -271,7 +272,7 @@ class DualProblem(CompositeProblem):
         regulariser = self.outer.regulariser(length)
         primal, dual = risk + regulariser, -(exact + penalties)
         sizes = abs(risk) + regulariser + exact + abs(penalties) + math.sqrt(length) * terms
-        rounding = 8.0 * _EPSILON * sizes + 0.5 * (_CANCELLED * terms) ** 2
+        rounding = 8.0 * EPSILON * sizes + 0.5 * (_CANCELLED * terms) ** 2
         if self._is_homogeneous and 0.0 <= -dual <= rounding:
             primal = min(primal, 0.0)  # that of w = 0
         floor = self.outer.floor(squared_norm) if weights is None else 0.0
@@ -517,7 +518,7 @@ class MinimaxProblem(CompositeProblem):
         risk = self.kappa * sum(spreads) - along
         half_square = 0.5 * float(inner(image, image))
         tilt = 0.5 * self.kappa * (spreads[-1] - spreads[0])
-        rounding = 8.0 * _EPSILON * (self.kappa * sum(spreads) + abs(along) + 2.0 * half_square)
+        rounding = 8.0 * EPSILON * (self.kappa * sum(spreads) + abs(along) + 2.0 * half_square)
         return Certificate(
             # w = 0 has an objective of 0, and no other one has less but for rounding
             primal=min(risk + half_square, 0.0) if half_square <= rounding else risk + half_square,
@@ -604,7 +605,7 @@ class NormBallProblem(DualProblem):
             dual=-(norm + separable),
             floor=max(0.0, norm - float(image @ self.weights_of(image))),
             bias=bias,
-            rounding=8.0 * _EPSILON * (abs(risk) + norm + abs(separable)),
+            rounding=8.0 * EPSILON * (abs(risk) + norm + abs(separable)),
         )
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
@@ -650,7 +651,7 @@ def project_norm_ball(vector: FloatArray, power: float, radius: float) -> Double
         fall = float(falls.sum())
         following = theta + value / fall if fall > 0.0 else low
         following = following if low < following < high else 0.5 * (low + high)
-        if abs(following - theta) <= 2.0 * _EPSILON * theta or abs(value) <= 4.0 * _EPSILON:
+        if abs(following - theta) <= 2.0 * EPSILON * theta or abs(value) <= 4.0 * EPSILON:
             break
         theta = following
         projected = _shrunk(sizes, power, theta)
@@ -675,7 +676,7 @@ def _shrunk(sizes: FloatArray, power: float, theta: float) -> Doubles:
         powers = other * roots ** (steep - 1.0)
         steps = (linear * roots + powers * roots - sizes) / np.maximum(linear + steep * powers, _TINY)
         roots = np.maximum(roots - steps, 0.0)
-        if np.all(np.abs(steps) <= 4.0 * _EPSILON * roots + _TINY):
+        if np.all(np.abs(steps) <= 4.0 * EPSILON * roots + _TINY):
             break
     shrunk: Doubles = roots if power >= 2.0 else roots**steep
     return shrunk
@@ -684,8 +685,8 @@ def _shrunk(sizes: FloatArray, power: float, theta: float) -> Doubles:
 # l1 penalties, minimised over w.
 
 
-class SmoothLoss(Protocol):
-    """A convex, falling, smooth function of the margin, entry by entry.
+class SmoothLoss(MarginLoss, Protocol):
+    """A smooth loss.
 
     curvature : its largest second derivative
     second_derivative : or a generalised one, at a kink of the derivative
@@ -694,10 +695,6 @@ class SmoothLoss(Protocol):
     """
 
     curvature: float
-
-    def value(self, margins: FloatArray) -> FloatArray: ...
-
-    def derivative(self, margins: FloatArray) -> FloatArray: ...
 
     def second_derivative(self, margins: FloatArray) -> FloatArray: ...
 
@@ -770,7 +767,7 @@ class SparseProblem(CompositeProblem):
 
     def proof(self, risk: float, norm: float, dual: float) -> Certificate:
         """Return the certificate of a w: its losses, its norm, and minus the dual objective."""
-        rounding = 8.0 * _EPSILON * (risk + norm + abs(dual))
+        rounding = 8.0 * EPSILON * (risk + norm + abs(dual))
         return Certificate(primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=rounding)
 
     def part(self, rows: RowOperator, take: Take) -> SparseProblem:

@@ -277,7 +277,6 @@ def path(
     grid: Sequence[float],
     method: Chooser,
     fit_intercept: bool = True,
-    sample_weight: FloatArray | None = None,
 ) -> list[PathPoint]:
     """Solve a model for every parameter of a grid, in its order, warm from the one before.
 
@@ -289,7 +288,6 @@ def path(
     name : one of MODEL_NAMES
     grid : values of C, nu or kappa; neighbours that are close together save most
     method : one of them, or a MethodChoice
-    sample_weight : (m,) or None
 
     Raises
     ------
@@ -298,7 +296,7 @@ def path(
     points: list[PathPoint] = []
     for value in grid:
         started = time.perf_counter()
-        problem = ModelTask(name, value, fit_intercept).model().problem(rows, sample_weight)
+        problem = ModelTask(name, value, fit_intercept).model().problem(rows)
         first = _warm(name, problem, points[-1], value) if points else None
         solution = solve_problem(problem, method, first)
         points.append(PathPoint(value, solution, time.perf_counter() - started, solution.iterations))

@@ -24,7 +24,7 @@ import numpy as np
 from okl.compiled.descent import descend_weights
 from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
-from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
+from okl.solvers.accelerated.base import EPSILON, CompositeProblem, Iterate, check_start
 from okl.solvers.accelerated.certified_steps import (
     CertifiedState,
     CertifiedSteps,
@@ -125,7 +125,6 @@ _NEAR = 0.3  # of the slope of the penalty: columns whose losses are less steep 
 _MOST_WORKING, _GROWTH = 1000, 2  # columns of a step, unless more have a weight; new ones for each that has
 _SHARE, _FLAT, _MOST_TRIALS = 0.01, 0.1, 40  # of the violation that a step leaves; of the slope along it; of lengths
 _MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 4, 100  # of the search of signs; steps in a round
-_EPSILON = float(np.finfo(np.float64).eps)
 _SHORT, _FULL = 0.1, 0.9  # lengths of a step that raise and lower the damping
 # first, largest; none below; by this factor
 _LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = 1e-8, 1.0, 1e-12, 10.0
@@ -171,9 +170,6 @@ class L1Newton(CertifiedSteps):
             moved[columns] = target  # zeros stay zeros
         following = replace(point, serial=point.serial + 2, weights=moved)
         return replace(_checked(problem, following, state, n_trials + 1), damping=_next_damping(state.damping, step))
-
-    def solution(self, state: L1State, problem: Any) -> Solution:
-        return Solution(state.best_point.weights.copy(), 0.0, state.best_record.certificate)
 
 
 def _next_damping(damping: float, step: float) -> float:
@@ -270,7 +266,7 @@ def minimised_model(weights: FloatArray, slopes: FloatArray, products: FloatArra
         left = _violations(point, at)
         if left.max(initial=0.0) <= tolerance:
             break
-        noise = 4.0 * _EPSILON * (np.abs(products) @ (np.abs(point) + np.abs(weights)))
+        noise = 4.0 * EPSILON * (np.abs(products) @ (np.abs(point) + np.abs(weights)))
         if np.all(left <= np.maximum(tolerance, noise)):
             break
         for _ in range(_MOST_FACES):
@@ -291,7 +287,7 @@ def _step_on_face(point: FloatArray, at: FloatArray, products: FloatArray, face:
     """
     inner, weights = np.ascontiguousarray(products[np.ix_(face, face)]), point[face]
     bends = np.einsum("ii->i", inner)
-    bends[bends <= 0.0] = _EPSILON * max(float(bends.max()), 1e-300)
+    bends[bends <= 0.0] = EPSILON * max(float(bends.max()), 1e-300)
     slopes = at[face] + np.sign(weights)
     direction = -positive_solution(inner, slopes)
     crossings = np.where(direction * weights < 0.0, -weights / np.where(direction == 0.0, 1.0, direction), np.inf)

@@ -16,7 +16,7 @@ import numpy as np
 
 from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
+from okl.solvers.accelerated.base import EPSILON, CompositeProblem, Iterate, Solution, check_start
 from okl.solvers.accelerated.certified_steps import (
     CertifiedState,
     CertifiedSteps,
@@ -44,7 +44,6 @@ class MinimaxState(CertifiedState):
 
 _WARM = 1e-3  # share of the first smoothing where a point is given
 _LESS_SMOOTH, _ENOUGH, _MOST_HALVINGS = 0.1, 1e-4, 60  # at a time; share of the slope along a step that it must gain
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class MinimaxNewton(CertifiedSteps):
         slopes, hessian = derivatives(problem, weights, smoothing)
         change = -positive_solution(hessian, slopes)
         along, before = float(slopes @ change), objective(problem, weights, smoothing)
-        step, allowed = 1.0, 16.0 * _EPSILON * abs(before)
+        step, allowed = 1.0, 16.0 * EPSILON * abs(before)
         for _ in range(_MOST_HALVINGS):
             moved = weights + step * change
             if objective(problem, moved, smoothing) <= before + _ENOUGH * step * along + allowed:

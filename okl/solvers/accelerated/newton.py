@@ -26,7 +26,7 @@ import numpy as np
 
 from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
-from okl.solvers.accelerated.base import Iterate, Solution
+from okl.solvers.accelerated.base import EPSILON, Iterate
 from okl.solvers.accelerated.certified_steps import (
     CertifiedState,
     CertifiedSteps,
@@ -64,7 +64,6 @@ _LOOSEST, _TIGHT, _MOST_PRODUCTS = 0.1, 1e-4, 1000  # shares of the right side t
 _RESOLVED, _LONGER = 1e-11, 1e-9  # of the objective of no weights: losses that may be rounding; of the weights
 _SLOWER, _FIRST_SLOW, _STANDING = 1e-2, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
 _HALVED, _WIDE = 8, 16.0  # trials before a line search halves its logarithm; the ratio of bounds in which it does
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,6 @@ class Newton(CertifiedSteps):
         place = run.minimised(place, self.max_iterations)
         run.iteration = max(run.iteration, state.history[-1].iteration + 1)
         return run.checked(place, state)
-
-    def solution(self, state: NewtonState, problem: NewtonProblem) -> Solution:
-        return Solution(
-            state.best_point.weights.copy(), state.best_record.certificate.bias, state.best_record.certificate
-        )
 
 
 @dataclass
@@ -216,10 +210,14 @@ class _Run:
         few = 0 < gradient.free < min(n, MOST_COLUMNS + 1)
         if few and self.problem.holds_rows and not self.problem.in_ball:
             (step,) = self.evaluate(NewtonPart.step_by_rows, place, slopes, gradient.margin)
-            return Point(self.serial + 1, step[:n], step[n:], 0.0)
-        if n > MOST_COLUMNS and not self.problem.in_ball:
+        elif n > MOST_COLUMNS and not self.problem.in_ball:
             step = self._by_products(place, gradient, slopes)
-            return Point(self.serial + 1, step[:n], step[n:], 0.0)
+        else:
+            step = self._by_curvature(place, gradient, slopes)
+        return Point(self.serial + 1, step[:n], step[n:], 0.0)
+
+    def _by_curvature(self, place: Place, gradient: Gradient, slopes: FloatArray) -> FloatArray:
+        n = self.problem.n_columns
         curvature = self.evaluate(NewtonPart.curvature, place)
         matrix = curvature[0]
         for part in curvature[1:]:
@@ -227,14 +225,12 @@ class _Run:
         diagonal = np.einsum("ii->i", matrix)
         # a threshold that no free row depends on: as far as the margins reach, at most
         stuck = np.flatnonzero(diagonal[n:] <= 0.0) + n
-        diagonal[stuck] = np.maximum(np.abs(slopes[stuck]), _EPSILON) / (1.0 + gradient.margin)
+        diagonal[stuck] = np.maximum(np.abs(slopes[stuck]), EPSILON) / (1.0 + gradient.margin)
         if self.problem.in_ball:
             outer: Any = self.problem.prototype.outer
-            step = _step_in_ball(matrix, slopes, place.point.weights, outer.radius)
-        else:
-            diagonal[:n] += 1.0
-            step = -positive_solution(matrix, slopes)
-        return Point(self.serial + 1, step[:n], step[n:], 0.0)
+            return _step_in_ball(matrix, slopes, place.point.weights, outer.radius)
+        diagonal[:n] += 1.0
+        return -positive_solution(matrix, slopes)
 
     def _by_products(self, place: Place, gradient: Gradient, slopes: FloatArray) -> FloatArray:
         """Return a step that solves the Newton system to a share of its right side, by conjugate gradients.
@@ -247,7 +243,7 @@ class _Run:
         scale = np.sum(self.evaluate(NewtonPart.diagonal, place), axis=0)
         scale[:n] += 1.0
         stuck = np.flatnonzero(scale <= 0.0)
-        scale[stuck] = np.maximum(np.abs(slopes[stuck]), _EPSILON) / (1.0 + gradient.margin)
+        scale[stuck] = np.maximum(np.abs(slopes[stuck]), EPSILON) / (1.0 + gradient.margin)
 
         def times(vector: FloatArray) -> FloatArray:
             total: FloatArray = np.sum(self.evaluate(NewtonPart.product, place, vector), axis=0)
@@ -344,14 +340,11 @@ class _Run:
         )
         best_record, history, better = compared(record, before)
         if before is None or better:
-            best_point, best = point, self._dual_point(place, gradient)
+            duals = self.evaluate(NewtonPart.duals, place)[0] if self.problem.holds_rows else np.empty(0)
+            best_point, best = point, Iterate(duals, gradient.image)
         else:
             best_point, best = before.best_point, before.best
         return NewtonState(best_record, history, place.point, place.anchors, best_point, best)
-
-    def _dual_point(self, place: Place, gradient: Gradient) -> Iterate:
-        duals = self.evaluate(NewtonPart.duals, place)[0] if self.problem.holds_rows else np.empty(0)
-        return Iterate(duals, gradient.image)
 
 
 def _stands(point: Point, direction: Point, step: float) -> bool:
@@ -379,7 +372,7 @@ def _step_in_ball(matrix: FloatArray, slopes: FloatArray, weights: FloatArray, r
     def length(shift: float) -> float:
         return float(np.linalg.norm(right / (values + shift)))
 
-    least = _EPSILON * max(float(values[-1]), float(np.linalg.norm(right)) / radius)
+    least = EPSILON * max(float(values[-1]), float(np.linalg.norm(right)) / radius)
     shift = least
     if length(least) > radius:
         low, high = least, float(np.linalg.norm(right)) / radius
@@ -388,12 +381,12 @@ def _step_in_ball(matrix: FloatArray, slopes: FloatArray, weights: FloatArray, r
             place = right / (values + shift)
             norm = float(np.linalg.norm(place))
             low, high = (shift, high) if norm > radius else (low, shift)
-            if abs(norm - radius) <= 4.0 * _EPSILON * radius:
+            if abs(norm - radius) <= 4.0 * EPSILON * radius:
                 break
             fall = float(np.sum(place**2 / (values + shift)))
             following = shift + (norm - radius) / radius * norm**2 / fall if fall > 0.0 else high
             shift = following if low < following < high else math.sqrt(low * high)
     target = vectors @ (right / (values + shift))
-    target *= min(1.0, radius / max(float(np.linalg.norm(target)), _EPSILON))
+    target *= min(1.0, radius / max(float(np.linalg.norm(target)), EPSILON))
     step = target - weights
     return np.concatenate([step, -moved[:, n] - moved[:, :n] @ step])

@@ -386,7 +386,6 @@ class RoundIterates:
         """Return None: rows of partitions are not shrunk."""
 
     def recent(self) -> tuple[Iterate, Iterate]:
-        """Return current and previous; what partitions hold stays there."""
         return self.current, self.previous
 
 
@@ -521,7 +520,6 @@ class DualRounds(RoundIterates):
         super().restart()
 
     def check(self, lipschitz: float) -> Checked:
-        """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
         image, searches = self.current.image, self._searches()
         squared_norm = _squared_norm(image)
         look = (DualPartition.look, image, self._outer.slope(squared_norm), lipschitz)
@@ -720,7 +718,6 @@ class PrimalRounds(RoundIterates):
         super().restart()
 
     def check(self, lipschitz: float) -> Checked:
-        """Return F, the certificate and ||T(x) - x|| of the current point: one read; the step is lost."""
         parts: list[tuple[FloatArray, float]] = self.request(PrimalPartition.looked)
         self.reads += 1
         self._gradient = added([part[0] for part in parts])

@@ -113,16 +113,20 @@ def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tup
         bad = int(np.flatnonzero((labels != 1) & (labels != -1))[0])
         raise DataError(f"Signs must be -1 or +1, but the sign of entry {bad} is {np.asarray(signs)[bad]}.")
     lower, upper = _joined(lower, size), _joined(upper, size)
-    if np.ndim(lower) == 0 and np.ndim(upper) == 0:
-        low, high = float(np.asarray(lower)), float(np.asarray(upper))
-        _check_order(low <= high and low < math.inf and high > -math.inf, "", low, high)
+    is_one = np.ndim(lower) == np.ndim(upper) == 0
+    lows, highs = (_as_bounds(b, name, 1 if is_one else size) for b, name in ((lower, "lower"), (upper, "upper")))
+    wrong = np.flatnonzero(~((lows <= highs) & (lows < math.inf) & (highs > -math.inf)))
+    if len(wrong):
+        bad = wrong[0]
+        whose = "" if is_one else f" of entry {bad}"
+        raise ConfigError(
+            f"lower = {lows[bad]:g} and upper = {highs[bad]:g}{whose} enclose no number. Give lower <= upper, without "
+            "NaN, where only lower may be -inf and only upper inf."
+        )
+    if is_one:
+        low, high = float(lows[0]), float(highs[0])
         plus, minus = ((count * low, count * high) if count else (0.0, 0.0) for count in (n_plus, n_minus))
         return ProjectionEntries(_NO_POINT, labels, low, high), Sums(plus, minus, n_plus, n_minus)
-    lows, highs = _as_bounds(lower, "lower", size), _as_bounds(upper, "upper", size)
-    wrong = ~((lows <= highs) & (lows < math.inf) & (highs > -math.inf))
-    if wrong.any():
-        bad = int(np.flatnonzero(wrong)[0])
-        _check_order(False, f" of entry {bad}", lows[bad], highs[bad])
     plus, minus = ((float(lows[labels == k].sum()), float(highs[labels == k].sum())) for k in (1, -1))
     return ProjectionEntries(_NO_POINT, labels, lows, highs), Sums(plus, minus, n_plus, n_minus)
 
@@ -152,14 +156,6 @@ def check_total(total: float, least: float, most: float, whose: str, name: str, 
         raise ConfigError(
             f"{name} = {total:g} cannot be reached: {whose} at most {most:g}, from upper bounds of entries of "
             f"sign +1 and lower bounds of those of sign -1. Loosen these bounds or reduce {name}."
-        )
-
-
-def _check_order(valid: bool, whose: str, lower: float, upper: float) -> None:
-    if not valid:
-        raise ConfigError(
-            f"lower = {lower:g} and upper = {upper:g}{whose} enclose no number. Give lower <= upper, without "
-            "NaN, where only lower may be -inf and only upper inf."
         )
 
 
@@ -233,7 +229,9 @@ def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
     """
     check_positive("radius", radius)
     point = check_point(out, point)
-    largest = _largest(point)
+    largest = float(np.max(np.abs(point), initial=0.0))
+    if not math.isfinite(largest):
+        raise _not_finite(point)
     # in units of the largest entry: its square neither overflows nor vanishes
     units = math.sqrt(float(np.sum(np.square(point / largest, dtype=np.float64)))) if largest else 1.0
     factor = 1.0 if largest <= radius / units else radius / largest / units
@@ -241,15 +239,12 @@ def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
     return factor
 
 
-def _largest(point: FloatArray) -> float:
-    largest = float(np.max(np.abs(point), initial=0.0))
-    if not math.isfinite(largest):
-        bad = int(np.flatnonzero(~np.isfinite(point))[0])
-        raise DataError(
-            f"A point to project must be finite, but entry {bad} is {point[bad]}. The step before the "
-            "projection diverged: reduce its length."
-        )
-    return largest
+def _not_finite(point: FloatArray) -> DataError:
+    bad = np.flatnonzero(~np.isfinite(point))
+    where = f"entry {bad[0]} is {point[bad[0]]}" if len(bad) else "the sum of its entries overflows"
+    return DataError(
+        f"A point to project must be finite, but {where}. The step before the projection diverged: reduce its length."
+    )
 
 
 # The window in which a multiplier lies, from a sample of the entries.
@@ -395,13 +390,6 @@ _ATTEMPTS = 3  # a sampled interval, another that knows by how much the first wa
 _BLOCKS_PER_THREAD = 24  # 400,000 entries: for less, starting a thread takes longer than it saves
 
 
-class Multipliers(NamedTuple):
-    """The multiplier of each group, and entries read and written over the number of entries."""
-
-    values: tuple[float, ...]
-    passes: float
-
-
 class _Search(NamedTuple):
     """Search for the multiplier of a group, and its current bounds.
 
@@ -421,10 +409,11 @@ class _Search(NamedTuple):
 
 def find_multipliers(
     entries: ProjectionEntries, groups: tuple[HyperplaneGroup, ...], n_threads: int = 1
-) -> Multipliers:
+) -> tuple[tuple[float, ...], float]:
     """Find the multiplier of each group: of one group of both signs, or of one of sign +1 and one of sign -1.
 
-    Where rounding alone keeps a sum from its total, the multiplier is the one that comes nearest.
+    Also return entries read and written over the number of entries. Where rounding alone keeps a sum from its total,
+    the multiplier is the one that comes nearest.
 
     Raises
     ------
@@ -450,8 +439,8 @@ def find_multipliers(
             break
     roots = tuple(search.guess for search in searches)
     if not all(math.isfinite(root) for root in roots):
-        raise DataError(_what_is_not_finite(entries.point))
-    return Multipliers(roots, (visits + size) / size)  # written once
+        raise _not_finite(entries.point)
+    return roots, (visits + size) / size  # written once
 
 
 def _narrowed(search: _Search, entries: ProjectionEntries, last: bool) -> tuple[_Search, int]:
@@ -514,14 +503,6 @@ def _sought(search: _Search, entries: ProjectionEntries, gathered: BlockSums) ->
     return search._replace(bracket=bracket, beside=OtherEntries(root, excess)), read
 
 
-def _what_is_not_finite(point: FloatArray) -> str:
-    bad = np.flatnonzero(~np.isfinite(point))
-    where = f"entry {bad[0]} is {point[bad[0]]}" if len(bad) else "the sum of its entries overflows"
-    return (
-        f"A point to project must be finite, but {where}. The step before the projection diverged: reduce its length."
-    )
-
-
 # Boxes cut by hyperplanes, checked once for many projections, as a method projects onto one set in every iteration.
 
 
@@ -534,11 +515,6 @@ class Projected(NamedTuple):
     plus_theta: float
     minus_theta: float
     passes: float
-
-    @property
-    def theta(self) -> float:
-        """Return the multiplier of one hyperplane."""
-        return self.plus_theta
 
 
 @stored("prepared-projection")
@@ -720,15 +696,13 @@ def project_box_hyperplane_by(
             )
         moved = np.where(entries.signs > 0, point.astype(np.float64), lower + upper - point.astype(np.float64))
         target = total + (lower + upper) * sums.n_minus
-    root, iterations = _search_by(rival, moved, float(lower), float(upper), target)
+    active = workspace.doubles("kept", len(point))
+    active[:] = moved
+    bounds = (float(lower), float(upper), target)
+    if rival == "breakpoints":
+        root, iterations = search_breakpoints(active, workspace.doubles("bends", 2 * len(point)), *bounds)
+    else:
+        least, most = float(active.min()), float(active.max())
+        root, iterations = bisect(active, least, most, *bounds, rival == "refined-bisection")
     write_clipped(out, entries._replace(point=point), root, -root)
     return Projected(root, -root, iterations)
-
-
-def _search_by(rival: Rival, point: FloatArray, lower: float, upper: float, total: float) -> tuple[float, int]:
-    active = workspace.doubles("kept", len(point))
-    active[:] = point
-    least, most = float(active.min()), float(active.max())
-    if rival == "breakpoints":
-        return search_breakpoints(active, workspace.doubles("bends", 2 * len(point)), lower, upper, total)
-    return bisect(active, least, most, lower, upper, total, rival == "refined-bisection")

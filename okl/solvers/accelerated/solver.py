@@ -55,9 +55,9 @@ class ClassState:
 
     method_state: MethodState
     value: float
-    log: CommandLog
-    carried: RunMemory | None
-    work: WorkerState | NewtonWork | None
+    log: CommandLog = field(default_factory=CommandLog)
+    carried: RunMemory | None = None
+    work: WorkerState | NewtonWork | None = None
     minimax: MinimaxProblem | None = None
 
 
@@ -126,7 +126,7 @@ class ClassProblem:
             name = secrets.token_hex(8)
             work = kind(rows, prototype, self.positive, len(self.classes.rows), name, warm)
             state: MethodState = method.start(work.problem(execution))
-            begun.append(ClassState(state, self._model.parameter, CommandLog(), None, work))
+            begun.append(ClassState(state, self._model.parameter, work=work))
         return min(begun, key=lambda one: one.method_state.best_record.certificate.primal)
 
     def _problem(self, at: ClassState, execution: Execution) -> Any:
@@ -179,8 +179,7 @@ class ClassProblem:
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem: MinimaxProblem = model.problem_of(moments)
         method: Any = choose_method(chooser, problem)
-        first: MethodState = method.start(problem)
-        return ClassState(first, model.kappa, CommandLog(), None, None, problem)
+        return ClassState(method.start(problem), model.kappa, minimax=problem)
 
     @property
     def _model(self) -> Classifier:
@@ -387,8 +386,7 @@ class AcceleratedSolver:
         counts = schema.class_counts
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":
-            classes = ClassGroups((counts[1], counts[0]), (weights[1], weights[0]))
-            return [ClassProblem(self.task, classes, None, self.scratch)]
+            return [ClassProblem(self.task, _against_rest(1, counts, weights), None, self.scratch)]
         return [
             ClassProblem(self.task, _against_rest(index, counts, weights), index, self.scratch)
             for index in range(len(counts))

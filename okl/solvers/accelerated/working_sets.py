@@ -146,7 +146,6 @@ _SHARE, _OF_ROUND = 0.3, 0.1  # of the violation: left until the next check; lef
 _ROUNDS_A_CHECK, _STEPS = 100, 2  # at most; pairs between two Newton steps, for each entry of a working set
 _MOST_SOLVES, _MOST_BOUNDS, _ADDED = 40, 8, 1e-10  # of a round; entries that reach bounds in one; of the diagonal
 _SHORT = 0.1  # of a Newton step
-_EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""nu-SVM: the conditional value at risk of the margins, and the valid range of nu.
-
-kappa_max stands with the minimax models, nu_max with nu-SVM: they are formulas.
-"""
+"""nu-SVM: the conditional value at risk of the margins, and the valid range of nu."""
 
 from __future__ import annotations
 
@@ -31,8 +28,6 @@ from okl.solvers.accelerated.operators import ClassGroups, DenseRows, SparseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTerm, Region, Risk, SimplexPair, Sums, Take
 
 # Where the parameter of nu-SVM makes sense: the least nu, by a linear program.
-#
-# kappa_max stands with the minimax models, nu_max with nu-SVM: they are formulas.
 
 
 def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_intercept: bool = True) -> float:
