@@ -164,11 +164,7 @@ def draw_orthogonal_map(
     chi for the Gaussian kernel, that of a multivariate t for Matern kernels. Each frequency by itself has the kernel's
     density, so inner products are unbiased; the last block is cut.
 
-    Parameters
-    ----------
-    kernel : of ||x - x'||: gaussian, matern32, matern52
-    n_inputs, n_frequencies : int >= 1; the map has 2 n_frequencies columns
-    seed : int >= 0; precision : of frequencies and features
+    kernel : of ||x - x'||: gaussian, matern32, matern52; others as of `draw_fourier_map`
 
     Raises
     ------
@@ -224,11 +220,7 @@ def draw_quasi_map(
     between, the first ones of the next power are taken. A Matern kernel takes one coordinate more than there are
     inputs, for the chi-square under the multivariate t.
 
-    Parameters
-    ----------
-    kernel : shift-invariant
-    n_inputs, n_frequencies : int >= 1; the map has 2 n_frequencies columns
-    seed : int >= 0; precision : of frequencies and features
+    Parameters as of `draw_fourier_map`.
 
     Raises
     ------
@@ -353,15 +345,7 @@ def draw_structured_map(
     The directions of a product of three such rotations are not quite uniform: inner products have a bias, which falls
     with p. With up to about 10 inputs it is as large as the error of a few hundred frequencies.
 
-    Parameters
-    ----------
-    kernel : of ||x - x'||: gaussian, matern32, matern52
-    n_inputs, n_frequencies : int >= 1; the map has 2 n_frequencies columns
-    seed : int >= 0; precision : of the features
-
-    Raises
-    ------
-    ConfigError : a size is below 1; the kernel is not shift-invariant, or its density is not the same in all directions
+    Parameters, errors : as of `draw_orthogonal_map`
 
     Source: as for `StructuredFeatures`.
     """

@@ -429,18 +429,11 @@ class LocalSolver(LeastSquaresSolver):
 
     Parameters
     ----------
-    kernel : gaussian, laplacian, matern32, matern52
-    bandwidth : in units of the scaled inputs; None for that of least leave-one-out error in sampled cells
+    kernel, class_weights, criterion : see LeastSquaresSolver
+    bandwidth, penalty : None for those of least leave-one-out error in sampled cells; a penalty is ridge over cell_rows
     cell_rows : rows of a cell, at most but for chance; of more than twice as many, which are alike, some are drawn
     partitions : at most; they end when one does not reduce the leave-one-out error beyond chance
-    penalty : > 0, ridge over cell_rows; None for that of least leave-one-out error in sampled cells
-    class_weights : of each class, in the order of the labels, None for all 1
-    criterion : by which leave-one-out errors of classes are compared
     seed, precision : of trees and samples, and of supports and coefficients; cells are solved in float64
-
-    Raises
-    ------
-    ConfigError : a number outside its range, or an unknown name
 
     Source: Meister & Steinwart, Optimal learning rates for localized SVMs, JMLR 17(194), 2016, section 2.
     """

@@ -261,19 +261,10 @@ class FalkonSolver(LandmarkSolver):
 
     Parameters
     ----------
-    kernel : gaussian, laplacian, matern32, matern52
-    bandwidth : in units of the scaled inputs, None for the median distance of the sample
-    n_landmarks : None for 8,192; at most the training rows
-    landmarks : uniform, kmeans or rpcholesky, from a sample of the training rows
-    penalty : > 0; None for that of least leave-one-out error of a sample, times its share of the rows
+    kernel, bandwidth, .. : see LeastSquaresSolver and LandmarkSolver; 8,192 landmarks by default
+    penalty : None for that of least leave-one-out error of a sample, times its share of the rows
     iterations : at most, over all rows
-    class_weights : of each class, in the order of the labels, None for all 1
     criterion : by which held-out errors of classes are compared
-    seed, precision : of sample and held-out rows, and of kernel values; sums are float64
-
-    Raises
-    ------
-    ConfigError : a number outside its range, or an unknown name
 
     Source: Rudi, Carratino & Rosasco, NIPS 2017, Algorithm 1; Yao, Rosasco & Caponnetto, Constructive Approximation 26,
     2007, of stopping early.

@@ -53,9 +53,18 @@ class RidgeState:
 class LeastSquaresSolver:
     """Base of the solvers of kernel least squares.
 
+    Parameters
+    ----------
+    kernel : gaussian, laplacian, matern32 or matern52
+    bandwidth : in units of the scaled inputs, None for the median distance of a sample
+    penalty : > 0, None for that of least leave-one-out error of sampled training rows
+    class_weights : of each class, in the order of the labels, None for all 1
+    seed, precision : of the sample and of kernel values; sums are float64
+    criterion : by which leave-one-out errors of classes choose the penalty
+
     Raises
     ------
-    ConfigError : a number outside its range
+    ConfigError : a number outside its range, or an unknown name
     """
 
     kernel: str = "gaussian"
@@ -85,7 +94,11 @@ class LeastSquaresSolver:
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkSolver(LeastSquaresSolver):
-    """Base of those on landmarks. n_landmarks, landmarks : how many, at most the training rows, and how chosen"""
+    """Base of those on landmarks.
+
+    n_landmarks : at most the training rows; None for the default
+    landmarks : uniform, kmeans or rpcholesky, from a sample of the training rows
+    """
 
     n_landmarks: int | None = None
     landmarks: Landmarks = "uniform"
@@ -120,21 +133,12 @@ class RidgeSolver(LandmarkSolver):
 
     Parameters
     ----------
-    kernel : gaussian, laplacian, matern32, matern52, polynomial; linear: the inputs themselves
-    bandwidth : in units of the scaled inputs, None for the median distance of the sample
-    n_landmarks : None for 1,000; at most the training rows
-    landmarks : uniform, kmeans or rpcholesky, from a sample of the training rows
-    penalty : > 0, None for that of least leave-one-out error of sampled training rows
+    kernel, bandwidth, .. : see LeastSquaresSolver and LandmarkSolver; polynomial is a kernel, too, and linear: the
+        inputs themselves; 1,000 landmarks by default
+    degree, offset : of the polynomial kernel
     standardise : a linear kernel's inputs, by the training rows' statistics
-    class_weights : of each class, in the order of the labels, None for all 1
-    criterion : by which leave-one-out errors of classes choose the penalty
-    huber : of a regression, threshold of Huber's loss in robust standard deviations of the residuals; None: squares
     fit_intercept : whether there is a bias b
-    seed, precision : of the sample and of kernel values; sums are float64
-
-    Raises
-    ------
-    ConfigError : a number outside its range, or an unknown name
+    huber : of a regression, threshold of Huber's loss in robust standard deviations of the residuals; None: squares
 
     Source: Rifkin, Yeo & Poggio, Regularized least-squares classification, 2003; Rudi, Carratino & Rosasco, NIPS 2017,
     (8), solved directly.
