@@ -34,7 +34,7 @@ from okl.solvers.accelerated.certified_steps import (
 )
 from okl.solvers.accelerated.dual import SparseProblem
 from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Request, result_of
-from okl.solvers.accelerated.newton_problem import NewtonWork
+from okl.solvers.accelerated.newton_problem import NewtonWork, PartsProblem
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
 
@@ -73,22 +73,8 @@ class L1Part:
         return self._problem.conjugate(self._margins(at), factor)
 
     def _margins(self, at: Point) -> FloatArray:
-        def multiplied() -> FloatArray:
-            margins = np.empty(self._problem.n_image)
-            self._problem.apply(margins, at.weights)
-            return margins
-
-        return self._cache(("margins", at.serial), multiplied)
-
-
-@dataclass(frozen=True, eq=False)
-class L1Problem:
-    """A problem as this method sees it, with its rows in this process or in partitions; see `NewtonProblem`."""
-
-    prototype: SparseProblem
-    n_columns: int
-    evaluate: Callable[[Request], list[Any]]
-    start: FloatArray | None = None
+        rows: Any = self._problem.rows
+        return self._cache(("margins", at.serial), lambda: rows.margins(at.weights))
 
 
 def is_supported(problem: CompositeProblem) -> bool:
@@ -103,7 +89,7 @@ class L1Work(NewtonWork):
 
     def problem_of(self, evaluate: Callable[[Request], list[Any]]) -> Any:
         start = None if self.warm is None else self.warm.weights
-        return L1Problem(self.prototype, self.rows.n_columns, evaluate, start)
+        return PartsProblem(self.prototype, self.rows.n_columns, evaluate, start)
 
     def part_of(self, problem: Any, longest: float, cached: Cache) -> Any:
         return L1Part(problem, cached)
@@ -134,7 +120,7 @@ _LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = 1e-8, 1.0, 1e-12, 10.0
 class L1Newton(CertifiedSteps):
     """Newton's method with an l1 penalty."""
 
-    def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> L1Problem:
+    def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> PartsProblem:
         """Return what the other methods take, of rows in this process.
 
         Raises
@@ -144,13 +130,13 @@ class L1Newton(CertifiedSteps):
         if point is not None:
             check_start(point, problem.n_points)
         evaluate = partial(result_of, L1Part(problem, LastArrays()))
-        return L1Problem(problem, problem.n_points, evaluate, point)
+        return PartsProblem(problem, problem.n_points, evaluate, point)
 
-    def start(self, problem: L1Problem, point: FloatArray | None = None) -> L1State:
+    def start(self, problem: PartsProblem, point: FloatArray | None = None) -> L1State:
         first = np.zeros(problem.n_columns) if problem.start is None else np.array(problem.start, dtype=np.float64)
         return _checked(problem, Point(0, first, np.empty(0), 0.0), None, 0)
 
-    def advance(self, state: L1State, problem: L1Problem) -> L1State:
+    def advance(self, state: L1State, problem: PartsProblem) -> L1State:
         point, slopes = state.point, state.slopes
         columns = working_columns(point.weights, slopes)
         parts = problem.evaluate((L1Part.curvature, point, columns))
@@ -181,7 +167,7 @@ def _next_damping(damping: float, step: float) -> float:
     return damping
 
 
-def _checked(problem: L1Problem, point: Point, before: L1State | None, requests: int) -> L1State:
+def _checked(problem: PartsProblem, point: Point, before: L1State | None, requests: int) -> L1State:
     """Return the state at a point; requests : to all rows since the last one."""
     results = problem.evaluate((L1Part.slopes, point))
     slopes, risk = np.sum([one.slopes for one in results], axis=0), float(sum(one.risk for one in results))
@@ -201,7 +187,7 @@ def _checked(problem: L1Problem, point: Point, before: L1State | None, requests:
     return L1State(best_record, history, point, slopes, best_point, Iterate(best_point.weights, np.empty(0)))
 
 
-def _length(problem: L1Problem, point: Point, slopes: FloatArray, direction: Point) -> tuple[float, int]:
+def _length(problem: PartsProblem, point: Point, slopes: FloatArray, direction: Point) -> tuple[float, int]:
     """Return how far to go, at most 1: to where the objective is nearly flat; and how often all rows were read."""
     weights, change = point.weights, direction.weights
 

@@ -98,15 +98,23 @@ def result_of(part: Any, request: Request) -> list[Any]:
     return [method(part, *given)]
 
 
+class Shifted(NamedTuple):
+    """Margins (m,), anchors (m,), pace, and the thresholds of rows of sign +1 and of sign -1."""
+
+    margins: FloatArray
+    anchors: FloatArray
+    pace: float
+    plus: float
+    minus: float
+
+
 class Response(NamedTuple):
     """Dual entries as functions of margins.
 
-    write : overwrites entries a (m,) and slopes -a'(z) (m,), given margins (m,), anchors (m,), the pace, and the
-        thresholds of rows of sign +1 and of sign -1
-    anchored : whether entries depend on an anchor
+    write : overwrites entries a (m,) and their slopes -a'(z) (m,); anchored : whether entries depend on an anchor
     """
 
-    write: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float, float, float], None]
+    write: Callable[[FloatArray, FloatArray, Shifted], None]
     anchored: bool = False
 
 
@@ -114,37 +122,37 @@ def response_of(separable: Separable, region: Region, signs: FloatArray) -> Resp
     """Return how dual entries follow from margins; None where this method does not know."""
     if isinstance(region, EntropyBarrier) and separable == LinearTerm(0.0):
         bounds = region.upper
-        return Response(lambda a, d, z, _, __, plus, minus: entropy_duals(a, d, z, signs, bounds, plus, minus))
+        return Response(
+            lambda out, slopes, at: entropy_duals(out, slopes, at.margins, signs, bounds, at.plus, at.minus)
+        )
     if isinstance(region, SquareRootBarrier) and separable == LinearTerm(0.0):
         numbers = (signs, region.scales, region.upper)
-        return Response(lambda a, d, z, _, __, plus, minus: square_root_duals(a, d, z, *numbers, plus, minus))
+        return Response(lambda out, slopes, at: square_root_duals(out, slopes, at.margins, *numbers, at.plus, at.minus))
     if not isinstance(region, BoxSet):
         return None
     lower, upper = (filled(bound, len(signs)) for bound in (region.lower, region.upper))
     if isinstance(separable, LinearTerm):
-        if not np.isfinite(upper - lower).all():
-            return None
-        widths, box = upper - lower, (np.full(len(signs), -separable.slope), lower, upper)
-        return Response(
-            lambda a, d, z, anchors, pace, *both: box_duals(a, d, z, signs, anchors, pace * widths, *box, *both), True
-        )
-    if isinstance(separable, Quadratic):
+        widths, targets = upper - lower, np.full(len(signs), -separable.slope)
+        is_known = np.isfinite(widths).all()
+    elif isinstance(separable, Quadratic):
         curvatures, counted = separable.curvatures, separable.curvatures > 0.0
-        if not np.all(counted | (upper == lower)):
-            return None
-        steps = np.divide(1.0, curvatures, out=np.zeros(len(signs)), where=counted)
-        box = (filled(separable.targets, len(signs)), lower, upper)
+        widths = np.divide(1.0, curvatures, out=np.zeros(len(signs)), where=counted)
+        targets = filled(separable.targets, len(signs))
+        is_known = np.all(counted | (upper == lower))
+    else:
+        return None
+    anchored = isinstance(separable, LinearTerm)
 
-        def write(
-            a: FloatArray, d: FloatArray, z: FloatArray, anchors: FloatArray, pace: float, plus: float, minus: float
-        ) -> None:
-            own = steps
-            if pace > 0.0:  # a prox of 1 / 2 a^2 / width - a target + 1 / 2 (a - anchor)^2 / (pace width)
-                own, anchors = (pace / (1.0 + pace)) * steps, anchors / (1.0 + pace)
-            box_duals(a, d, z, signs, anchors, own, *box, plus, minus)
+    def write(out: FloatArray, slopes: FloatArray, at: Shifted) -> None:
+        """Count steps from an anchor in widths of the box; or take those that curvatures allow, or shorter ones."""
+        steps, anchors = widths, at.anchors
+        if anchored:
+            steps = at.pace * widths
+        elif at.pace > 0.0:  # a prox of 1 / 2 a^2 / width - a target + 1 / 2 (a - anchor)^2 / (pace width)
+            steps, anchors = (at.pace / (1.0 + at.pace)) * widths, anchors / (1.0 + at.pace)
+        box_duals(out, slopes, at.margins, signs, anchors, steps, targets, lower, upper, at.plus, at.minus)
 
-        return Response(write)
-    return None
+    return Response(write, anchored) if is_known else None
 
 
 class NewtonPart:
@@ -173,12 +181,11 @@ class NewtonPart:
         """Return sums at the point."""
         problem, margins = self._problem, self._margins(at.point.serial, at.point.weights)
         duals, slopes = self._respond(at, margins, at.point.thresholds)
-        image = np.empty(problem.rows.n_image)
-        problem.rows.apply(image, duals)
+        rows: Any = problem.rows
         size = float(np.abs(duals).sum())
         balance = self._normals @ duals
         return Gradient(
-            image=image,
+            image=rows.image(duals),
             balance=balance,
             risk=problem.risk.sum_at(margins, at.point.thresholds),
             value=self._value(duals),
@@ -200,21 +207,18 @@ class NewtonPart:
 
     def curvature(self, at: Place) -> FloatArray:
         """Return sum_i slope_i x_i x_i', x_i = (s_i z_i, -n_i), at least its lower triangle."""
-        slopes = self._at(at)[1]
         rows: Any = self._problem.rows
-        curvature: FloatArray = rows.curvature(slopes, -self._normals)
+        curvature: FloatArray = rows.curvature(self._at(at)[1], -self._normals)
         return curvature
 
     def product(self, at: Place, vector: FloatArray) -> FloatArray:
         """Return sum_i slope_i x_i <x_i, v> of a vector v (n_columns + n_hyperplanes,), x_i as of `curvature`."""
-        rows, n = self._problem.rows, self._problem.rows.n_image
-        slopes = self._at(at)[1]
-        moved, image = np.empty(rows.n_points), np.empty(n)
-        rows.adjoint(moved, vector[:n])
+        rows: Any = self._problem.rows
+        n, slopes = rows.n_image, self._at(at)[1]
+        moved = rows.margins(vector[:n])
         moved -= vector[n:] @ self._normals
         moved *= slopes
-        rows.apply(image, moved)
-        return np.concatenate([image, -(self._normals @ moved)])
+        return np.concatenate([rows.image(moved), -(self._normals @ moved)])
 
     def diagonal(self, at: Place) -> FloatArray:
         """Return the diagonal of the curvature, (n_columns + n_hyperplanes,)."""
@@ -230,14 +234,12 @@ class NewtonPart:
 
         gradient : g = (g_w, g_t); reach : of the margins: how far a threshold may go
         """
-        problem, n = self._problem, self._problem.rows.n_image
-        slopes = self._at(at)[1]
+        rows: Any = self._problem.rows
+        n, slopes = rows.n_image, self._at(at)[1]
         free = np.flatnonzero(slopes)
-        rows: Any = problem.rows
         matrix = self._products(free)
         np.einsum("ii->i", matrix)[:] += 1.0 / slopes[free]
-        moved = np.empty(rows.n_points)
-        rows.adjoint(moved, gradient[:n])
+        moved = rows.margins(gradient[:n])
         normals = self._normals[:, free]
         solved = positive_solution(matrix, np.column_stack([-moved[free], normals.T]))
         inner = normals @ solved
@@ -250,9 +252,7 @@ class NewtonPart:
         thresholds = np.where(stuck, -np.sign(gradient[n:]) * (1.0 + reach) * (scale > 0.0), thresholds)
         duals = np.zeros(rows.n_points)
         duals[free] = solved[:, 0] - solved[:, 1:] @ thresholds
-        image = np.empty(n)
-        rows.apply(image, duals)
-        return np.concatenate([-gradient[:n] - image, thresholds])
+        return np.concatenate([-gradient[:n] - rows.image(duals), thresholds])
 
     def _products(self, free: NDArray[np.intp]) -> FloatArray:
         """Return the signed products of some rows with each other, a new array (n_free, n_free)."""
@@ -307,18 +307,14 @@ class NewtonPart:
         return self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)
 
     def _margins(self, serial: int, weights: FloatArray) -> FloatArray:
-        def multiplied() -> FloatArray:
-            margins = np.empty(self._problem.rows.n_points)
-            self._problem.rows.adjoint(margins, weights)
-            return margins
-
-        return self._cache(("margins", serial), multiplied)
+        rows: Any = self._problem.rows
+        return self._cache(("margins", serial), lambda: rows.margins(weights))
 
     def _respond(self, at: Place, margins: FloatArray, thresholds: FloatArray) -> tuple[FloatArray, FloatArray]:
         duals, slopes = np.empty(len(margins)), np.empty(len(margins))
         plus, minus = thresholds @ self._problem.region.normals if len(thresholds) else (0.0, 0.0)
         anchor = self._anchor(at.anchors)
-        self._response.write(duals, slopes, margins, anchor, at.point.pace, float(plus), float(minus))
+        self._response.write(duals, slopes, Shifted(margins, anchor, at.point.pace, float(plus), float(minus)))
         return duals, slopes
 
     def _anchor(self, anchors: tuple[Point, ...]) -> FloatArray:

@@ -40,19 +40,28 @@ from okl.solvers.worker_rounds import RunVectors
 
 
 @dataclass(frozen=True, eq=False)
-class NewtonProblem:
-    """A problem as Newton's method sees it, with its rows in this process or in partitions.
+class PartsProblem:
+    """A problem as a method of Newton's sees it, with its rows in this process or in partitions.
 
     prototype : the terms that do not depend on rows; n_columns : of w
     evaluate : returns the results of all partitions to a request, in order
-    start : first weights and thresholds of a warm start, or None; holds_rows : whether there is one partition, here
+    start : first weights of a warm start, for margin models with the thresholds, or None
+    """
+
+    prototype: Any
+    n_columns: int
+    evaluate: Callable[[Request], list[Any]]
+    start: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonProblem(PartsProblem):
+    """The problem of a margin model.
+
+    holds_rows : whether there is one partition, here
     rough : whether rows are sparse and of like length: rough steps are good for squared losses, too
     """
 
-    prototype: DualProblem
-    n_columns: int
-    evaluate: Callable[[Request], list[Any]]
-    start: tuple[FloatArray, FloatArray] | None = None
     holds_rows: bool = False
     rough: bool = False
 
@@ -185,12 +194,10 @@ class NewtonWork:
 held_arrays = RunVectors()
 
 
-def _implied(problem: DualProblem, warm: WarmStart) -> FloatArray:
+def _implied(problem: Any, warm: WarmStart) -> FloatArray:
     """Return the dual entries (m,) that the margins of a solution for other rows imply."""
-    margins = np.empty(problem.rows.n_points)
-    problem.rows.adjoint(margins, warm.weights)
-    risk: Any = problem.risk
-    duals: FloatArray = risk.duals_at(margins - warm.bias * problem.rows.signs)
+    risk, rows = problem.risk, problem.rows
+    duals: FloatArray = risk.duals_at(rows.margins(warm.weights) - warm.bias * rows.signs)
     return duals
 
 

@@ -65,9 +65,20 @@ class ExplicitRows(SignedRows, RowOperator):
     def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
         return scale * image
 
+    def margins(self, weights: FloatArray) -> Doubles:
+        """Return s_i <w, z_i>, a new array (m,)."""
+        margins = np.empty(self.n_points)
+        self.adjoint(margins, weights)
+        return margins
+
+    def image(self, point: FloatArray) -> Doubles:
+        """Return A a, a new array (n_columns,)."""
+        image = np.empty(self.n_image)
+        self.apply(image, point)
+        return image
+
     def scores(self, weights: FloatArray) -> Doubles:
-        scores = np.empty(self.n_points)
-        self.adjoint(scores, weights)
+        scores = self.margins(weights)
         scores *= self.signs
         return scores
 

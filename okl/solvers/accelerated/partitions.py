@@ -215,11 +215,10 @@ class DualPartition(Partition):
         """Return the image of the new point and sums over the rows."""
         problem, new, extrapolated = self.problem, self.new.point, self.extrapolated.point
         squared, turn = step_sums(new, extrapolated, self.gradient, self.current.point)
-        image = np.empty(problem.rows.n_image)
-        problem.rows.apply(image, new)
+        rows: Any = problem.rows
         excess = problem.separable.excess(new, extrapolated) if with_excess else np.nan
         penalty = problem.region.value(new)
-        return StepPart(image, float(squared), float(turn), problem.separable.value(new), penalty, excess)
+        return StepPart(rows.image(new), float(squared), float(turn), problem.separable.value(new), penalty, excess)
 
     def looked(self, lipschitz: float, candidates: FloatArray) -> CheckPart:
         """Return sums over the rows at the current point."""
