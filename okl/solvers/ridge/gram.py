@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -29,33 +29,6 @@ from okl.kernels import Kernel
 # Bases: kernel values with landmarks, or a feature map.
 
 ADDED = {"float32": 2e-7, "float64": 1e-8}  # to the diagonal of the landmarks' kernel matrix, of its mean
-
-
-class Basis(Protocol):
-    """Columns that a row becomes, cheap to send; and the penalty that goes with them."""
-
-    @property
-    def n_columns(self) -> int: ...
-
-    def columns(self, inputs: FloatArray) -> FloatArray:
-        """Return the columns (rows, n_columns) of inputs (rows, n_inputs), in the precision of the basis.
-
-        A new array, which the caller may write into.
-        """
-        ...
-
-    def turn(self) -> MetricFactor:
-        """Return the factor that makes the penalty of the weights their squared length."""
-        ...
-
-    def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
-        """Return scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
-
-        Raises
-        ------
-        DataError : weights beyond what the precision of the basis holds
-        """
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +97,10 @@ class LandmarkBasis:
         return len(self.landmarks)
 
     def columns(self, inputs: FloatArray) -> FloatArray:
+        """Return the columns (rows, n_columns) of inputs (rows, n_inputs), in the precision of the basis.
+
+        A new array, which the caller may write into.
+        """
         values = np.empty((len(inputs), self.n_columns), dtype=self.landmarks.dtype)
         step = rows_per_block(self.n_columns, values.itemsize)
         for first in range(0, len(inputs), step):
@@ -137,6 +114,7 @@ class LandmarkBasis:
         return values
 
     def turn(self) -> MetricFactor:
+        """Return the factor that makes the penalty of the weights their squared length."""
         wide = np.ascontiguousarray(self.landmarks, dtype=np.float64)
         # by differences, as columns are: squares of landmarks far from each other leave no digits of those close by
         matrix = LandmarkBasis(self.kernel, wide).columns(wide)
@@ -156,6 +134,12 @@ class LandmarkBasis:
         )
 
     def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
+        """Return scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
+
+        Raises
+        ------
+        DataError : weights beyond what the precision of the basis holds
+        """
         return KernelExpansion(self.kernel, self.landmarks, *rounded(weights, offsets, self.landmarks.dtype))
 
     @cached_property
@@ -182,6 +166,10 @@ class MapBasis:
 
     def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
         return LinearPredictor(self.feature_map, *rounded(weights, offsets, np.dtype(self.feature_map.precision)))
+
+
+Basis = LandmarkBasis | MapBasis
+"""Columns that a row becomes, cheap to send; and the penalty that goes with them."""
 
 
 def rounded(weights: Doubles, offsets: Doubles, precision: np.dtype[Any]) -> tuple[FloatArray, FloatArray]:
