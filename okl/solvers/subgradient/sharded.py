@@ -278,27 +278,24 @@ class ShardedLineSearch:
     looks: int
 
     def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
+        def turning(command: Command, start: float = 0.0) -> tuple[float, float, float]:
+            return _turning(steps, added(rounds.request(command)) / around.n_rows, around, start)
+
         steps = self.longest * _EVEN**3
-        low, high, best = _turning(
-            steps, _mean_losses(rounds, StepCommand(direction, tuple(steps.tolist())), around), around
-        )
+        low, high, best = turning(StepCommand(direction, tuple(steps.tolist())))
         for _ in range(self.looks):
             if high - low <= _NARROW * high:
                 break
             steps = low + (high - low) * (_EVEN if low > 0.0 else _EVEN**3)
-            low, high, best = _turning(
-                steps, _mean_losses(rounds, RepeatCommand(tuple(steps.tolist())), around), around, low
-            )
+            low, high, best = turning(RepeatCommand(tuple(steps.tolist())), low)
         return best
 
 
-def _mean_losses(rounds: Rounds, command: Command, around: LineQuadratic) -> Doubles:
-    """Return mean losses and slopes at the steps of a command, (steps, 2)."""
-    return added(rounds.request(command)) / around.n_rows
+def _turning(steps: Doubles, line: Doubles, around: LineQuadratic, start: float) -> tuple[float, float, float]:
+    """Return two steps that the least objective is between, and the step to take.
 
-
-def _turning(steps: Doubles, line: Doubles, around: LineQuadratic, start: float = 0.0) -> tuple[float, float, float]:
-    """Return two steps that the least objective is between, and the step to take; start : below the first step."""
+    line : mean losses and slopes at the steps, (steps, 2); start : below the first step
+    """
     values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
     slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
