@@ -273,6 +273,9 @@ class Interval(NamedTuple):
     stop: float
 
 
+_LINE = Interval(-math.inf, math.inf)
+
+
 @lru_cache(maxsize=8)
 def _sample_indices(size: int) -> NDArray[np.int32]:
     """Return one random entry from each of size^(2/3) chunks.
@@ -294,21 +297,21 @@ class OtherEntries(NamedTuple):
 
 
 class _Sample:
-    """Entries of a group in their one form, n of each."""
+    """Random entries of a group in their one form, n of each. reads : of terms by searches for roots so far"""
 
-    def __init__(self, entries: ProjectionEntries, indices: NDArray[np.int32], sign: int) -> None:
+    def __init__(self, entries: ProjectionEntries, sign: int) -> None:
+        indices = _sample_indices(entries.point.shape[0])
         chosen = indices if sign == 0 else indices[entries.signs[indices] == sign]
         positive, a = entries.signs[chosen] > 0, entries.point[chosen].astype(np.float64)
         lower, upper = (
             bound[chosen] if isinstance(bound, np.ndarray) else np.full(len(chosen), bound)
             for bound in (entries.lower, entries.upper)
         )
-        self.v = np.where(positive, a, -a)
+        self.v, self.reads = np.where(positive, a, -a), 0
         self.low, self.high = np.where(positive, lower, -upper), np.where(positive, upper, -lower)
-        n = len(chosen)
         self.lows, self.highs = float(self.low.sum()), float(self.high.sum())
         same_width = not (isinstance(entries.lower, np.ndarray) or isinstance(entries.upper, np.ndarray))
-        self._bends = self._sorted(same_width) if n and math.isfinite(self.highs - self.lows) else None
+        self._bends = self._sorted(same_width) if len(chosen) and math.isfinite(self.highs - self.lows) else None
 
     def _sorted(self, same_width: bool) -> Breakpoints:
         """Sort all kinks; each root then takes two binary searches."""
@@ -317,34 +320,17 @@ class _Sample:
         left, arrived = (np.concatenate([[0.0], np.cumsum(places)]) for places in (leaves, arrives))
         return Breakpoints(leaves, arrives, left, arrived, self.highs)
 
-    def root(self, total: float, guess: float) -> tuple[float, int]:
-        """Return the root of the sample, and the number of terms read."""
+    def root(self, total: float, guess: float) -> float:
         if self._bends is not None:
-            return float(root_of_breakpoints(self._bends, total)), 0
+            return float(root_of_breakpoints(self._bends, total))
         v, low, high = self.v.copy(), self.low.copy(), self.high.copy()
         t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
-        return t, visits
+        self.reads += visits
+        return t
 
     def terms(self, t: float) -> Doubles:
         """Return the terms at a multiplier."""
         return np.clip(self.v - t, self.low, self.high)
-
-    def deviation(self, t: float, others: OtherEntries | None) -> float:
-        """Return the standard deviation of the terms at a multiplier, or of their change from the neighbouring one."""
-        if others:
-            return float(np.std(self.terms(t) - self.terms(others.t)))
-        return float(np.std(self.terms(t)))
-
-    def narrow(self, total: float, deviation: float, guess: float) -> tuple[Interval, int]:
-        """Return where the sample's sum is within a deviation of the total, and the number of terms read."""
-        start, stop, visits = -math.inf, math.inf, 0
-        if total + deviation < self.highs:
-            start, read = self.root(total + deviation, guess)
-            visits += read
-        if total - deviation > self.lows:
-            stop, read = self.root(total - deviation, guess)
-            visits += read
-        return Interval(start, stop), visits
 
 
 def sampled_interval(
@@ -355,23 +341,27 @@ def sampled_interval(
     others : where the last interval ended without the root. What the sample is wrong by there, as it may miss an entry
         that outweighs all others, is taken off; what remains to be guessed is the change from there to the root
     """
-    indices = _sample_indices(entries.point.shape[0])
-    sample = _Sample(entries, indices, group.sign)
+    sample = _Sample(entries, group.sign)
     n = len(sample.v)
     if n < _LEAST_SAMPLE:
-        return Interval(-math.inf, math.inf), group.guess, n
+        return _LINE, group.guess, n
     total = group.total * n / group.size
     if others and math.isfinite(others.excess):
         total = float(sample.terms(others.t).sum()) - others.excess * n / group.size
-    guess, visits = sample.root(total, group.guess)
-    deviation = _DEVIATIONS * math.sqrt(n) * sample.deviation(guess, others)
+    guess = sample.root(total, group.guess)
+    terms = sample.terms(guess)
+    if others:
+        terms -= sample.terms(others.t)
+    deviation = _DEVIATIONS * math.sqrt(n) * float(np.std(terms))
     many = isinstance(entries.upper, np.ndarray)
     width = float(np.median(sample.high - sample.low)) if many else float(sample.high[0] - sample.low[0])
     if math.isfinite(width):
         # where all terms are constant the deviation has no information: a few may be anywhere in their box
         deviation += _DEVIATIONS * width
-    interval, read = sample.narrow(total, deviation, guess)
-    return interval, guess, visits + read + n
+    # where the sample's sum is within a deviation of the total
+    start = sample.root(total + deviation, guess) if total + deviation < sample.highs else -math.inf
+    stop = sample.root(total - deviation, guess) if total - deviation > sample.lows else math.inf
+    return Interval(start, stop), guess, sample.reads + n
 
 
 # The multiplier of a hyperplane over a box, in two passes over the data: one to narrow down, one to write.
@@ -390,21 +380,50 @@ _ATTEMPTS = 3  # a sampled interval, another that knows by how much the first wa
 _BLOCKS_PER_THREAD = 24  # 400,000 entries: for less, starting a thread takes longer than it saves
 
 
-class _Search(NamedTuple):
-    """Search for the multiplier of a group, and its current bounds.
+@dataclass
+class _Search:
+    """Search for the multiplier of a group.
 
-    bracket : holds the multiplier
-    interval : the part of it to search
     guess : at the multiplier; the multiplier once it is found
+    bracket : holds the multiplier; interval : the part of it to search
     beside : the end of the last interval on the side of the multiplier
     """
 
     group: HyperplaneGroup
-    bracket: Interval
-    interval: Interval
     guess: float
+    bracket: Interval = _LINE
+    interval: Interval = _LINE
     beside: OtherEntries | None = None
     found: bool = False
+
+    def narrow(self, entries: ProjectionEntries, last: bool) -> int:
+        """Choose the next interval; return the number of terms read."""
+        self.interval, read = self.bracket, 0
+        if not last and entries.point.shape[0] > _LEAST_ENTRIES:
+            sampled, self.guess, read = sampled_interval(entries, self.group, self.beside)
+            start, stop = max(self.bracket.start, sampled.start), min(self.bracket.stop, sampled.stop)
+            self.interval = Interval(start, stop) if start < stop else self.bracket
+        return read
+
+    def seek(self, gathered: BlockSums) -> int:
+        """Run Newton's method on the gathered entries; return the number of terms read."""
+        group, (start, stop) = self.group, self.interval
+        size = int(gathered.counts.sum())
+        v, low, high = (workspace.doubles(name, size) for name in ("v", "low", "high"))
+        size = join(v, low, high, gathered, group.sign)
+        plus, minus, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
+        constant = (plus if group.sign >= 0 else 0.0) + (minus if group.sign <= 0 else 0.0)
+        falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
+        root, where, excess, visits = find_root(
+            v, low, high, size, constant, int(falling), group.total, start, stop, self.guess
+        )
+        if where == FOUND:
+            # nothing bends inside this interval: another pass for the other group gathers none of this one
+            self.interval, self.guess, self.found = Interval(root, root), root, True
+        else:
+            self.bracket = Interval(stop, self.bracket.stop) if where == ABOVE else Interval(self.bracket.start, start)
+            self.beside = OtherEntries(root, excess)
+        return visits + size
 
 
 def find_multipliers(
@@ -420,38 +439,19 @@ def find_multipliers(
     DataError : an entry is NaN, or infinite where its box is
     """
     size, visits = entries.point.shape[0], 0
-    line = Interval(-math.inf, math.inf)
-    searches = [_Search(group, line, line, group.guess) for group in groups]
+    searches = [_Search(group, group.guess) for group in groups]
     # three times at most: the last intervals reach to infinity
     for attempt in range(_ATTEMPTS):
-        for k, search in enumerate(searches):
-            if not search.found:
-                searches[k], read = _narrowed(search, entries, attempt == _ATTEMPTS - 1)
-                visits += read
+        visits += sum(search.narrow(entries, attempt == _ATTEMPTS - 1) for search in searches if not search.found)
         plus, minus = searches[0].interval, searches[-1].interval
         gathered = _gather(entries, Windows(plus.start, plus.stop, minus.start, minus.stop), n_threads)
-        visits += size
-        for k, search in enumerate(searches):
-            if not search.found:
-                searches[k], read = _sought(search, entries, gathered)
-                visits += read
+        visits += size + sum(search.seek(gathered) for search in searches if not search.found)
         if all(search.found for search in searches):
             break
     roots = tuple(search.guess for search in searches)
     if not all(math.isfinite(root) for root in roots):
         raise _not_finite(entries.point)
     return roots, (visits + size) / size  # written once
-
-
-def _narrowed(search: _Search, entries: ProjectionEntries, last: bool) -> tuple[_Search, int]:
-    """Return the search with the next interval, and the number of terms read."""
-    group, bracket = search.group, search.bracket
-    if last or entries.point.shape[0] <= _LEAST_ENTRIES:
-        return search._replace(interval=bracket), 0
-    sampled, guess, read = sampled_interval(entries, group, search.beside)
-    start, stop = max(bracket.start, sampled.start), min(bracket.stop, sampled.stop)
-    interval = Interval(start, stop) if start < stop else bracket
-    return search._replace(interval=interval, guess=guess), read
 
 
 def write_clipped(out: FloatArray, entries: ProjectionEntries, plus: float, minus: float, n_threads: int = 1) -> None:
@@ -480,27 +480,6 @@ def _gather(entries: ProjectionEntries, windows: Windows, n_threads: int) -> Blo
 
     _over_blocks(size, n_threads, work)
     return gathered
-
-
-def _sought(search: _Search, entries: ProjectionEntries, gathered: BlockSums) -> tuple[_Search, int]:
-    """Run Newton's method on the gathered entries; return the search and the number of terms read."""
-    group, (start, stop) = search.group, search.interval
-    size = int(gathered.counts.sum())
-    v, low, high = (workspace.doubles(name, size) for name in ("v", "low", "high"))
-    size = join(v, low, high, gathered, group.sign)
-    plus, minus, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
-    constant = (plus if group.sign >= 0 else 0.0) + (minus if group.sign <= 0 else 0.0)
-    falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
-    root, where, excess, visits = find_root(
-        v, low, high, size, constant, int(falling), group.total, start, stop, search.guess
-    )
-    read = visits + size
-    if where == FOUND:
-        # nothing bends inside this interval: another pass for the other group gathers none of this one
-        return search._replace(interval=Interval(root, root), guess=root, found=True), read
-    bracket = search.bracket
-    bracket = Interval(stop, bracket.stop) if where == ABOVE else Interval(bracket.start, start)
-    return search._replace(bracket=bracket, beside=OtherEntries(root, excess)), read
 
 
 # Boxes cut by hyperplanes, checked once for many projections, as a method projects onto one set in every iteration.
