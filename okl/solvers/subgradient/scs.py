@@ -172,6 +172,9 @@ class Scores(Protocol):
     def scores(self, vector: Vector) -> FloatArray: ...
 
 
+AHEAD = 0.1  # how far towards the bundle's proposal beyond the new point the next cut is taken
+
+
 @stored("bundle-directions")
 @dataclass(eq=False)
 class BundleDirections:
@@ -185,7 +188,7 @@ class BundleDirections:
 
     lam: float
     size: int
-    ahead: float = 0.1
+    ahead: float = AHEAD
     bundle: Bundle = field(init=False)
 
     def __post_init__(self) -> None:
@@ -430,10 +433,10 @@ class RowsInMemory:
 
     def step(self, point: Point, direction: Direction, losses: float) -> float:
         step = self._step(point, direction, 1.0)
-        if self._free is not None and step < self._method.ahead:
+        if self._free is not None and step < AHEAD:
             # the objective may rise on the straight way to the proposal and its bias, and yet be lower where the next
             # cut is taken: such a cut need not change the proposal, and nothing would ever change again
-            step = self._step(point, direction, self._method.ahead)
+            step = self._step(point, direction, AHEAD)
         return step
 
     def _step(self, point: Point, direction: Direction, way: float) -> float:
@@ -562,7 +565,6 @@ class Scs:
     bias : "none"; "regularised", b is one more weight, of a column of ones or of k + 1, which whoever makes the space
         puts there; "free", b is not in the regulariser, with a bundle and one output only
     max_iterations : int >= 1, on one sample
-    ahead : in [0, 1), how far towards the bundle's proposal beyond the new point the next cut is taken
 
     Raises
     ------
@@ -579,7 +581,6 @@ class Scs:
     bundle_size: int = 100
     bias: Bias = "none"
     max_iterations: int = 1000
-    ahead: float = 0.1
 
     def __post_init__(self) -> None:
         check_positive("lam", self.lam)
@@ -588,8 +589,6 @@ class Scs:
         check_choice("bias", self.bias, ("none", "regularised", "free"))
         check_at_least("bundle_size", self.bundle_size, 2)
         check_at_least("max_iterations", self.max_iterations, 1)
-        if not 0.0 <= self.ahead < 1.0:
-            raise ConfigError(f"ahead = {self.ahead!r}; expected a number of at least 0 and below 1.")
         if self.bias == "free" and (self.directions != "bundle" or self.loss.task == "multiclass"):
             raise ConfigError(
                 'bias = "free" requires directions = "bundle" and one output. Use bias = "regularised" or "none".'
@@ -598,7 +597,7 @@ class Scs:
     def new_directions(self) -> Directions:
         """Return directions of a new sample."""
         if self.directions == "bundle":
-            return BundleDirections(self.lam, self.bundle_size, self.ahead)
+            return BundleDirections(self.lam, self.bundle_size)
         return ConjugateDirections(self.lam, self.directions == "conjugate")
 
     @property
@@ -684,7 +683,6 @@ class Wolfe(Scs):
     Parameters
     ----------
     lam, loss, gap, max_iterations : as in Scs; a search is exact
-    short : > 0, below 1: a direction that is shorter, in units of the first subgradient, is the last before a restart
 
     Raises
     ------
@@ -694,10 +692,8 @@ class Wolfe(Scs):
     Programming Study 3, 1975, with two subgradients kept, as Zhang & Sen do; the certified gap in place of ||d||.
     """
 
-    short: float = 0.5
-
     def new_directions(self) -> Directions:
-        return RestartedDirections(self.lam, short=self.short)
+        return RestartedDirections(self.lam)
 
 
 @stored("kernel-descent-state")

@@ -236,7 +236,6 @@ def test_indefinite_kernels_are_refused() -> None:
         {"bias": "free", "directions": "conjugate"},
         {"bias": "free", "loss": MulticlassHinge()},
         {"max_iterations": 0},
-        {"ahead": 1.0},
     ],
 )
 def test_wrong_numbers_and_combinations_are_refused(options: dict[str, Any]) -> None:
