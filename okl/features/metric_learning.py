@@ -28,10 +28,6 @@ class GradientSums:
     count: int
     squares: Doubles
 
-    def merged(self, other: GradientSums) -> GradientSums:
-        """Return the sums over both sets of rows."""
-        return GradientSums(self.count + other.count, self.squares + other.squares)
-
 
 def gradient_sums(
     kernel: KnownKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray, n_threads: int = 1

@@ -101,7 +101,7 @@ class GeometricGrowth:
         DataError : all labels are equal
         """
         started_at, n_all = time.perf_counter(), source.n_rows
-        plan = SamplePlan(method.gap, method.lam, self.first_sample, self.replicates)
+        plan = SamplePlan(method.gap, method.lam, self.first_sample)
         n_rows, notes = first_sample(targets, self.first_sample, method)
         solved: SampleDescent | None = None
         history: list[DescentRecord] = []

@@ -202,13 +202,12 @@ class GapEstimate:
 class SamplePlan:
     """Rules of a run.
 
-    gap : requested; lam : of the problem; first_sample : rows; replicates : fresh samples of a certificate
+    gap : requested; lam : of the problem; first_sample : rows
     """
 
     gap: float
     lam: float
     first_sample: int
-    replicates: int
 
     def next_share(self, share: float) -> float:
         """Return the share of the next sample: four times as large, or all rows."""

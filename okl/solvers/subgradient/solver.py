@@ -468,4 +468,4 @@ class SubgradientSolver:
 
     @property
     def _plan(self) -> SamplePlan:
-        return SamplePlan(self.gap, self.lam, self.first_sample or FIRST_SAMPLE, self.replicates)
+        return SamplePlan(self.gap, self.lam, self.first_sample or FIRST_SAMPLE)
