@@ -25,14 +25,12 @@ from okl.solvers.oco.methods import Method, MethodState, check_slope, linearise
 from okl.solvers.oco.problem import (
     Constraints,
     LinearConstraints,
-    Losses,
     Matrix,
     Problem,
     deepest_point,
     nearest_feasible,
     nearest_within,
 )
-from okl.solvers.oco.rounds import Rounds
 from okl.solvers.oco.schedules import Numbers, round_numbers
 from okl.solvers.oco.sets import ConvexSet, Vector
 
@@ -371,6 +369,7 @@ class VazeSinha(Method):
 
     name = "Vaze & Sinha"
     rule = SURROGATE
+    compiles = False  # cuts grow
     positive = ("subgradient_bound",)
     needs_horizon = True
     needs_diameter = True
@@ -385,10 +384,6 @@ class VazeSinha(Method):
         state = super().start(problem, horizon, first)
         none = np.zeros((0, problem.dimension)), np.zeros(0)
         return replace(state, duals=np.zeros((1, 3)), cuts=none)
-
-    def can_run(self, problem: Problem, losses: Losses, constraints: Rounds | None = None) -> bool:
-        """Return False: rounds are not compiled, as their cuts grow."""
-        return False
 
     def learn(self, state: MethodState, subgradient: Vector, constraints: Constraints | None = None) -> MethodState:
         """Return the state after a round, as `Method.learn` does.

@@ -86,6 +86,7 @@ class Method:
     takes_changing: ClassVar[bool] = False  # then comparators satisfy the constraints of all rounds
     takes_stochastic: ClassVar[bool] = False
     needs_slater: ClassVar[bool] = False
+    compiles: ClassVar[bool] = True  # whether rounds may run compiled
 
     def __post_init__(self) -> None:
         for name in self.positive:
@@ -188,7 +189,7 @@ class Method:
 
     def can_run(self, problem: Problem, losses: Losses, constraints: Rounds | None = None) -> bool:
         """Return whether `run` takes the losses and constraints: arrays, or functions that are compiled."""
-        return arrays_of(problem, losses, constraints, self.rule > PROJECTED) is not None
+        return self.compiles and arrays_of(problem, losses, constraints, self.rule > PROJECTED) is not None
 
     def run(
         self,
@@ -212,7 +213,7 @@ class Method:
         ConfigError : losses or constraints are functions that are not compiled, or return no finite numbers
         """
         rounds = arrays_of(problem, losses, constraints, self.rule > PROJECTED)
-        if rounds is None or not self.can_run(problem, losses, constraints):
+        if rounds is None or not self.compiles:
             problem.linear  # noqa: B018  names constraints first
             raise ConfigError(f"a compiled run of {type(self).__name__} does not take these losses. Use play.")
         if constraints is not None and self.rule == PROJECTED:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,25 +19,11 @@ from okl.compiled.oco import quadratic_subgradient, quadratic_values
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Integers
 from okl.foundation.validation import check_at_least
-from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex, Vector, as_vector
+from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex, Vector, as_vector, set_fields
 
 # Long-term constraints g(x) <= 0: linear ones, and convex ones by value and subgradient.
 
 Matrix = NDArray[np.float64]
-
-
-class Constraints(Protocol):
-    """Convex functions that are to be at most 0 in the long run."""
-
-    @property
-    def n_constraints(self) -> int: ...
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    def values(self, point: Vector) -> Vector: ...
-
-    def subgradients(self, point: Vector) -> Matrix: ...
 
 
 def names_of(names: Sequence[str], number: int) -> tuple[str, ...]:
@@ -60,8 +46,7 @@ def compile_oracle(owner: Any, value: str, slope: str, takes_round: bool) -> Non
         code = compiled_oracle(getattr(owner, value), getattr(owner, slope), takes_round)
     except TypeError as error:
         raise ConfigError(f"{value} or {slope} cannot be compiled: {error} Set compiled=False.") from error
-    for name, one in ((value, code.value), (slope, code.slope), ("code", code)):
-        object.__setattr__(owner, name, one)
+    set_fields(owner, **{value: code.value, slope: code.slope, "code": code})
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +77,7 @@ class LinearConstraints:
             )
         if not (np.isfinite(matrix).all() and np.isfinite(bounds).all()):
             raise ConfigError("matrix and bounds of linear constraints must be finite. Remove rows without a bound.")
-        matrix.setflags(write=False)
-        object.__setattr__(self, "matrix", matrix)
-        object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "names", names_of(self.names, bounds.size))
+        set_fields(self, matrix=matrix, bounds=bounds, names=names_of(self.names, bounds.size))
 
     @property
     def n_constraints(self) -> int:
@@ -138,7 +120,7 @@ class ConvexConstraints:
 
     def __post_init__(self) -> None:
         check_at_least("n_constraints", self.n_constraints, 1)
-        object.__setattr__(self, "names", names_of(self.names, self.n_constraints))
+        set_fields(self, names=names_of(self.names, self.n_constraints))
         if self.compiled:
             compile_oracle(self, "value", "subgradient", takes_round=False)
 
@@ -156,21 +138,10 @@ class ConvexConstraints:
         return rows
 
 
+Constraints = LinearConstraints | ConvexConstraints
+"""Convex functions that are to be at most 0 in the long run."""
+
 # Losses of the rounds: quadratic or convex.
-
-
-class Losses(Protocol):
-    """Convex losses f_t, rounds t = 0 .. n_rounds - 1."""
-
-    @property
-    def n_rounds(self) -> int: ...
-
-    @property
-    def strong_convexity(self) -> float: ...
-
-    def value(self, at: int, point: Vector) -> float: ...
-
-    def subgradient(self, at: int, point: Vector) -> Vector: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +176,7 @@ class QuadraticLosses:
             raise ConfigError(
                 f"curvature = {self.curvature!r}; expected a finite number of at least 0, as the losses are convex."
             )
-        linear.setflags(write=False)
-        object.__setattr__(self, "curvature", float(self.curvature))
-        object.__setattr__(self, "linear", linear)
-        object.__setattr__(self, "constant", constant)
+        set_fields(self, curvature=float(self.curvature), linear=linear, constant=constant)
 
     @property
     def n_rounds(self) -> int:
@@ -287,6 +255,10 @@ class ConvexLosses:
         return subgradient
 
 
+Losses = QuadraticLosses | ConvexLosses
+"""Convex losses f_t, rounds t = 0 .. n_rounds - 1."""
+
+
 def check_arguments(name: str, function: Callable[..., object]) -> None:
     """Raise ConfigError if a function does not take a round and a point."""
     try:
@@ -303,19 +275,6 @@ def check_arguments(name: str, function: Callable[..., object]) -> None:
 
 FEASIBILITY_TOLERANCE = 1e-9  # of rows of length 1: below it, rounding is not distinguishable from a violation
 _MOST_CUTS = 200
-
-
-@dataclass(frozen=True, eq=False)
-class Feasibility:
-    """Feasibility of {x in the set : g(x) <= 0}.
-
-    point : (p,) a point of it, within TOLERANCE; None if there is none, or none was found
-    conflict : indices of constraints that cannot hold together in the set, none of which can be left out; empty unless
-        that is proved
-    """
-
-    point: Vector | None
-    conflict: tuple[int, ...] = ()
 
 
 def _scaled(matrix: Matrix, bounds: Vector) -> tuple[Matrix, Vector]:
@@ -375,7 +334,6 @@ def _in_ball(region: Ball, matrix: Matrix, bounds: Vector) -> Vector | None:
 def _point(region: ConvexSet, matrix: Matrix, bounds: Vector) -> Vector | None:
     if isinstance(region, Ball):
         return _in_ball(region, matrix, bounds)
-    assert isinstance(region, (Box, Simplex))
     return _in_polyhedron(region, matrix, bounds)
 
 
@@ -394,32 +352,23 @@ def find_conflict(region: ConvexSet, matrix: Matrix, bounds: Vector, groups: Ite
     return tuple(sorted(set(indices.tolist())))
 
 
-def find_feasible(region: ConvexSet, constraints: Constraints) -> Feasibility:
+def find_feasible(region: ConvexSet, constraints: Constraints) -> tuple[Vector | None, tuple[int, ...]]:
     """Find a point of the set that satisfies the constraints, or a least set of constraints that exclude each other.
 
     Linear constraints are decided by one linear programme, or one projection for the ball. Convex ones are cut where
     they are violated (Kelley, J. SIAM 8, 1960) until a point satisfies all or the cuts already exclude each other;
     after 200 rounds of cuts without either, the result is neither.
 
-    Parameters
-    ----------
-    region : Box, Ball or Simplex
-    constraints : m of them
-
     Returns
     -------
-    Feasibility
+    point : (p,) within FEASIBILITY_TOLERANCE; None if there is none, or none was found
+    conflict : indices of constraints that cannot hold together in the set, none of which can be left out; empty unless
+        that is proved
     """
     if isinstance(constraints, LinearConstraints):
         matrix, bounds = _scaled(constraints.matrix, constraints.bounds)
-        point = _point(region, matrix, bounds)
-        if point is not None:
-            return Feasibility(point)
-        return Feasibility(None, find_conflict(region, matrix, bounds, range(bounds.size)))
-    return _by_cuts(region, constraints)
-
-
-def _by_cuts(region: ConvexSet, constraints: Constraints) -> Feasibility:
+        nearest = _point(region, matrix, bounds)
+        return nearest, () if nearest is not None else find_conflict(region, matrix, bounds, range(bounds.size))
     point = region.project(np.zeros(region.dimension))
     matrix, bounds = np.empty((0, region.dimension)), np.empty(0)
     groups: list[int] = []
@@ -427,16 +376,16 @@ def _by_cuts(region: ConvexSet, constraints: Constraints) -> Feasibility:
         values = constraints.values(point)
         violated = np.flatnonzero(values > FEASIBILITY_TOLERANCE)
         if violated.size == 0:
-            return Feasibility(point)
+            return point, ()
         rows = constraints.subgradients(point)[violated]
         rows, limits = _scaled(rows, rows @ point - values[violated])
         matrix, bounds = np.vstack([matrix, rows]), np.append(bounds, limits)
         groups += violated.tolist()
         solution = _point(region, matrix, bounds)
         if solution is None:
-            return Feasibility(None, find_conflict(region, matrix, bounds, groups))
+            return None, find_conflict(region, matrix, bounds, groups)
         point = region.project(solution)
-    return Feasibility(None)
+    return None, ()
 
 
 # The problem: the set and its long-term constraints.
@@ -472,13 +421,13 @@ class Problem:
             raise ConfigError(
                 f"the constraints have {rows.dimension} columns, but points of the set have {self.region.dimension}."
             )
-        point = find_feasible(self.region, rows)
-        if point.conflict:
-            names = ", ".join(rows.names[at] for at in point.conflict)
+        point, conflict = find_feasible(self.region, rows)
+        if conflict:
+            names = ", ".join(rows.names[at] for at in conflict)
             raise ConfigError(
                 f"no point of the set satisfies the constraints {names} together. Loosen or remove one of them."
             )
-        object.__setattr__(self, "feasible_point", point.point)
+        object.__setattr__(self, "feasible_point", point)
 
     @property
     def dimension(self) -> int:

@@ -27,7 +27,7 @@ from okl.solvers.oco.problem import (
     compile_oracle,
     names_of,
 )
-from okl.solvers.oco.sets import Ball, Box, Vector
+from okl.solvers.oco.sets import Ball, Box, Vector, set_fields
 
 Doubles = NDArray[np.float64]
 
@@ -67,11 +67,7 @@ class LinearRounds:
             raise ConfigError(
                 "matrices and bounds of the rounds must be finite. Give rounds without a limit a wide one."
             )
-        for array in (matrices, bounds):
-            array.setflags(write=False)
-        object.__setattr__(self, "matrices", matrices)
-        object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "names", names_of(self.names, bounds.shape[1]))
+        set_fields(self, matrices=matrices, bounds=bounds, names=names_of(self.names, bounds.shape[1]))
 
     @property
     def n_rounds(self) -> int:
@@ -136,7 +132,7 @@ class ConvexRounds:
         check_at_least("n_constraints", self.n_constraints, 1)
         check_arguments("value", self.value)
         check_arguments("subgradient", self.subgradient)
-        object.__setattr__(self, "names", names_of(self.names, self.n_constraints))
+        set_fields(self, names=names_of(self.names, self.n_constraints))
         if self.compiled:
             compile_oracle(self, "value", "subgradient", takes_round=True)
 

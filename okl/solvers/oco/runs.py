@@ -337,7 +337,11 @@ def unmet_assumptions(
             found.append(f"{name} has no bounds for stochastic constraints. Use YuNeelyWei.")
     elif constraints is not None and not method.takes_changing:
         found.append(f"{name} has no bounds for constraints that change. Use Recoo, SinhaVaze or VazeSinha.")
-    elif constraints is not None and _exclude_each_other(problem, constraints.overall()):
+    elif (
+        constraints is not None
+        and _margin(problem, overall := constraints.overall()) < -NEAR
+        and find_feasible(problem.region, overall)[1]
+    ):
         found.append(f"No point of the set satisfies the constraints of all rounds, which the bounds of {name} need.")
     if method.needs_slater and problem.region.bounded:
         margin = _margin(problem, problem.constraints)
@@ -358,10 +362,6 @@ def unmet_assumptions(
 def _margin(problem: Problem, constraints: Constraints) -> float:
     """Return by how much the problem's feasible point satisfies constraints; -inf if there is none."""
     return -np.inf if problem.feasible_point is None else -float(constraints.values(problem.feasible_point).max())
-
-
-def _exclude_each_other(problem: Problem, constraints: Constraints) -> bool:
-    return _margin(problem, constraints) < -NEAR and find_feasible(problem.region, constraints).conflict != ()
 
 
 def play_rounds(

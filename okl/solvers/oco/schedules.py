@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +18,6 @@ Numbers = NDArray[np.float64]
 """(N, n, 3): the numbers of a method's rule, by expert and round."""
 
 # Step sizes alpha_t and penalties gamma_t = gamma_0 / sqrt(alpha_t), as each theorem chooses them.
-
-
-class Schedule(Protocol):
-    """Step sizes of the rounds and weights of violations."""
-
-    @property
-    def claim(self) -> str: ...
-
-    @property
-    def penalty_scale(self) -> float: ...
-
-    @property
-    def needs_horizon(self) -> bool: ...
-
-    @property
-    def needs_bounded_set(self) -> bool: ...
-
-    def step_sizes(self, rounds: Vector, horizon: int) -> Vector: ...
 
 
 def covered(schedule: Schedule, subgradient_bound: float) -> bool:
@@ -194,6 +175,9 @@ class StronglyConvex:
     def step_sizes(self, rounds: Vector, horizon: int) -> Vector:
         return 1.0 / (np.asarray(rounds, dtype=np.float64) * self.strong_convexity)
 
+
+Schedule = KnownHorizon | Anytime | KnownPathLength | StronglyConvex
+"""Step sizes of the rounds and weights of violations."""
 
 # Step sizes and penalties per round, for one run or several experts.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,28 +13,6 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
 
 Vector = NDArray[np.float64]
-
-
-class ConvexSet(Protocol):
-    """A closed convex set that points can be projected onto."""
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def bounded(self) -> bool: ...
-
-    @property
-    def diameter(self) -> float: ...
-
-    @property
-    def region(self) -> CompiledSet: ...
-
-    def contains(self, point: Vector, tolerance: float = 1e-9) -> bool: ...
-
-    def project(self, point: Vector) -> Vector: ...
-
-    def support(self, direction: Vector) -> float: ...
 
 
 def as_vector(name: str, values: object) -> Vector:
@@ -55,6 +32,14 @@ def as_vector(name: str, values: object) -> Vector:
         raise ConfigError(f"{name} has the shape {vector.shape}; expected a list of at least one number, without NaN.")
     vector.setflags(write=False)
     return vector
+
+
+def set_fields(record: object, **values: object) -> None:
+    """Set fields of a frozen record while it is made; arrays become read-only."""
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(record, name, value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +72,7 @@ class Box(_Projecting):
     high: Vector
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", as_vector("low", self.low))
-        object.__setattr__(self, "high", as_vector("high", self.high))
+        set_fields(self, low=as_vector("low", self.low), high=as_vector("high", self.high))
         if self.low.shape != self.high.shape:
             raise ConfigError(
                 f"low has {self.low.size} numbers and high {self.high.size}; expected the same number of both."
@@ -135,8 +119,7 @@ class Ball(_Projecting):
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "centre", as_vector("centre", self.centre))
-        object.__setattr__(self, "radius", check_positive("radius", self.radius))
+        set_fields(self, centre=as_vector("centre", self.centre), radius=check_positive("radius", self.radius))
         if not np.isfinite(self.centre).all():
             raise ConfigError("the centre of a ball must be finite numbers.")
 
@@ -175,7 +158,7 @@ class Simplex(_Projecting):
 
     def __post_init__(self) -> None:
         check_at_least("size", self.size, 1)
-        object.__setattr__(self, "total", check_positive("total", self.total))
+        set_fields(self, total=check_positive("total", self.total))
 
     @property
     def dimension(self) -> int:
@@ -198,3 +181,7 @@ class Simplex(_Projecting):
 
     def support(self, direction: Vector) -> float:
         return float(self.total * np.max(direction))
+
+
+ConvexSet = Box | Ball | Simplex
+"""A closed convex set that points can be projected onto."""
