@@ -27,7 +27,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor
-from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.telemetry import Observer
 from okl.kernels import Scaled
 from okl.solvers.accelerated.base import Certificate
 from okl.solvers.base import CertifiedSolver, SolverProgress
@@ -65,12 +65,11 @@ class StepSizes:
 class LearnerLosses:
     """Losses of a learner on its first rows.
 
-    rows : T >= 1; loss : sum of the losses; squared_gradients, stepped_gradients : sums of ||g_t||^2, eta_t ||g_t||^2
+    rows : T >= 1; loss : sum of the losses; stepped_gradients : sum of eta_t ||g_t||^2
     """
 
     rows: int
     loss: float
-    squared_gradients: float
     stepped_gradients: float
 
 
@@ -238,12 +237,6 @@ class RegretAtHorizon:
     played: LearnerLosses
     learner: LinearLearner
     hindsight: HindsightSolution
-
-    @classmethod
-    def of(cls, progress: SolverProgress, learner: LinearLearner, hindsight: HindsightSolution) -> RegretAtHorizon:
-        """Return the loss of the learner and of the best weights over the same rows."""
-        sums = progress.surrogate, progress.squared_gradients, progress.stepped_gradients
-        return cls(LearnerLosses(progress.done_rows, *sums), learner, hindsight)
 
     @property
     def regret(self) -> float:
@@ -456,13 +449,12 @@ def solve_runs(
     memory_rows: MemoryRows,
     recorded: Sequence[SolverProgress],
     radius: float,
-    progress: HindsightProgress | None = None,
+    progress: HindsightProgress,
 ) -> WindowRuns:
     """Solve every run, each from where the one that is a window shorter ended.
 
     memory_rows : rows in the order they were learned; recorded : at the ends of the windows, the last row's the last
     """
-    progress = progress or HindsightProgress()
     borders = np.array([0, *(window_end.done_rows for window_end in recorded)], dtype=np.int64)
     sums = np.array([0.0, *(window_end.surrogate for window_end in recorded)])
     n = len(recorded)
@@ -511,17 +503,14 @@ def _best_partitions(losses: NDArray[np.float64], n: int) -> tuple[NDArray[np.fl
             i = int(sums.argmin())
             if sums[i] < best[k, j]:
                 best[k, j], begin[k, j] = sums[i], i + 1
-    return best[:, n], [_window_ends(begin, k, n) for k in range(n)]
-
-
-def _window_ends(begin: NDArray[np.int64], k: int, n: int) -> list[int]:
-    ends: list[int] = []
-    while k > 0:
-        if begin[k, n] > 0:
-            n = int(begin[k, n])
-            ends.append(n)
-        k -= 1
-    return ends[::-1]
+    partitions: list[list[int]] = []
+    for changes in range(n):
+        borders = [n]
+        for k in range(changes, 0, -1):
+            if begin[k, borders[0]] > 0:
+                borders.insert(0, int(begin[k, borders[0]]))
+        partitions.append(borders[:-1])
+    return best[:, n], partitions
 
 
 def _floors_anywhere(floors: NDArray[np.float64], n: int) -> NDArray[np.float64]:
@@ -610,7 +599,7 @@ def regret_proof(
     recorded: Sequence[SolverProgress],
     data: Dataset,
     execution: Execution,
-    observer: Observer | None = None,
+    observer: Observer,
 ) -> Certification:
     """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
 
@@ -645,11 +634,13 @@ def regret_proof(
             reason="Regret requires a comparison class, but the weights are unbounded. "
             "Set a radius, so that they stay in a ball.",
         )
-    progress = HindsightProgress.of(observer or NullObserver(), recorded)
+    progress = HindsightProgress.of(observer, recorded)
     if (rows := read_all_rows(learner, state, data, execution, progress)) is None:
         return Certification("regret", reason=_unheld(data.rows("train")))
     horizons = [
-        RegretAtHorizon.of(horizon, learner, hindsight)
+        RegretAtHorizon(
+            LearnerLosses(horizon.done_rows, horizon.surrogate, horizon.stepped_gradients), learner, hindsight
+        )
         for horizon, hindsight in solve_hindsights(learner, rows, recorded, progress)
     ]
     last = horizons[-1]
@@ -681,7 +672,7 @@ def tracking_proof(
     recorded: Sequence[SolverProgress],
     data: Dataset,
     execution: Execution,
-    observer: Observer | None = None,
+    observer: Observer,
 ) -> Certification:
     """Regret of a tracker, against models of a ball in the same map that change at most 0, 1, 2, 4, ... times.
 
@@ -704,7 +695,7 @@ def tracking_proof(
         )
     rows = recorded[-1].done_rows
     # rows are read once, and those of every run of windows are solved
-    reporting = HindsightProgress(observer or NullObserver(), rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
+    reporting = HindsightProgress(observer, rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=factory.radius)
     if (rows_in_memory := read_all_rows(alone, state, data, execution, reporting)) is None:
         return Certification("tracking regret", reason=_unheld(data.rows("train")))

@@ -173,8 +173,8 @@ def _dual_guess(loss: MarginLossName, margins: FloatArray) -> FloatArray:
     return shares
 
 
-class _ImageLengths:
-    """Lengths for operators whose images are the weights themselves."""
+class _ImagesAreWeights:
+    """Lengths and weights for operators whose images are the weights themselves."""
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:
         """Return ||v||^2."""
@@ -184,6 +184,10 @@ class _ImageLengths:
         """Return ||v - v'||^2."""
         apart = image - other_image
         return float(apart @ apart)
+
+    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
+        """Return w = scale v, in the shape of an image."""
+        return scale * image
 
 
 # The best weights of several classes together.
@@ -197,7 +201,7 @@ class _ImageLengths:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassRows(_ImageLengths):
+class ClassRows(_ImagesAreWeights):
     """Differences of classes (e_(y_i) - e_r) z_i' for the row i and the class r, as one operator; 0 for r = y_i.
 
     A point is (m n_classes,), the classes of a row one after the other; an image (n_classes n_columns,).
@@ -245,10 +249,6 @@ class ClassRows(_ImageLengths):
         """Return 2 ||z_i||^2 for every entry of a point; the true class's are 0, which bounds need not know."""
         lengths = [np.einsum("ij,ij->i", features, features) for _, features in self.rows.blocks()]
         return np.repeat(2.0 * np.concatenate(lengths), self.n_classes)
-
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Return W = scale v, (n_classes n_columns,)."""
-        return scale * image
 
     def problem(self, sample_weight: FloatArray | None) -> DualProblem:
         """Return the dual with 1/2 ||W||^2 and C = 1."""
@@ -384,7 +384,7 @@ _LIMIT_SHARE = 0.3  # of the square root of the rows: how long rows of limits ar
 
 
 @dataclass(frozen=True, eq=False)
-class RowsAndSides(_ImageLengths):
+class RowsAndSides(_ImagesAreWeights):
     """Signed rows of data, then rows -S of limits, as one operator; a point is (m + k,).
 
     data : m rows; sides : S (k, n_image) float64
@@ -400,12 +400,10 @@ class RowsAndSides(_ImageLengths):
 
     @property
     def n_points(self) -> int:
-        """Return m + k."""
         return self.data.n_points + len(self.sides)
 
     @property
     def n_image(self) -> int:
-        """Return the number of columns."""
         return self.data.n_image
 
     def apply(self, out: FloatArray, point: FloatArray) -> None:
@@ -421,10 +419,6 @@ class RowsAndSides(_ImageLengths):
     def squared_lengths(self) -> NDArray[np.float64]:
         """Return ||z_i||^2 and ||S_j||^2, (m + k,)."""
         return np.concatenate([self.data.squared_lengths(), np.einsum("ij,ij->i", self.sides, self.sides)])
-
-    def weights(self, point: FloatArray, image: FloatArray, scale: float) -> FloatArray:
-        """Return w = scale v, (n_columns,)."""
-        return scale * image
 
 
 @dataclass(frozen=True, eq=False)
@@ -519,35 +513,17 @@ def solve_within(
     -------
     the weights, which are feasible; the point (m + k,) ends with the multipliers of the limits
     """
-    problem, size = _problem(rows, loss, limits, sample_weight)
-    if near is None:
-        free = solve_in_ball(rows, loss, limits.radius, sample_weight)
-        first = np.concatenate([free.point, np.zeros(size)])
-    else:
-        old = len(near.point) - size
-        guess = np.clip(0.5 + 4.0 * (1.0 - _margins(rows, near)), 0.0, 1.0)
-        first = np.concatenate([_upper(rows, sample_weight) * guess, near.point[old:]])
-        first[:old] = near.point[:old]
-        if isinstance(rows, ClassRows):
-            problem.region.prox(first, first.copy(), 1.0)
-    return _solve(in_ball(problem, limits.radius, first), first, enough, rows.n_points)
-
-
-def _problem(
-    rows: RowOperator, loss: MarginLossName, limits: LinearLimits, sample_weight: FloatArray | None
-) -> tuple[LimitedProblem, int]:
-    plain = _dual(loss, rows, sample_weight)
+    plain, upper = _dual(loss, rows, sample_weight), _upper(rows, sample_weight)
     longer = max(1.0, _LIMIT_SHARE * np.sqrt(rows.n_points))
     sides = longer * np.kron(np.eye(limits.n_outputs), limits.sides.matrix)
-    bounds = longer * limits.stacked_sides.bounds
-    region: Region = BoxRegion(0.0, np.concatenate([_upper(rows, sample_weight), np.full(len(sides), np.inf)]))
+    region: Region = BoxRegion(0.0, np.concatenate([upper, np.full(len(sides), np.inf)]))
     if isinstance(rows, ClassRows):
         region = _RegionWithLimits(plain.region, rows.n_points)
     both = RowsAndSides(rows, sides)
     problem = LimitedProblem(
         rows=both,
         outer=plain.outer,
-        separable=_WithLimits(plain.separable, rows.n_points, bounds),
+        separable=_WithLimits(plain.separable, rows.n_points, longer * limits.stacked_sides.bounds),
         region=region,
         risk=_DataRisk(plain.risk, rows.n_points),
         first=np.zeros(both.n_points),
@@ -555,7 +531,16 @@ def _problem(
         curvature=plain.curvature,
         within=limits,
     )
-    return problem, len(sides)
+    if near is None:
+        free = solve_in_ball(rows, loss, limits.radius, sample_weight)
+        first = np.concatenate([free.point, np.zeros(len(sides))])
+    else:
+        old = len(near.point) - len(sides)
+        first = np.concatenate([upper * _dual_guess("hinge", _margins(rows, near)), near.point[old:]])
+        first[:old] = near.point[:old]
+        if isinstance(rows, ClassRows):
+            region.prox(first, first.copy(), 1.0)
+    return _solve(in_ball(problem, limits.radius, first), first, enough, rows.n_points)
 
 
 # Horizons of an online run: its rows again, in the order in which they were learned.
@@ -652,10 +637,9 @@ def read_all_rows(
     state: OnlineState,
     data: Dataset,
     execution: Execution,
-    progress: HindsightProgress | None = None,
+    progress: HindsightProgress,
 ) -> MemoryRows | None:
     """Read all rows once more, in the order they were learned; None if even their inputs are more than MOST_BYTES."""
-    progress = progress or HindsightProgress()
     feature_map, count = learner.feature_map, state.total_rows
     itemsize = np.dtype(learner.precision).itemsize
     mapped = count * feature_map.n_columns * itemsize <= MOST_BYTES
@@ -681,35 +665,30 @@ def solve_hindsights(
     learner: LinearLearner,
     memory_rows: MemoryRows,
     recorded: Sequence[SolverProgress],
-    progress: HindsightProgress | None = None,
+    progress: HindsightProgress,
 ) -> list[tuple[SolverProgress, HindsightSolution]]:
     """Return the best weights at each horizon, within the learner's limits, each warm-started from the last one."""
-    progress, near = progress or HindsightProgress(), None
     loss: Literal["hinge", "logistic"] = "logistic" if learner.loss.name == "logistic" else "hinge"
+    limits = learner.kept if isinstance(learner, ConstrainedLearner) else None
+    assert learner.radius is not None
     solved: list[tuple[SolverProgress, HindsightSolution]] = []
-    for horizon in _horizons(recorded, memory_rows.labels):
-        near = _solve_horizon(memory_rows, horizon, loss, near, _RegretGapReached(horizon, progress))
-        progress.read(horizon.done_rows)
+    near: HindsightSolution | None = None
+    both = int(np.argmax(memory_rows.labels != memory_rows.labels[0]))  # the first row of another class
+    for horizon in _nearest(recorded):
+        if (count := horizon.done_rows) <= both:
+            continue
+        if learner.task == "regression":
+            near = solve_least_squares(memory_rows.first(count), learner.radius, limits)
+        else:
+            rows, weights = memory_rows.between(0, count), memory_rows.weights_between(0, count)
+            enough = _RegretGapReached(horizon, progress)
+            if limits is None:
+                near = solve_in_ball(rows, loss, learner.radius, weights, near, enough)
+            else:
+                near = solve_within(rows, loss, limits, weights, near, enough)
+        progress.read(count)
         solved.append((horizon, near))
     return solved
-
-
-def _solve_horizon(
-    memory_rows: MemoryRows,
-    horizon: SolverProgress,
-    loss: MarginLossName,
-    near: HindsightSolution | None,
-    enough: Callable[[Certificate, int], bool],
-) -> HindsightSolution:
-    learner, span = memory_rows.learner, (0, horizon.done_rows)
-    assert learner.radius is not None
-    if learner.task == "regression":
-        limits = learner.kept if isinstance(learner, ConstrainedLearner) else None
-        return solve_least_squares(memory_rows.first(horizon.done_rows), learner.radius, limits)
-    rows, weights = memory_rows.between(*span), memory_rows.weights_between(*span)
-    if isinstance(learner, ConstrainedLearner):
-        return solve_within(rows, loss, learner.kept, weights, near, enough)
-    return solve_in_ball(rows, loss, learner.radius, weights, near, enough)
 
 
 @dataclass
@@ -732,15 +711,12 @@ class _RegretGapReached:
         enough = certified and (gap <= SHARPNESS * regret or iterations >= MOST_SHARPENING)
         loss = max(abs(certificate.primal), abs(certificate.dual))
         due = max(TOLERANCE * regret, min(TOLERANCE * loss, SHARPNESS * regret))
-        self._tell(certificate, gap, due)
-        return enough
-
-    def _tell(self, certificate: Certificate, gap: float, due: float) -> None:
         self.first = gap if self.first is None else self.first
         if self.first > due > 0.0 and gap > 0.0:
             share = math.log(self.first / gap) / math.log(self.first / due)
             self.share = min(max(self.share, share), 1.0)  # gaps do not fall at every check
         self.told.solving(self.standing.done_rows, self.share, certificate)
+        return enough
 
 
 def _nearest(recorded: Sequence[SolverProgress]) -> list[SolverProgress]:
@@ -748,8 +724,3 @@ def _nearest(recorded: Sequence[SolverProgress]) -> list[SolverProgress]:
     total = recorded[-1].done_rows
     chosen = [min(recorded, key=lambda progress: abs(progress.done_rows - total / part)) for part in HORIZONS]
     return list(dict.fromkeys(chosen))
-
-
-def _horizons(recorded: Sequence[SolverProgress], labels: NDArray[np.float64]) -> list[SolverProgress]:
-    both = int(np.argmax(labels != labels[0]))
-    return [progress for progress in _nearest(recorded) if progress.done_rows > both]

@@ -10,13 +10,12 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, dot, map_part, score_block
-from okl.compiled.jit import compiled, compiled_sum, nested, nested_row, nested_step, nested_sum
+from okl.compiled.jit import compiled, compiled_sum, nested_row, nested_step, nested_sum
 from okl.compiled.oco import SCALE, SQUARED, CompiledSet, ConstraintRows, StepBuffers, lengthen_queue, maximise_dual
 from okl.compiled.sgd import (
     HINGE,
     MULTICLASS_HINGE,
     ROWS,
-    SQUARED_GRADIENTS,
     STEPPED_GRADIENTS,
     SURROGATE,
     UPDATES,
@@ -32,7 +31,9 @@ from okl.compiled.sgd import (
     is_regression,
     learn_block,
     loss_value,
+    move_two_classes,
     slope,
+    step_at,
     sum_block,
 )
 from okl.compiled.threads import Block, pass_turn, wait_turn
@@ -162,11 +163,6 @@ def _correct(
     return float(max(total, 0.0) * scale * scale)
 
 
-@nested
-def _step_of(rule: UpdateRule, row: float) -> float:
-    return rule.step_size / math.sqrt(row) if rule.decaying else rule.step_size
-
-
 @nested_sum
 def _copy(target: Vector, source: Vector) -> None:
     for i in range(target.shape[0]):  # not a slice: see fourier.fourier_transform
@@ -208,19 +204,6 @@ def _shift_shares(shares: Vector, scores: FloatArray, f: float, pull: float, tru
         shares[e] /= total
 
 
-@nested
-def _move(
-    weights: FloatArray, true: int, wrong: int, left: FloatArray, right: FloatArray, factor: np.floating[Any]
-) -> None:
-    """Add factor z to the weights of the output `true`, and subtract it from those of `wrong`, if >= 0."""
-    width = left.shape[0]
-    add_scaled(weights[true, :width], left, factor)
-    add_scaled(weights[true, width:], right, factor)
-    if wrong >= 0:
-        add_scaled(weights[wrong, :width], left, -factor)
-        add_scaled(weights[wrong, width:], right, -factor)
-
-
 @compiled_sum
 def learn_constrained_block(
     learnt: LearnerArrays,
@@ -253,7 +236,7 @@ def learn_constrained_block(
     Source: Yi et al., ICML 2021, Algorithms 1 and 2, with (16) or (24), and (36).
     """
     weights, total, counts, sums, class_counts = learnt
-    code, epsilon, _, class_weights, sample_every, _, _, _ = rule
+    code, epsilon, step_size, class_weights, sample_every, _, decaying, _ = rule
     queues, values, exceeded, shares = watched
     lefts, rights = block
     width, n_experts = lefts.shape[1], shares.shape[0]
@@ -292,7 +275,8 @@ def learn_constrained_block(
         weight = class_weights[label]
         counts[ROWS] += 1
         sums[SURROGATE] += weight * loss_value(loss, epsilon, f, y)
-        step, following = _step_of(rule, np.float64(counts[ROWS])), _step_of(rule, counts[ROWS] + 1.0)
+        step = step_at(step_size, decaying, counts[ROWS])
+        following = step_at(step_size, decaying, counts[ROWS] + 1)
         _mean(mean, values, shares)
         _count_excess(exceeded, mean, limits, n_outputs)
         g, length = weight * slope(loss, epsilon, f, y), 0.0
@@ -300,7 +284,6 @@ def learn_constrained_block(
             length = np.float64(dot(left, left) + dot(right, right))
             if several:  # the gradient is of the weights of two classes
                 length *= 2.0
-            sums[SQUARED_GRADIENTS] += g * g * length
             sums[STEPPED_GRADIENTS] += step * g * g * length
             counts[UPDATES] += 1
             for i in range(along.shape[0]):
@@ -317,7 +300,11 @@ def learn_constrained_block(
                 if wrong >= 0:
                     score -= np.float64(each[e * n_outputs + wrong])
                 factor = weights.dtype.type(-step * g)
-                _move(own, true, wrong, left, right, factor)
+                if several:
+                    move_two_classes(own, true, wrong, left, right, factor)
+                else:
+                    add_scaled(own[0, :width], left, factor)
+                    add_scaled(own[0, width:], right, factor)
                 squared[e] += factor * (2.0 * score + factor * length)
                 _reach(reach, along, np.float64(factor), true, wrong)
             if g != 0.0 or outside:

@@ -75,13 +75,13 @@ def best_wrong(scores: FloatArray, true: int) -> int:
 # Error counters of a learner and of a predictor without inputs.
 #
 # counts : (5,) int64, at ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED
-# sums : (6,) float64, at SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET; and, of learners in a ball, at SURROGATE,
-#     SQUARED_GRADIENTS, STEPPED_GRADIENTS
+# sums : (5,) float64, at SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET; and, of learners in a ball, at SURROGATE and
+#     STEPPED_GRADIENTS
 # class_counts : (n_classes,) int64, rows of each class so far, the negative one of two first; (1,) for regression
 
 ROWS, MISTAKES, BASELINE_MISTAKES, UPDATES, SAMPLED = 0, 1, 2, 3, 4
 SQUARED_ERROR, BASELINE_SQUARED_ERROR, TARGET = 0, 1, 2
-SURROGATE, SQUARED_GRADIENTS, STEPPED_GRADIENTS = 3, 4, 5
+SURROGATE, STEPPED_GRADIENTS = 3, 4
 
 
 @nested
@@ -179,14 +179,13 @@ def _to_ball(weights: FloatArray, squared: float, radius: float) -> float:
 
 @nested
 def _add_to_proof(sums: Doubles, loss: float, squared_gradient: float, step: float) -> None:
-    """Add a row's loss, the squared length of its subgradient, and the step times that."""
+    """Add a row's loss, and the step times the squared length of its subgradient."""
     sums[SURROGATE] += loss
-    sums[SQUARED_GRADIENTS] += squared_gradient
     sums[STEPPED_GRADIENTS] += step * squared_gradient
 
 
 @nested
-def _step_at(step_size: float, decaying: bool, row: int) -> float:
+def step_at(step_size: float, decaying: bool, row: int) -> float:
     """Return the step at a row, from 1."""
     return step_size / math.sqrt(np.float64(row)) if decaying else step_size
 
@@ -252,7 +251,6 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
         if g != 0.0:
             step = step_size / math.sqrt(np.float64(counts[ROWS])) if decaying else step_size
             length = np.float64(dot(left, left) + dot(right, right))
-            sums[SQUARED_GRADIENTS] += g * g * length
             sums[STEPPED_GRADIENTS] += step * g * g * length
             factor = weights.dtype.type(-step * g)
             add_scaled(w_left, left, factor)
@@ -267,7 +265,7 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
 
 
 @nested
-def _move_two_classes(
+def move_two_classes(
     weights: FloatArray, true: int, wrong: int, left: FloatArray, right: FloatArray, factor: np.floating[Any]
 ) -> None:
     """Add factor times the row (left, right) to the weights of the true class, and subtract it from the wrong one's."""
@@ -280,37 +278,15 @@ def _move_two_classes(
 
 @nested_sum
 def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
-    weights, total, counts, _, class_counts = learnt
-    _, _, step_size, class_weights, sample_every, _, _, _ = rule
-    lefts, rights = block
-    width = lefts.shape[1]
-    scores = np.empty(weights.shape[0], weights.dtype)
-    for row in range(targets.shape[0]):
-        left, right = lefts[row], rights[row]
-        true = int(targets[row])
-        for k in range(weights.shape[0]):
-            scores[k] = dot(left, weights[k, :width]) + dot(right, weights[k, width:])
-        count_class(counts, class_counts, scores, true)
-        wrong = best_wrong(scores, true)
-        if np.float64(scores[true]) - np.float64(scores[wrong]) < 1.0:
-            factor = weights.dtype.type(step_size * class_weights[true])
-            _move_two_classes(weights, true, wrong, left, right, factor)
-            counts[UPDATES] += 1
-        counts[ROWS] += 1
-        if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            add_sample(total, counts, weights, counts[ROWS] // sample_every)
-
-
-@nested_sum
-def _learn_classes_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: UpdateRule) -> None:
     weights, total, counts, sums, class_counts = learnt
     _, _, step_size, class_weights, sample_every, radius, decaying, _ = rule
     lefts, rights = block
     width = lefts.shape[1]
     scores = np.empty(weights.shape[0], weights.dtype)
     squared = 0.0
-    for k in range(weights.shape[0]):
-        squared += np.float64(dot(weights[k], weights[k]))
+    if radius > 0.0:
+        for k in range(weights.shape[0]):
+            squared += np.float64(dot(weights[k], weights[k]))
     for row in range(targets.shape[0]):
         left, right = lefts[row], rights[row]
         true = int(targets[row])
@@ -321,13 +297,14 @@ def _learn_classes_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles
         wrong = best_wrong(scores, true)
         margin = np.float64(scores[true]) - np.float64(scores[wrong])
         if margin < 1.0:
-            weight, step = class_weights[true], _step_at(step_size, decaying, counts[ROWS])
-            length = np.float64(dot(left, left) + dot(right, right))
-            # the subgradient is -z for the true class and z for the best wrong one
-            _add_to_proof(sums, weight * (1.0 - margin), 2.0 * weight * weight * length, step)
+            weight, step = class_weights[true], step_at(step_size, decaying, counts[ROWS])
             factor = weights.dtype.type(step * weight)
-            _move_two_classes(weights, true, wrong, left, right, factor)
-            squared = _to_ball(weights, squared + 2.0 * factor * (margin + factor * length), radius)
+            move_two_classes(weights, true, wrong, left, right, factor)
+            if radius > 0.0:
+                length = np.float64(dot(left, left) + dot(right, right))
+                # the subgradient is -z for the true class and z for the best wrong one
+                _add_to_proof(sums, weight * (1.0 - margin), 2.0 * weight * weight * length, step)
+                squared = _to_ball(weights, squared + 2.0 * factor * (margin + factor * length), radius)
             counts[UPDATES] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
@@ -349,9 +326,7 @@ def learn_block(learnt: LearnerArrays, block: Block, targets: Doubles, rule: Upd
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5.
     """
-    if rule.code == MULTICLASS_HINGE and rule.radius > 0.0:
-        _learn_classes_in_ball(learnt, block, targets, rule)
-    elif rule.code == MULTICLASS_HINGE:
+    if rule.code == MULTICLASS_HINGE:
         _learn_classes(learnt, block, targets, rule)
     elif rule.radius > 0.0:
         _learn_in_ball(learnt, block, targets, rule)
@@ -415,27 +390,6 @@ def _weight_of_row(summed: SummedGradients, scores: FloatArray, true: int, wrong
     return weight
 
 
-@nested
-def _sum_one_output(
-    summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule
-) -> None:
-    for row in range(targets.shape[0]):
-        g = _slope_of_row(summed, np.float64(scores[row, 0]), targets[row], rule)
-        if g != 0.0:
-            _add_scaled(summed.gradient[0], block.left[row], block.right[row], g)
-
-
-@nested
-def _sum_classes(summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule) -> None:
-    for row in range(targets.shape[0]):
-        true = int(targets[row])
-        wrong = best_wrong(scores[row], true)
-        weight = _weight_of_row(summed, scores[row], true, wrong, rule)
-        if weight != 0.0:
-            _add_scaled(summed.gradient[true], block.left[row], block.right[row], -weight)
-            _add_scaled(summed.gradient[wrong], block.left[row], block.right[row], weight)
-
-
 @compiled
 def sum_block(summed: SummedGradients, block: Block, scores: FloatArray, targets: Doubles, rule: UpdateRule) -> None:
     """Add the rows of a block, whose scores (rows, n_outputs) are given, to summed in place.
@@ -444,10 +398,18 @@ def sum_block(summed: SummedGradients, block: Block, scores: FloatArray, targets
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5, with the step left to the caller.
     """
-    if rule.code == MULTICLASS_HINGE:
-        _sum_classes(summed, block, scores, targets, rule)
-    else:
-        _sum_one_output(summed, block, scores, targets, rule)
+    for row in range(targets.shape[0]):
+        left, right, y = block.left[row], block.right[row], targets[row]
+        if rule.code == MULTICLASS_HINGE:
+            true, wrong = int(y), best_wrong(scores[row], int(y))
+            weight = _weight_of_row(summed, scores[row], true, wrong, rule)
+            if weight != 0.0:
+                _add_scaled(summed.gradient[true], left, right, -weight)
+                _add_scaled(summed.gradient[wrong], left, right, weight)
+        else:
+            g = _slope_of_row(summed, np.float64(scores[row, 0]), y, rule)
+            if g != 0.0:
+                _add_scaled(summed.gradient[0], left, right, g)
     summed.counts[ROWS] += targets.shape[0]
 
 
@@ -623,7 +585,7 @@ def _fill_one_output(
         else:
             label = count_binary(counts, class_counts, f, y)
         counts[ROWS] += 1
-        weight, step = rule.class_weights[label], _step_at(rule.step_size, rule.decaying, counts[ROWS])
+        weight, step = rule.class_weights[label], step_at(rule.step_size, rule.decaying, counts[ROWS])
         if g != 0.0:
             coefficients[0, size[0]] = -step * weight * g
             _add(size, added, counts, row)
@@ -653,7 +615,7 @@ def _fill_classes(
             return row
         count_class(counts, class_counts, scores, true)
         counts[ROWS] += 1
-        weight, step = rule.class_weights[true], _step_at(rule.step_size, rule.decaying, counts[ROWS])
+        weight, step = rule.class_weights[true], step_at(rule.step_size, rule.decaying, counts[ROWS])
         if learns:
             coefficients[true, size[0]] = step * weight
             coefficients[wrong, size[0]] = -step * weight

@@ -54,7 +54,7 @@ def reasons_of(outcomes: Sequence[Outcome]) -> str:
 _MOST_REASONS = 3
 
 
-@stored("solver-progress")
+@stored("solver-progress", renamed={"squared_gradients": None})
 @dataclass(frozen=True)
 class SolverProgress:
     """Progress of a state, and the quality of its predictions before it learned each row.
@@ -62,7 +62,7 @@ class SolverProgress:
     done_rows, total_rows : rows learned and to learn, over all passes
     error, baseline_error : progressive mistake rate or squared error (scaled target units), of the learner and of the
         majority class or mean so far
-    surrogate, squared_gradients, stepped_gradients : sums so far, as in okl.solvers.online.base; 0 if not counted
+    surrogate, stepped_gradients : sums so far, as in okl.solvers.online.base; 0 if not counted
     kept_wrong : of each model that a tracker keeps, the latest last, rows of this window it is wrong on; else empty
     violation : sum so far under constraints, as in okl.solvers.online.base; None without
     """
@@ -72,7 +72,6 @@ class SolverProgress:
     error: float
     baseline_error: float
     surrogate: float = 0.0
-    squared_gradients: float = 0.0
     stepped_gradients: float = 0.0
     kept_wrong: tuple[int, ...] = ()
     violation: float | None = None

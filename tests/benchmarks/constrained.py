@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from okl.certificates.hindsight import read_all_rows, solve_within
+from okl.certificates.hindsight import HindsightProgress, read_all_rows, solve_within
 from okl.data.dataset import Dataset
 from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
@@ -96,7 +96,7 @@ def optimum(settings: TrainSettings) -> tuple[float, float]:
     learnt, data, execution = run(settings)
     with execution:
         learner = learnt.state.learner
-        held = read_all_rows(learner, learnt.state, data, execution)
+        held = read_all_rows(learner, learnt.state, data, execution, HindsightProgress())
         assert held is not None
         found = solve_within(held.between(0, data.rows("train")), "hinge", learner.kept)
         print(f"optimum: relative gap {found.certificate.relative_gap:.2%}, {found.iterations} iterations")

@@ -184,7 +184,7 @@ def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100, limited: b
         assert state.feature_map is not None
     linear = learner.linear(state.feature_map) if nystrom else learner
     progress = state.progress
-    played = LearnerLosses(rows, progress.surrogate, progress.squared_gradients, progress.stepped_gradients)
+    played = LearnerLosses(rows, progress.surrogate, progress.stepped_gradients)
     index = (targets if task == "multiclass" else targets > 0).astype(int)
     weights = np.ones(rows) if class_weights is None else np.array(class_weights)[index]
     return Stream(loss, inputs, targets, weights, kernel, learner, linear, played)

@@ -135,16 +135,15 @@ def test_regret_against_any_weights_of_the_ball_obeys_the_bound(loss: Any, decay
 
 
 def play(loss: Loss, features: FloatArray, labels: FloatArray, radius: float, steps: StepSizes) -> LearnerLosses:
-    w, total, squares, stepped = np.zeros(features.shape[1]), 0.0, 0.0, 0.0
+    w, total, stepped = np.zeros(features.shape[1]), 0.0, 0.0
     for t, (z, y) in enumerate(zip(features, labels, strict=True), start=1):
         score, target = np.array([z @ w]), np.array([y])
         total += float(loss.value(score, target)[0])
         gradient = loss.derivative(score, target)[0] * z
-        squares += float(gradient @ gradient)
         stepped += steps.at(t) * float(gradient @ gradient)
         w = w - steps.at(t) * gradient
         w *= min(1.0, radius / max(float(np.linalg.norm(w)), 1e-300))
-    return LearnerLosses(len(labels), total, squares, stepped)
+    return LearnerLosses(len(labels), total, stepped)
 
 
 def test_growth_is_the_slope_of_the_logarithms() -> None:
@@ -155,7 +154,7 @@ def test_growth_is_the_slope_of_the_logarithms() -> None:
 
 
 def test_theorem_1_says_nothing_of_few_frequencies_and_something_of_very_many() -> None:
-    played = LearnerLosses(100_000, 30_000.0, 50_000.0, 500.0)
+    played = LearnerLosses(100_000, 30_000.0, 500.0)
     setting = KernelSetting(5, 400, 10.0, 5.0, 1.0, 4.0)
     few = kernel_space_bound(played, 0.01, setting)
     many = kernel_space_bound(played, 0.01, replace(setting, n_frequencies=10_000_000))

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.certificates.certify import WindowRuns, compare_regret, solve_runs, window_boundaries
-from okl.certificates.hindsight import MemoryRows
+from okl.certificates.hindsight import HindsightProgress, MemoryRows
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.kernels import Gaussian
@@ -81,7 +81,7 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
     recorded = [SolverProgress(done, 600, 0.3, 0.5, surrogate=0.6 * done) for done in range(60, 601, 60)]
     borders = window_boundaries(recorded, labels, 5)
     assert [one.done_rows for one in borders] == [120, 240, 360, 480, 600]
-    runs = solve_runs(held, borders, RADIUS)
+    runs = solve_runs(held, borders, RADIUS, HindsightProgress())
     still, once, *_ = compare_regret(runs)
     assert once.rows == (360,)
     assert once.loss < 0.6 * still.loss

@@ -56,7 +56,7 @@ def arrays_of(n_outputs: int, capacity: int = 16, n_inputs: int = 4, precision: 
         integers=np.zeros(N_INTEGERS, dtype=np.int64),
         floats=floats,
         counts=np.zeros(5, dtype=np.int64),
-        sums=np.zeros(6),
+        sums=np.zeros(5),
         class_counts=np.zeros(3, dtype=np.int64),
         row=np.zeros(capacity, dtype=precision),
         spare=np.zeros(capacity, dtype=precision),

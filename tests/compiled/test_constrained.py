@@ -104,7 +104,7 @@ def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[LearnerArrays, 
     limits = limits_from(matrix, low, high, case)
     n_values = len(limits.units)
     watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(n_values), np.zeros(n_values + 1), np.ones(1))
-    return fresh_learnt(case)._replace(sums=np.zeros(6)), watched, limits
+    return fresh_learnt(case)._replace(sums=np.zeros(5)), watched, limits
 
 
 def limits_from(matrix: Vector, low: Vector, high: Vector, case: Case, radius: float = RADIUS) -> Limits:
@@ -146,7 +146,7 @@ def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
     learnt, watched, limits = fresh(case, 2)
     far = limits_from(limits.rows.astype(np.float64), np.full(2, -1e3), np.full(2, 1e3), case)
     watched = watched._replace(queues=np.zeros(4))
-    expected = fresh_learnt(case)._replace(sums=np.zeros(6))
+    expected = fresh_learnt(case)._replace(sums=np.zeros(5))
     learn_constrained_block(learnt, watched, make_work(4, 1), block, case.targets, rule, far)
     learn_block(expected, block, case.targets, rule)
     assert_same(learnt, expected, 1e-5)

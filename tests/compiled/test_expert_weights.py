@@ -149,7 +149,7 @@ ETA, ALPHA = 0.5, 0.01
 
 def share(predictions: Doubles, targets: Doubles, task: Task) -> tuple[MixtureCounters, FixedShareState]:
     n_experts, n_classes = predictions.shape[1], n_labels(task)
-    counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(n_classes, np.int64))
+    counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(5), np.zeros(n_classes, np.int64))
     p: Doubles = np.full(n_experts, 1.0 / n_experts)
     shares = FixedShareState(p, np.zeros(n_experts), np.zeros(2), np.zeros(n_experts), np.zeros(n_classes))
     stepped = (np.arange(len(targets)) % 2).astype(np.uint8)

@@ -89,7 +89,7 @@ def fresh(code: int, budget: int, dtype: str) -> FillingSupports:
         np.array([KNOWN]),
         np.full(budget, -1),
         np.zeros(5, dtype=np.int64),
-        np.zeros(6),
+        np.zeros(5),
         np.zeros(n_labels(code), dtype=np.int64),
         np.zeros(1),
     )

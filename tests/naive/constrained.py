@@ -71,7 +71,7 @@ def learn_constrained_block(
         watched.exceeded[-1] += np.linalg.norm(outside.reshape(len(f), -1), axis=1).max()
         gradient = weight * np.outer(slopes_of(loss, f, y), z).reshape(size)
         learnt.sums[3] += weight * value_of(loss, f, y)
-        learnt.sums[4:6] += [gradient @ gradient, steps[0] * (gradient @ gradient)]
+        learnt.sums[4] += steps[0] * (gradient @ gradient)
         learnt.counts[3] += bool(np.any(gradient != 0))
         for i, v in enumerate(before):
             alpha, next_alpha = (2.0**i * 2 * step for step in steps)

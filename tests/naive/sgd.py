@@ -139,8 +139,7 @@ def learn_block_in_ball(learnt: LearnerArrays, block: Block, targets: NDArray[np
         gradient = weight * np.outer(slopes_of(loss, f, y), z)
         step = rule.step_size / np.sqrt(rows) if rule.decaying else rule.step_size
         learnt.sums[3] += weight * value_of(loss, f, y)
-        learnt.sums[4] += np.sum(gradient**2)
-        learnt.sums[5] += step * np.sum(gradient**2)
+        learnt.sums[4] += step * np.sum(gradient**2)
         learnt.counts[3] += bool(np.any(gradient != 0))
         moved = learnt.weights.astype(np.float64) - step * gradient
         learnt.weights[...] = moved * min(1.0, rule.radius / max(float(np.linalg.norm(moved)), 1e-300))
@@ -233,7 +232,7 @@ def fill_budget(
         moves = -step * weight * slopes
         if rule.radius > 0:
             squared_gradient = weight**2 * float(np.sum(slopes**2)) * float(among[row, row])
-            filling.sums[3:] += [weight * value_of(loss, f, y), squared_gradient, step * squared_gradient]
+            filling.sums[3:] += [weight * value_of(loss, f, y), step * squared_gradient]
         if np.any(slopes != 0):
             filling.coefficients[:, size] = moves
             filling.added[size] = row

@@ -9,18 +9,6 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from okl.compiled.jit import as_compiled
-from okl.compiled.sgd import (
-    BASELINE_MISTAKES,
-    BASELINE_SQUARED_ERROR,
-    MISTAKES,
-    ROWS,
-    SQUARED_ERROR,
-    SQUARED_GRADIENTS,
-    STEPPED_GRADIENTS,
-    SURROGATE,
-    TARGET,
-    UPDATES,
-)
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.order import Order, Window, plan_windows
@@ -35,7 +23,7 @@ from okl.losses import Loss, ThresholdedHalfSquared
 # Progress: prediction errors before each row is learned.
 
 
-@stored("progressive-error")
+@stored("progressive-error", renamed={"squared_gradients": None})
 @dataclass(frozen=True)
 class Progress:
     """Errors of predictions that were made before each row was learned, and of a predictor that ignores the inputs.
@@ -46,8 +34,8 @@ class Progress:
     squared_error, baseline_squared_error : sums in squared units of the scaled target, of the learner and of the mean
         of the targets so far (0 before the first)
     class_counts : rows of each class, the negative one first; target_sum : sum of scaled targets
-    surrogate, squared_gradients, stepped_gradients : of learners in a ball: sums of c loss(f), ||g||^2 and
-        step ||g||^2, where g is a row's gradient of c loss by the weights and c its class weight
+    surrogate, stepped_gradients : of learners in a ball: sums of c loss(f) and step ||g||^2, where g is a row's
+        gradient of c loss by the weights and c its class weight
     violation : under constraints: sum over rows of the length of what they were outside their limits, in their units
     """
 
@@ -61,7 +49,6 @@ class Progress:
     class_counts: tuple[int, ...] = ()
     target_sum: float = 0.0
     surrogate: float = 0.0
-    squared_gradients: float = 0.0
     stepped_gradients: float = 0.0
     violation: float = 0.0
 
@@ -111,33 +98,22 @@ def n_classes_of(task: Task, n_outputs: int) -> int:
     return {"binary": 2, "multiclass": n_outputs, "regression": 1}[task]
 
 
+# what okl.compiled.sgd counts and sums, at its places; the last place of counts is a learner's own
+_COUNTS = ("rows", "mistakes", "baseline_mistakes", "updates")
+_SUMS = ("squared_error", "baseline_squared_error", "target_sum", "surrogate", "stepped_gradients")
+
+
 def progress_arrays(progress: Progress) -> tuple[Integers, Doubles, Integers]:
     """Return the counts, sums and class counts that compiled code changes in place; see okl.compiled.sgd."""
-    counts, sums = np.zeros(5, dtype=np.int64), np.zeros(6)
-    counts[[ROWS, MISTAKES, BASELINE_MISTAKES]] = progress.rows, progress.mistakes, progress.baseline_mistakes
-    counts[UPDATES] = progress.updates
-    sums[[SQUARED_ERROR, BASELINE_SQUARED_ERROR]] = progress.squared_error, progress.baseline_squared_error
-    sums[TARGET], sums[SURROGATE] = progress.target_sum, progress.surrogate
-    sums[[SQUARED_GRADIENTS, STEPPED_GRADIENTS]] = progress.squared_gradients, progress.stepped_gradients
+    counts = np.array([*(getattr(progress, name) for name in _COUNTS), 0], dtype=np.int64)
+    sums = np.array([getattr(progress, name) for name in _SUMS], dtype=np.float64)
     return counts, sums, np.array(progress.class_counts, dtype=np.int64)
 
 
 def progress_from(task: Task, counts: Integers, sums: Doubles, class_counts: Integers) -> Progress:
     """Return the value that these arrays hold."""
-    return Progress(
-        task=task,
-        rows=int(counts[ROWS]),
-        updates=int(counts[UPDATES]),
-        mistakes=int(counts[MISTAKES]),
-        baseline_mistakes=int(counts[BASELINE_MISTAKES]),
-        squared_error=float(sums[SQUARED_ERROR]),
-        baseline_squared_error=float(sums[BASELINE_SQUARED_ERROR]),
-        class_counts=tuple(int(count) for count in class_counts),
-        target_sum=float(sums[TARGET]),
-        surrogate=float(sums[SURROGATE]),
-        squared_gradients=float(sums[SQUARED_GRADIENTS]),
-        stepped_gradients=float(sums[STEPPED_GRADIENTS]),
-    )
+    values = dict(zip(_COUNTS + _SUMS, counts[:-1].tolist() + sums.tolist(), strict=True))
+    return Progress(task=task, class_counts=tuple(class_counts.tolist()), **values)
 
 
 class LearnerState(Protocol):
@@ -260,29 +236,20 @@ def checked_targets(values: Any, n_rows: int, task: Task, n_outputs: int) -> Dou
     return targets
 
 
-def check_class_weights(class_weights: tuple[float, ...] | None, task: Task, n_classes: int) -> None:
-    """Refuse weights (n_classes,) that no step can have: a negative one would walk uphill.
-
-    Raises
-    ------
-    ConfigError : a regression has none; another number of weights; one that is negative or not finite
-    """
-    if class_weights is None:
-        return
-    if task == "regression":
-        raise ConfigError("class_weights are set, but a regression has no classes. Remove them.")
-    if len(class_weights) != n_classes:
-        raise ConfigError(f"{len(class_weights)} class weights are set for {n_classes} classes.")
-    if not all(np.isfinite(weight) and weight >= 0 for weight in class_weights):
-        raise ConfigError(f"class_weights = {class_weights}; expected finite numbers of at least 0.")
-
-
 def check_outputs(loss: Loss, n_outputs: int, class_weights: tuple[float, ...] | None) -> None:
-    """Raise ConfigError unless the number of outputs and the class weights fit the loss."""
+    """Raise ConfigError unless the number of outputs and the class weights (n_classes,) fit the loss."""
     check_at_least("n_outputs", n_outputs, 2 if loss.task == "multiclass" else 1)
     if loss.task != "multiclass" and n_outputs != 1:
         raise ConfigError(f"n_outputs = {n_outputs}; the loss {loss.name!r} has one output.")
-    check_class_weights(class_weights, loss.task, n_classes_of(loss.task, n_outputs))
+    if class_weights is None:
+        return
+    if loss.task == "regression":
+        raise ConfigError("class_weights are set, but a regression has no classes. Remove them.")
+    if len(class_weights) != (n_classes := n_classes_of(loss.task, n_outputs)):
+        raise ConfigError(f"{len(class_weights)} class weights are set for {n_classes} classes.")
+    # a negative one would walk uphill
+    if not all(np.isfinite(weight) and weight >= 0 for weight in class_weights):
+        raise ConfigError(f"class_weights = {class_weights}; expected finite numbers of at least 0.")
 
 
 def loss_numbers(loss: Loss, n_outputs: int, class_weights: tuple[float, ...] | None) -> tuple[int, float, Doubles]:

@@ -167,7 +167,6 @@ class OnlineSolver:
             progress.error,
             progress.baseline_error,
             progress.surrogate,
-            progress.squared_gradients,
             progress.stepped_gradients,
             tuple(state.learned.kept.wrong.tolist()) if isinstance(state.learned, TrackingState) else (),
             progress.violation if isinstance(state.learner, ConstrainedLearner) else None,

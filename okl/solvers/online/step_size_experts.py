@@ -475,7 +475,7 @@ def learn_fourier(
         before it takes blocks, while others do already
     """
     mixture = mixture or Mixture(
-        MixtureCounters(np.zeros(5, np.int64), np.zeros(6), np.zeros(1, np.int64)),
+        MixtureCounters(np.zeros(5, np.int64), np.zeros(5), np.zeros(1, np.int64)),
         AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)),
         new_mixture_memory(1, 1),
         complete=False,

@@ -83,7 +83,7 @@ class PegasosState:
 
 def state_from(carried: CarriedWeights, task: Task) -> PegasosState:
     """Return the arrays of a finished update as a state; they must not be changed afterwards."""
-    progress = progress_from(task, carried.counts, np.zeros(6), carried.class_counts)
+    progress = progress_from(task, carried.counts, np.zeros(5), carried.class_counts)
     return PegasosState(carried.points, carried.behind, carried.numbers, progress)
 
 
