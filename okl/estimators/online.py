@@ -230,8 +230,7 @@ class _Budget(OnlineEstimator):
         options = super()._options(n_rows, **changes)
         if n_rows is None or not hasattr(options, "budget"):
             return options
-        least = getattr(options.STRATEGY, "least_budget", 1)
-        return options.model_copy(update={"budget": min(options.budget, max(n_rows, least))})
+        return options.model_copy(update={"budget": min(options.budget, max(n_rows, 1))})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -10,8 +10,8 @@ from okl.data.execution import Rows
 from okl.features.bandwidth import median_distance
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian
-from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, support_arrays
-from okl.solvers.online.strategies import STRATEGIES, Norma, Strategy
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, Strategy, support_arrays
+from okl.solvers.online.strategies import STRATEGIES, Norma
 from tests.benchmarks.fogd_data import in_precision
 from tests.benchmarks.fogd_peers import Run, tuned_step_size
 from tests.benchmarks.online_data import read_covtype

@@ -54,7 +54,7 @@ from okl.papers.base import (
 )
 from okl.report.figures import Panel
 from okl.solvers.online.base import RowLearner
-from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, UnbudgetedUpdate
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, Strategy
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.nystrom import NOGDLearner
 from okl.solvers.online.strategies import (
@@ -208,7 +208,7 @@ def budgeted(strategy: Callable[..., BudgetStrategy]) -> Make:
     return make
 
 
-def growing(strategy: Callable[..., UnbudgetedUpdate]) -> Make:
+def growing(strategy: Callable[..., Strategy]) -> Make:
     """Return the construction of a learner without a budget; a setting holds the strategy's parameters."""
 
     def make(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:

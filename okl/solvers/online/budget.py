@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from okl.compiled.budget import (
     SCALE,
     BudgetRule,
     GrowingArrays,
-    Replacement,
     SupportArrays,
     learn_growing,
     learn_rows,
@@ -53,18 +52,13 @@ Numbers = TypeVar("Numbers", bound=tuple[Any, ...])
 
 
 @dataclass(frozen=True)
-class BudgetStrategy:
+class Strategy:
     """Base of all strategies: numbers as fields, and the compiled functions that use them.
 
     A strategy is a subclass with numbers as fields, and in okl/compiled a named tuple of numbers with its step.
 
     name : as tables and options have it; tasks : that it is defined for; positive : fields that must be above 0
-    compiled : the named tuple, whose names are fields; reduced : brings supports down to the budget
-    recalled : computes memory from the supports of several shards that were joined; None for nothing to compute
-    buffers, keeps_matrix : memory has so many rows, and as many more as columns if it keeps a matrix of the supports
-    keeps_root : whether the matrix is a root of the inverse kernel matrix
-    least_budget : below which it makes no sense; spare_slots : columns that it needs beyond the budget
-    count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
+    compiled : the named tuple, whose names are fields
     size_free : whether no step size is chosen on a sample of classes: decisions are the same, or rest on steps of 1
     """
 
@@ -72,14 +66,6 @@ class BudgetStrategy:
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass", "regression")
     positive: ClassVar[tuple[str, ...]] = ()
     compiled: ClassVar[type[tuple[Any, ...]]]
-    reduced: ClassVar[Change]
-    recalled: ClassVar[Change | None] = None
-    buffers: ClassVar[int] = 0
-    keeps_matrix: ClassVar[bool] = False
-    keeps_root: ClassVar[bool] = False
-    least_budget: ClassVar[int] = 1
-    spare_slots: ClassVar[int] = 0
-    count_rows: ClassVar[int] = 0
     size_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -92,12 +78,33 @@ class BudgetStrategy:
         names: tuple[str, ...] = vars(self.compiled)["_fields"]
         return self.compiled(*(getattr(self, name) for name in names))
 
+    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
+        """Return the first values of floats from FIRST_FLOAT on, such as NORMA's margin; none unless overridden."""
+        return ()
+
+
+@dataclass(frozen=True)
+class BudgetStrategy(Strategy):
+    """Base of strategies with a budget.
+
+    reduced : brings supports down to the budget
+    recalled : computes memory from the supports of several shards that were joined; None for nothing to compute
+    buffers, keeps_matrix : memory has so many rows, and as many more as columns if it keeps a matrix of the supports
+    keeps_root : whether the matrix is a root of the inverse kernel matrix
+    spare_slots : columns that it needs beyond the budget
+    count_rows : so many first rows of memory count the rows that each support stands for; joined shards keep them
+    """
+
+    reduced: ClassVar[Change]
+    recalled: ClassVar[Change | None] = None
+    buffers: ClassVar[int] = 0
+    keeps_matrix: ClassVar[bool] = False
+    keeps_root: ClassVar[bool] = False
+    spare_slots: ClassVar[int] = 0
+    count_rows: ClassVar[int] = 0
+
     def check_kernel(self, kernel: KernelRule) -> None:
         """Raise ConfigError for a kernel that the strategy cannot take; none unless overridden."""
-
-    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
-        """Return the first values of floats from FIRST_FLOAT on; none unless overridden."""
-        return ()
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
         """Shape of memory, whose columns, and perhaps rows, are those of supports."""
@@ -164,40 +171,6 @@ class BudgetState:
         return np.ascontiguousarray(self.supports[:, : self.n_supports].T)
 
 
-def capacity_of(n_supports: int) -> int:
-    """Return columns to keep for so many supports: kernel rows run over whole vectors."""
-    return int(used_width(max(1, n_supports)))
-
-
-def empty_state(
-    shape: tuple[int, int, int],
-    memory_shape: tuple[int, int],
-    own_floats: tuple[float, ...],
-    task: Task,
-    precision: Precision,
-    seed: int,
-) -> BudgetState:
-    """Return no supports yet.
-
-    shape : n_inputs, n_outputs, capacity; own_floats : first values of the strategy's own numbers
-    """
-    n_inputs, n_outputs, capacity = shape
-    integers, floats = np.zeros(N_INTEGERS, dtype=np.int64), np.zeros(N_FLOATS)
-    # seeds far apart in the counter: streams of two of them do not meet
-    integers[RANDOM] = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
-    floats[SCALE] = 1.0
-    floats[SCALE + 1 : SCALE + 1 + len(own_floats)] = own_floats
-    return BudgetState(
-        supports=_zeros((n_inputs, capacity), precision),
-        coefficients=_zeros((n_outputs, capacity), precision),
-        marks=np.zeros((2, capacity), dtype=np.int64),
-        memory=np.zeros(memory_shape),
-        integers=integers,
-        floats=floats,
-        progress=start_progress(task, n_outputs),
-    )
-
-
 def support_arrays(state: BudgetState) -> SupportArrays:
     """Return copies of everything that learning writes into, and buffers."""
     n_inputs, capacity = state.supports.shape
@@ -247,16 +220,8 @@ _ALIKE = 1e-6  # of the largest entry
 
 def state_from(supports: SupportArrays, task: Task) -> BudgetState:
     """Return the support arrays as a state; they are not written into afterwards."""
-    progress = progress_from(task, supports.counts, supports.sums, supports.class_counts)
-    return BudgetState(
-        supports.supports,
-        supports.coefficients,
-        supports.marks,
-        supports.memory,
-        supports.integers,
-        supports.floats,
-        progress,
-    )
+    arrays, counters = supports[:6], supports[6:9]  # those of a state, and of its progress
+    return BudgetState(*arrays, progress_from(task, *counters))
 
 
 def _zeros(shape: tuple[int, int], precision: object) -> FloatArray:
@@ -271,58 +236,6 @@ def _copy(array: FloatArray) -> FloatArray:
     return copy
 
 
-def average_shard_states(
-    strategy: BudgetStrategy,
-    rule: BudgetRule,
-    base: BudgetState,
-    parts: list[BudgetState],
-    empty: Callable[[int], BudgetState],
-) -> BudgetState:
-    """Return one state from what shards learned from base, in the order given: the same for any number of workers.
-
-    f is the mean of the shards' functions, weighted by the rows that each learned: supports that several shards kept
-    from base are one support, the others are united. Then the strategy reduces them to the budget, older ones first
-    where age counts; supports of one age are ordered by shard. The strategy's own numbers are weighted means.
-
-    empty : makes a state for so many supports
-
-    Source: the mean of functions is parameter mixing, McDonald, Hall & Mann, NAACL 2010, Figure 3.
-    """
-    shares, progress = shares_of_rows(base.progress, [part.progress for part in parts])
-    if not shares:
-        return base
-    # never smaller than the budget: training continues in it
-    united = _union(base, parts, shares, lambda n: empty(max(n, rule.budget)))
-    if strategy.count_rows > 0:
-        united.memory[: strategy.count_rows] = _united_counts(united, base, parts, strategy.count_rows)
-    supports = support_arrays(replace(united, progress=progress))
-    strategy.remember(supports, rule)
-    strategy.reduce(supports, rule)
-    return _trimmed(state_from(supports, base.progress.task), empty(rule.budget))
-
-
-def _union(
-    base: BudgetState, parts: list[BudgetState], weights: list[float], empty: Callable[[int], BudgetState]
-) -> BudgetState:
-    """Return all supports of all parts, oldest first, with weighted coefficients and numbers."""
-    slots_of_parts = _slots(base, parts)
-    n_supports = 1 + max((max(slots) for slots in slots_of_parts if slots), default=-1)
-    united = empty(n_supports)
-    coefficients = np.zeros((len(united.coefficients), n_supports))
-    for slots, part, weight in zip(slots_of_parts, parts, weights, strict=True):
-        coefficients[:, slots] += weight * part.scaled_coefficients
-        united.supports[:, slots] = part.supports[:, : part.n_supports]
-        united.marks[LABEL, slots] = part.marks[LABEL, : part.n_supports]
-    united.coefficients[:, :n_supports] = coefficients
-    united.marks[NUMBER, :n_supports] = np.arange(n_supports)
-    united.integers[:] = base.integers
-    united.integers[[COUNT, ADDED]] = n_supports
-    united.integers[RANDOM] += sum(int(part.integers[RANDOM] - base.integers[RANDOM]) for part in parts)
-    united.floats[FIRST_FLOAT:] = np.average([part.floats[FIRST_FLOAT:] for part in parts], axis=0, weights=weights)
-    united.floats[SCALE] = 1.0
-    return united
-
-
 def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
     """Return the slots of each part's supports in the union, oldest first: those of base are the same in all parts."""
     first_new = int(base.integers[ADDED])
@@ -335,14 +248,16 @@ def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
     return [[places[key] for key in keys] for keys in keys_of_parts]
 
 
-def _united_counts(united: BudgetState, base: BudgetState, parts: list[BudgetState], n_rows: int) -> Doubles:
+def _united_counts(
+    base: BudgetState, parts: list[BudgetState], slots_of_parts: list[list[int]], n_rows: int, capacity: int
+) -> Doubles:
     """Return counts of all supports of the union, (n_rows, capacity), that sum to base's and what each part added.
 
     What base had may be in several new supports, one a shard: then all counts shrink alike, but never below the
     largest sum of a part, as every shard forgets rows of base by itself.
     """
-    counts = np.zeros((n_rows, united.supports.shape[1]))
-    for slots, part in zip(_slots(base, parts), parts, strict=True):
+    counts = np.zeros((n_rows, capacity))
+    for slots, part in zip(slots_of_parts, parts, strict=True):
         counts[:, slots] = part.memory[:n_rows, : part.n_supports]
     before = base.memory[:n_rows].sum(axis=1)
     sums = np.stack([part.memory[:n_rows].sum(axis=1) for part in parts])
@@ -350,19 +265,6 @@ def _united_counts(united: BudgetState, base: BudgetState, parts: list[BudgetSta
     totals = counts.sum(axis=1)
     shrinking = np.minimum(1.0, np.divide(wanted, totals, out=np.ones(n_rows), where=totals > 0.0))
     return np.asarray(shrinking[:, None] * counts)
-
-
-def _trimmed(state: BudgetState, small: BudgetState) -> BudgetState:
-    """Return the same supports in arrays of the usual capacity."""
-    capacity = small.supports.shape[1]
-    rows, columns = small.memory.shape
-    return replace(
-        state,
-        supports=np.ascontiguousarray(state.supports[:, :capacity]),
-        coefficients=np.ascontiguousarray(state.coefficients[:, :capacity]),
-        marks=np.ascontiguousarray(state.marks[:, :capacity]),
-        memory=np.ascontiguousarray(state.memory[:rows, :columns]),
-    )
 
 
 # The learner of all budget strategies.
@@ -412,7 +314,7 @@ class BudgetLearner(SupportLearner):
 
     def __post_init__(self) -> None:
         check_sizes(self.task, self.n_inputs, self.n_outputs, self.epsilon)
-        check_at_least("budget", self.budget, self.strategy.least_budget)
+        check_at_least("budget", self.budget, 1)
         self.strategy.check_kernel(rule_of(self.kernel))
         if self.task not in self.strategy.tasks:
             raise ConfigError(
@@ -440,8 +342,27 @@ class BudgetLearner(SupportLearner):
         return KernelExpansion(self.kernel, state.rows, state.scaled_coefficients.astype(self.precision))
 
     def average_shards(self, base: BudgetState, parts: list[BudgetState]) -> BudgetState:
-        """Return the mean of the shards' functions, reduced to the budget; see `average_shard_states`."""
-        return average_shard_states(self.strategy, self.rule, base, parts, self._empty)
+        """Return one state from what shards learned from base, in the order given: the same for any number of workers.
+
+        f is the mean of the shards' functions, weighted by the rows that each learned: supports that several shards
+        kept from base are one support, the others are united. Then the strategy reduces them to the budget, older ones
+        first where age counts; supports of one age are ordered by shard. The strategy's own numbers are weighted means.
+
+        Source: the mean of functions is parameter mixing, McDonald, Hall & Mann, NAACL 2010, Figure 3.
+        """
+        shares, progress = shares_of_rows(base.progress, [part.progress for part in parts])
+        if not shares:
+            return base
+        supports = support_arrays(replace(self._united(base, parts, shares), progress=progress))
+        self.strategy.remember(supports, self.rule)
+        self.strategy.reduce(supports, self.rule)
+        reduced, small = state_from(supports, self.task), self.start()
+        trimmed: dict[str, Any] = {
+            name: np.ascontiguousarray(getattr(reduced, name)[: array.shape[0], : array.shape[1]])
+            for name, array in vars(small).items()
+            if name in ("supports", "coefficients", "marks", "memory")
+        }
+        return replace(reduced, **trimmed)
 
     @property
     def rule(self) -> BudgetRule:
@@ -457,12 +378,47 @@ class BudgetLearner(SupportLearner):
                 "state that this learner started."
             )
 
+    def _united(self, base: BudgetState, parts: list[BudgetState], shares: list[float]) -> BudgetState:
+        """Return all supports of all parts, oldest first, with weighted coefficients and numbers."""
+        slots_of_parts = _slots(base, parts)
+        n_supports = 1 + max((max(slots) for slots in slots_of_parts if slots), default=-1)
+        united = self._empty(max(n_supports, self.budget))  # never smaller than the budget: training continues in it
+        coefficients = np.zeros((self.n_outputs, n_supports))
+        for slots, part, share in zip(slots_of_parts, parts, shares, strict=True):
+            coefficients[:, slots] += share * part.scaled_coefficients
+            united.supports[:, slots] = part.supports[:, : part.n_supports]
+            united.marks[LABEL, slots] = part.marks[LABEL, : part.n_supports]
+        united.coefficients[:, :n_supports] = coefficients
+        united.marks[NUMBER, :n_supports] = np.arange(n_supports)
+        united.integers[:] = base.integers
+        united.integers[[COUNT, ADDED]] = n_supports
+        united.integers[RANDOM] += sum(int(part.integers[RANDOM] - base.integers[RANDOM]) for part in parts)
+        united.floats[FIRST_FLOAT:] = np.average([part.floats[FIRST_FLOAT:] for part in parts], axis=0, weights=shares)
+        united.floats[SCALE] = 1.0
+        if n_rows := self.strategy.count_rows:
+            counts = _united_counts(base, parts, slots_of_parts, n_rows, united.memory.shape[1])
+            united.memory[:n_rows] = counts
+        return united
+
     def _empty(self, n_supports: int) -> BudgetState:
-        capacity = capacity_of(n_supports + self.strategy.spare_slots)
-        shape = (self.n_inputs, self.n_outputs, capacity)
-        memory_shape = self.strategy.memory_shape(self.n_outputs, capacity)
+        """Return no supports, with room for so many."""
+        # kernel rows run over whole vectors
+        capacity = int(used_width(max(1, n_supports + self.strategy.spare_slots)))
+        integers, floats = np.zeros(N_INTEGERS, dtype=np.int64), np.zeros(N_FLOATS)
+        # seeds far apart in the counter: streams of two of them do not meet
+        integers[RANDOM] = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
         own_floats = self.strategy.own_floats(self.task, self.epsilon)
-        return empty_state(shape, memory_shape, own_floats, self.task, self.precision, self.seed)
+        floats[SCALE] = 1.0
+        floats[FIRST_FLOAT : FIRST_FLOAT + len(own_floats)] = own_floats
+        return BudgetState(
+            supports=_zeros((self.n_inputs, capacity), self.precision),
+            coefficients=_zeros((self.n_outputs, capacity), self.precision),
+            marks=np.zeros((2, capacity), dtype=np.int64),
+            memory=np.zeros(self.strategy.memory_shape(self.n_outputs, capacity)),
+            integers=integers,
+            floats=floats,
+            progress=start_progress(self.task, self.n_outputs),
+        )
 
 
 def rule_of(kernel: Kernel) -> KernelRule:
@@ -504,22 +460,6 @@ def check_finite(strategy: object, first: int, last: int, coefficients: FloatArr
         )
 
 
-class UnbudgetedUpdate(Protocol):
-    """Update strategy without a budget."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def numbers(self) -> Replacement:
-        """Return the numbers of the compiled step."""
-        ...
-
-    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
-        """Return NORMA's margin before the first row; nothing for others."""
-        ...
-
-
 @stored("unbudgeted-state")
 @dataclass(frozen=True, eq=False)
 class GrowingState:
@@ -559,7 +499,7 @@ class GrowingLearner(SupportLearner):
     """
 
     kernel: Kernel
-    strategy: UnbudgetedUpdate
+    strategy: Strategy
     task: Task
     n_inputs: int
     n_outputs: int = 1
@@ -617,7 +557,8 @@ class _Growing:
 
     def __init__(self, learner: GrowingLearner, state: GrowingState) -> None:
         self._kernel = rule_of(learner.kernel)
-        self._rule = LOSS_CODES[learner.task], float(learner.epsilon), doubles(learner.strategy.numbers)
+        numbers: Any = doubles(learner.strategy.numbers)
+        self._rule = LOSS_CODES[learner.task], float(learner.epsilon), numbers
         self._task = learner.task
         self._rows = [state.supports]
         self._chunks: list[tuple[FloatArray, FloatArray]] = []

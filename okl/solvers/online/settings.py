@@ -18,7 +18,7 @@ from okl.foundation.types import Mode
 from okl.losses import DEFAULT_LOSS, Loss, ScalarLoss, make_loss, online_losses
 from okl.solvers.base import SolverMap
 from okl.solvers.online.base import SEGMENTS, BuildContext, LearnerFactory, check_loss
-from okl.solvers.online.budget import BudgetStrategy
+from okl.solvers.online.budget import BudgetStrategy, Strategy
 from okl.solvers.online.constrained import ConstrainedFactory
 from okl.solvers.online.constraints import Constraint, parse_constraints
 from okl.solvers.online.linear import LinearFactory, check_ball
@@ -34,7 +34,7 @@ from okl.solvers.online.maps import (
 from okl.solvers.online.nystrom import NOGDFactory
 from okl.solvers.online.solver import SAMPLE_ROWS, OnlineSolver, check_mode
 from okl.solvers.online.step_size_experts import ExpertFactory
-from okl.solvers.online.strategies import BudgetFactory, Strategy
+from okl.solvers.online.strategies import BudgetFactory
 from okl.solvers.online.tracking import TrackingFactory
 from okl.solvers.options import (
     ClassWeightOptions,

@@ -23,34 +23,22 @@ from okl.foundation.validation import check_at_least, check_choice, check_positi
 from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online.base import PLAIN_STEPS, BuildContext, BuiltLearner, check_loss, least_error, progressive_error
-from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, Change, GrowingLearner, check_budget
+from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, Change, GrowingLearner, Strategy, check_budget
 
 # The kernel Perceptron and OGD, without a budget.
 
 
 @dataclass(frozen=True)
-class GrowingStrategy:
-    """Base of strategies without a budget; step_size : > 0.
-
-    kind : of the compiled step; size_free : as in BudgetStrategy
-    """
+class GrowingStrategy(Strategy):
+    """Base of strategies without a budget; step_size : > 0; kind : of the compiled step."""
 
     step_size: float = 1.0
-    name: ClassVar[str]
+    positive: ClassVar[tuple[str, ...]] = ("step_size",)
     kind: ClassVar[int]
-    size_free: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_positive("step_size", self.step_size)
 
     @property
     def numbers(self) -> Replacement:
-        """Return the numbers of the compiled step."""
         return Replacement(self.kind, budget.BY_CHANCE, self.step_size)
-
-    def own_floats(self, task: Task, epsilon: float) -> tuple[float, ...]:
-        """Return nothing: the strategy has no margin."""
-        return ()
 
 
 @stored("perceptron")
@@ -642,7 +630,6 @@ class TwinVectors(BudgetStrategy):
 
 # Strategies by name.
 
-Strategy = BudgetStrategy | GrowingStrategy
 STRATEGIES: dict[str, type[Strategy]] = {name: catalogue.load(path) for name, path in catalogue.STRATEGIES.items()}
 
 
@@ -699,10 +686,11 @@ class BudgetFactory:
             chosen = chosen | {"budget": self.budget}
         learner = _learner(strategy, kernel, self.loss, self.budget, context)
         if "step_size" in vars(strategy):
+            step_size = float(vars(strategy)["step_size"])
             reason = "the solver's own" if strategy == type(strategy)() else "as given"
             if self.race:
-                learner, reason = _raced(learner, context.sample)
-            chosen = chosen | {"step_size": _step_size(learner), "step_size_reason": reason}
+                step_size, reason, learner = _raced(learner, strategy, step_size, context.sample)
+            chosen = chosen | {"step_size": step_size, "step_size_reason": reason}
         return BuiltLearner(learner, chosen)
 
 
@@ -720,19 +708,9 @@ def _learner(strategy: Strategy, kernel: Kernel, loss: Loss, budget: int, contex
     return GrowingLearner(kernel, strategy, **sizes)
 
 
-def _raced(learner: Learner, sample: Rows) -> tuple[Learner, str]:
-    """Return the learner with the step size whose progressive error on the sample is least, its own on a tie; why."""
-    steps = [_step_size(learner), *(step for step in PLAIN_STEPS if step != _step_size(learner))]
-    step_size, reason = least_error(
-        steps, [progressive_error(_stepping(learner, step), sample) for step in steps], sample
-    )
-    return _stepping(learner, step_size), reason
-
-
-def _step_size(learner: Learner) -> float:
-    return float(vars(learner.strategy)["step_size"])
-
-
-def _stepping(learner: Learner, step_size: float) -> Learner:
-    strategy: Any = replace(learner.strategy, step_size=step_size)  # type: ignore[type-var]
-    return replace(learner, strategy=strategy)
+def _raced(learner: Learner, strategy: Any, own: float, sample: Rows) -> tuple[float, str, Learner]:
+    """Return the step size whose progressive error on the sample is least, its own on a tie; why; and the learner."""
+    steps = [own, *(step for step in PLAIN_STEPS if step != own)]
+    racers = [replace(learner, strategy=replace(strategy, step_size=step)) for step in steps]
+    step_size, reason = least_error(steps, [progressive_error(racer, sample) for racer in racers], sample)
+    return step_size, reason, racers[steps.index(step_size)]
