@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -101,20 +100,6 @@ def race_schedule(n_rows: int) -> tuple[Round, ...]:
     return (*early, Round(None, 1, 1))
 
 
-def check_schedule(rounds: tuple[Round, ...]) -> None:
-    """Raise ConfigError unless rounds end one after the other, the last one never, and grow no larger."""
-    if not rounds or rounds[-1].last_row is not None or any(early.last_row is None for early in rounds[:-1]):
-        raise ConfigError("A schedule needs at least one round, and last_row = None in the last round only.")
-    for early, late in pairwise(rounds):
-        if late.last_row is not None and early.last_row is not None and late.last_row <= early.last_row:
-            raise ConfigError(f"A round ends at row {late.last_row}, but the previous one at {early.last_row}.")
-    for number, entry in enumerate(rounds):
-        check_at_least(f"maps of round {number}", entry.maps, 1)
-        check_at_least(f"step_sizes of round {number}", entry.step_sizes, 1)
-        if entry.last_row is not None:
-            check_at_least(f"last_row of round {number}", entry.last_row, 1)
-
-
 # Candidate maps: shared frequencies at several bandwidths, and a linear map.
 
 WIDEST_OCTAVE, N_OCTAVES = 1, 5
@@ -124,17 +109,13 @@ _ALIKE = 1.05
 @stored("expert-candidates")
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Maps that take part in a race.
+    """Maps that take part in a race, all of the same inputs and precision.
 
     Parameters
     ----------
     bases : Fourier maps of the widest bandwidth, one for each scaling of the inputs, of one shape; may be empty
     n_octaves : int >= 1: each base comes with its bandwidth divided by 1, 2, 4, ...
     linear : a linear map, or None
-
-    Raises
-    ------
-    ConfigError : there is no map at all, the maps differ in inputs or precision, or a kernel has no bandwidth
     """
 
     bases: tuple[FourierFeatures, ...]
@@ -142,17 +123,6 @@ class Candidates:
     linear: StandardisedLinear | None = None
 
     __getstate__ = lasting_attributes
-
-    def __post_init__(self) -> None:
-        check_at_least("n_octaves", self.n_octaves, 1)
-        every: list[FeatureMap] = [*self.bases, *([] if self.linear is None else [self.linear])]
-        if not every:
-            raise ConfigError("The grid of experts is empty. Give a bandwidth, or a linear map.")
-        shapes = {(candidate.n_inputs, candidate.precision) for candidate in every}
-        if len(shapes) > 1 or len({base.n_columns for base in self.bases}) > 1:
-            raise ConfigError(f"The maps of experts must have one shape and precision, but they have {sorted(shapes)}.")
-        if any("bandwidth" not in vars(base.kernel) for base in self.bases):
-            raise ConfigError("Experts with several bandwidths need kernels that have a bandwidth.")
 
     @property
     def n_inputs(self) -> int:
@@ -196,7 +166,6 @@ def draw_candidates(
     seed: int,
     precision: Precision = "float32",
     kernel: str = "gaussian",
-    bandwidth: float | None = None,
 ) -> Candidates:
     """Draw maps with bandwidths around the median distance, for raw and for standardised inputs.
 
@@ -208,7 +177,6 @@ def draw_candidates(
     sample : (rows, n_inputs), at random from the data
     n_frequencies : of each map; seed : the maps share one draw of frequencies
     kernel : name of a shift-invariant kernel
-    bandwidth : in units of the inputs, None for the median distances; one that is given is the only one
 
     Raises
     ------
@@ -220,41 +188,24 @@ def draw_candidates(
     if sample.ndim != 2 or len(sample) == 0:
         raise DataError(f"Bandwidths are chosen from sampled rows, but the sample has shape {sample.shape}.")
     deviations = sample.std(axis=0, dtype=np.float64)
-    deviations[_constant(sample, deviations)] = 0.0
+    # rounding may leave a constant column a tiny deviation, whose inverse would swamp all other columns
+    deviations[deviations <= 1e-7 * np.abs(sample).max(axis=0, initial=0.0)] = 0.0
     linear = StandardisedLinear.of_columns(sample.mean(axis=0, dtype=np.float64), deviations, precision)
-    if bandwidth is not None:
-        base = draw_fourier_map(_kernel(kernel, bandwidth), sample.shape[1], n_frequencies, seed, precision)
-        return Candidates((base,), 1, linear)
-    factors = [np.ones(len(deviations))]
-    if not _alike(deviations):
+    factors, varying = [np.ones(len(deviations))], deviations[deviations > 0]
+    if len(varying) and varying.max() > _ALIKE * varying.min():
         factors.append(np.divide(1.0, deviations, out=np.zeros_like(deviations), where=deviations > 0))
     bases = (_scaled_map(kernel, sample, factor, n_frequencies, seed, precision) for factor in factors)
     return Candidates(tuple(bases), N_OCTAVES, linear)
 
 
-def _kernel(name: str, bandwidth: float) -> ShiftInvariantKernel:
-    kernel = kernel_from_description({"name": name, "bandwidth": bandwidth})
-    assert isinstance(kernel, ShiftInvariantKernel)
-    return kernel
-
-
 def _scaled_map(
-    kernel: str, sample: FloatArray, factor: FloatArray, n_frequencies: int, seed: int, precision: Precision
+    name: str, sample: FloatArray, factor: FloatArray, n_frequencies: int, seed: int, precision: Precision
 ) -> FourierFeatures:
     widest = median_distance(sample * factor) * 2.0**WIDEST_OCTAVE
-    feature_map = draw_fourier_map(_kernel(kernel, widest), len(factor), n_frequencies, seed, "float64")
+    kernel = kernel_from_description({"name": name, "bandwidth": widest})
+    assert isinstance(kernel, ShiftInvariantKernel)
+    feature_map = draw_fourier_map(kernel, len(factor), n_frequencies, seed, "float64")
     return FourierFeatures(feature_map.kernel, (feature_map.frequencies * factor[:, None]).astype(precision))
-
-
-def _constant(sample: FloatArray, deviations: FloatArray) -> Sequence[bool]:
-    # rounding may leave a constant column a tiny deviation, whose inverse would swamp all other columns
-    constant: Sequence[bool] = deviations <= 1e-7 * np.abs(sample).max(axis=0, initial=0.0)
-    return constant
-
-
-def _alike(deviations: FloatArray) -> bool:
-    varying = deviations[deviations > 0]
-    return len(varying) == 0 or float(varying.max()) <= _ALIKE * float(varying.min())
 
 
 Kind = Literal["fourier", "linear", "linear-adagrad"]
@@ -265,25 +216,11 @@ CACHE_LINE_BYTES = 64
 
 def aligned(array: FloatArray) -> FloatArray:
     """Return a copy whose rows, the last axis, begin at cache lines if they are whole lines long."""
-    shape = array.shape
     if array.size == 0:
         return array.copy()
-    copied = _aligned_room(shape, array.dtype)
+    copied = aligned_empty((math.prod(array.shape[:-1]), array.shape[-1]), array.dtype).reshape(array.shape)
     copied[...] = array
     return copied
-
-
-def _picked(array: FloatArray, maps: list[int], steps: list[list[int]]) -> FloatArray:
-    """Return an aligned copy of some maps, and of each of as many of its step sizes, copied once."""
-    picked = _aligned_room((len(maps), len(steps[0]), *array.shape[2:]), array.dtype)
-    for index, m in enumerate(maps):
-        for t, step in enumerate(steps[index]):
-            picked[index, t] = array[m, step]
-    return picked
-
-
-def _aligned_room(shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
-    return aligned_empty((math.prod(shape[:-1]), shape[-1]), dtype).reshape(shape)
 
 
 def padded_columns(n_columns: int, itemsize: int) -> int:
@@ -314,6 +251,24 @@ class ExpertGroup:
     pulls: FloatArray
     squares: FloatArray
 
+    @classmethod
+    def start(
+        cls,
+        kind: Kind,
+        candidates: tuple[tuple[int, int], ...],
+        n_columns: int,
+        steps: Sequence[float],
+        n_outputs: int,
+        precision: Precision,
+    ) -> ExpertGroup:
+        """Return learners with weights of zero; steps : of each map; n_columns : of a half."""
+        dtype, n_maps = np.dtype(precision), len(candidates)
+        halves = 2 if kind == "fourier" else 1
+        shape = (n_maps, len(steps), n_outputs, halves, padded_columns(n_columns, dtype.itemsize))
+        squares = np.zeros(shape if kind == "linear-adagrad" else (n_maps, 0, 0, 0, 0), dtype)
+        sizes = np.tile(np.array(steps, dtype=np.float64), (n_maps, 1))
+        return cls(kind, candidates, n_columns, sizes, np.zeros(shape, dtype), np.zeros(shape, dtype), squares)
+
     @property
     def n_experts(self) -> int:
         return 2 * self.steps.size
@@ -330,14 +285,14 @@ class ExpertGroup:
     def selected(self, maps: list[int], steps: list[list[int]]) -> ExpertGroup:
         """Return some maps, and of each as many of its step sizes."""
         rows, columns = np.array(maps)[:, None], np.array(steps)
-        squares = _picked(self.squares, maps, steps) if self.squares.size else self.squares[maps]
+        squares = aligned(self.squares[rows, columns]) if self.squares.size else self.squares[maps]
         return ExpertGroup(
             self.kind,
             tuple(self.candidates[m] for m in maps),
             self.n_columns,
             np.ascontiguousarray(self.steps[rows, columns]),
-            _picked(self.weights, maps, steps),
-            _picked(self.pulls, maps, steps),
+            aligned(self.weights[rows, columns]),
+            aligned(self.pulls[rows, columns]),
             squares,
         )
 
@@ -540,42 +495,37 @@ def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidat
 
 def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixture: Mixture) -> Predicted:
     """Return the scores of all experts before learning, (rows, E), and whether one stepped, (rows,)."""
-    n_rows = len(rows.targets)
-    results = [_empty_predictions(group, n_rows) for group in experts.groups]
-    several = list(zip(experts.groups, results, strict=True))
-    linear = [(group, scores) for group, scores in several if group.kind != "fourier"]
-    fourier = [(group, scores) for group, scores in several if group.kind == "fourier"]
-
-    def learn_linear() -> None:
-        if linear:
-            _learn_linear(linear, candidates, rows)
-
-    for group, scores in fourier:
-        learn_fourier(scores, group, candidates, rows, mixture, learn_linear)
-    if not fourier:
+    n_rows, groups = len(rows.targets), experts.groups
+    results = [
+        (np.empty((n_maps, n_rows, n_steps, 2)), np.empty((n_maps, n_rows), dtype=np.uint8))
+        for n_maps, n_steps in (group.steps.shape for group in groups)
+    ]
+    n_fourier = int(groups[0].kind == "fourier")  # the others are of the linear map
+    learn_linear = partial(_learn_linear, groups[n_fourier:], results[n_fourier:], candidates, rows)
+    if n_fourier:
+        learn_fourier(results[0], groups[0], candidates, rows, mixture, learn_linear)
+    else:
         learn_linear()
     of_groups = [scores.transpose(1, 0, 2, 3).reshape(n_rows, -1) for scores, _ in results]
     stepped = np.concatenate([steps for _, steps in results]).max(axis=0)
     return np.ascontiguousarray(np.concatenate(of_groups, axis=1) if len(of_groups) > 1 else of_groups[0]), stepped
 
 
-def _empty_predictions(group: ExpertGroup, n_rows: int) -> Predicted:
-    """Room for what M maps with T step sizes say: (M, rows, T, 2), and whether they step, (M, rows)."""
-    n_maps, n_steps = group.steps.shape
-    return np.empty((n_maps, n_rows, n_steps, 2)), np.empty((n_maps, n_rows), dtype=np.uint8)
-
-
-def _learn_linear(groups: list[tuple[ExpertGroup, Predicted]], candidates: Candidates, rows: RowBatch) -> None:
-    """Train the groups of the linear map, whose features are computed once."""
+def _learn_linear(
+    groups: Sequence[ExpertGroup], results: Sequence[Predicted], candidates: Candidates, rows: RowBatch
+) -> None:
+    """Train the groups of the linear map, whose features are computed once; there may be none."""
+    if not groups:
+        return
     assert candidates.linear is not None
     block = block_of(candidates.linear.transform(rows.inputs))
     cautions = np.ones(len(rows.targets))
     if rows.rule.code == THRESHOLDED_HALF_SQUARED:
         # a step of at most 1 over the squared norm never overshoots a squared residual, however far out a row lies
         cautions /= np.maximum(1.0, np.einsum("ij,ij->i", block.left, block.left, dtype=np.float64))
-    for group, (scores, stepped) in groups:
-        results = ExpertPredictions(scores[0], stepped[0])
-        learn_team(results, group.team, block, rows.targets, cautions, rows.rule, rows.n_before)
+    for group, (scores, stepped) in zip(groups, results, strict=True):
+        predictions = ExpertPredictions(scores[0], stepped[0])
+        learn_team(predictions, group.team, block, rows.targets, cautions, rows.rule, rows.n_before)
 
 
 STEP_SIZES: dict[Task, tuple[float, ...]] = {"binary": (1.0, 4.0), "multiclass": (1.0, 4.0), "regression": (0.25, 1.0)}
@@ -620,7 +570,6 @@ class ExpertLearner:
 
     def __post_init__(self) -> None:
         check_outputs(self.loss, self.n_outputs, self.class_weights)
-        check_schedule(self.rounds)
         if not self._step_sizes:
             raise ConfigError("The grid of experts is empty: step_sizes = (). Give at least one step size.")
         for step in (*self._step_sizes, *self._adagrad_step_sizes):
@@ -635,17 +584,16 @@ class ExpertLearner:
         return self.candidates.precision
 
     def start(self) -> Experts:
-        candidates, groups = self.candidates, []
-        if candidates.bases:
-            pairs = [(b, o) for b in range(len(candidates.bases)) for o in range(candidates.n_octaves)]
-            groups.append(
-                self._group("fourier", tuple(pairs), self._step_sizes, (2, candidates.bases[0].n_frequencies))
-            )
+        candidates, shape = self.candidates, (self.n_outputs, self.precision)
+        groups: list[ExpertGroup] = []
+        if bases := candidates.bases:
+            pairs = tuple((b, o) for b in range(len(bases)) for o in range(candidates.n_octaves))
+            groups.append(ExpertGroup.start("fourier", pairs, bases[0].n_frequencies, self._step_sizes, *shape))
         if candidates.linear is not None:
-            halves = (1, candidates.linear.n_columns)
-            groups.append(self._group("linear", ((0, 0),), self._step_sizes, halves))
-            if self._adagrad_step_sizes:
-                groups.append(self._group("linear-adagrad", ((0, 0),), self._adagrad_step_sizes, halves))
+            pairs, n_columns = ((0, 0),), candidates.linear.n_columns
+            groups.append(ExpertGroup.start("linear", pairs, n_columns, self._step_sizes, *shape))
+            if steps := self._adagrad_step_sizes:
+                groups.append(ExpertGroup.start("linear-adagrad", pairs, n_columns, steps, *shape))
         n_experts = sum(group.n_experts for group in groups)
         progress = start_progress(self.loss.task, self.n_outputs)
         return Experts(0, tuple(groups), np.zeros(n_experts), np.zeros(n_experts), np.zeros(3), progress)
@@ -656,10 +604,19 @@ class ExpertLearner:
         experts, done = state.copy(), 0
         with ThreadPool() as crew:
             while done < len(targets):
-                experts = self._next_round(experts)
-                last = self._end_of_round(experts, done, len(targets))
-                experts = self._within_round(experts, inputs[done:last], targets[done:last], n_threads, crew)
-                done = last
+                seen = experts.progress.rows
+                while (end := self.rounds[experts.round].last_row) is not None and seen >= end:
+                    experts = after_round(experts, self.rounds[experts.round + 1], experts.round + 1)
+                last = len(targets) if end is None else min(len(targets), done + end - seen)
+                counted = MixtureCounters(*progress_arrays(experts.progress))
+                part = RowBatch(inputs[done:last], targets[done:last], self._rule, seen, n_threads, crew)
+                learn_round(experts, counted, candidates, part)
+                if not np.isfinite(experts.losses).any():
+                    raise DivergedError(
+                        f"Rows {seen:,} to {seen + last - done - 1:,}: the weights of all "
+                        "experts are no longer finite. Use smaller step_sizes, or scale inputs and target."
+                    )
+                experts, done = replace(experts, progress=progress_from(self.task, *counted)), last
         return experts
 
     def leader(self, state: Experts) -> tuple[FeatureMap, float, FloatArray]:
@@ -700,46 +657,11 @@ class ExpertLearner:
     def _rule(self) -> ExpertRule:
         return ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
 
-    def _group(
-        self, kind: Kind, candidates: tuple[tuple[int, int], ...], steps: tuple[float, ...], halves: tuple[int, int]
-    ) -> ExpertGroup:
-        dtype = np.dtype(self.candidates.precision)
-        n_columns = halves[1]
-        padded = padded_columns(n_columns, dtype.itemsize)
-        shape = (len(candidates), len(steps), self.n_outputs, halves[0], padded)
-        squares = np.zeros(shape if kind == "linear-adagrad" else (len(candidates), 0, 0, 0, 0), dtype)
-        sizes = np.tile(np.array(steps, dtype=np.float64), (len(candidates), 1))
-        return ExpertGroup(kind, candidates, n_columns, sizes, np.zeros(shape, dtype), np.zeros(shape, dtype), squares)
-
     def _map(self, group: ExpertGroup, m: int) -> FeatureMap:
         if group.kind == "fourier":
             return self.candidates.fourier(*group.candidates[m])
         assert self.candidates.linear is not None
         return self.candidates.linear
-
-    def _next_round(self, experts: Experts) -> Experts:
-        """Return the round that the next row belongs to."""
-        while (last := self.rounds[experts.round].last_row) is not None and experts.progress.rows >= last:
-            experts = after_round(experts, self.rounds[experts.round + 1], experts.round + 1)
-        return experts
-
-    def _end_of_round(self, experts: Experts, done: int, n_rows: int) -> int:
-        last = self.rounds[experts.round].last_row
-        return n_rows if last is None else min(n_rows, done + last - experts.progress.rows)
-
-    def _within_round(
-        self, experts: Experts, inputs: FloatArray, targets: Doubles, n_threads: int, crew: ThreadPool
-    ) -> Experts:
-        progress = experts.progress
-        counted = MixtureCounters(*progress_arrays(progress))
-        rows = RowBatch(inputs, targets, self._rule, progress.rows, n_threads, crew)
-        learn_round(experts, counted, self.candidates, rows)
-        if not np.isfinite(experts.losses).any():
-            raise DivergedError(
-                f"Rows {progress.rows:,} to {progress.rows + len(targets) - 1:,}: the weights of all "
-                "experts are no longer finite. Use smaller step_sizes, or scale inputs and target."
-            )
-        return replace(experts, progress=progress_from(self.task, *counted))
 
 
 def _leading(state: Experts) -> tuple[ExpertGroup, int, int, int]:

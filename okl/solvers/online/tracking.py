@@ -23,6 +23,7 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
+from okl.solvers.base import SolverMap
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
@@ -36,16 +37,13 @@ from okl.solvers.online.base import (
     progress_from,
     start_progress,
 )
-from okl.solvers.online.maps import MapChoice
 from okl.solvers.online.step_size_experts import (
     STRETCH_ROWS,
     Candidates,
     ExpertGroup,
-    Kind,
     Predicted,
     RowBatch,
     learn_fourier,
-    padded_columns,
 )
 
 # Snapshots of the model at the ends of the last windows.
@@ -108,13 +106,6 @@ class StepSizeTeam:
 
     feature_map: FeatureMap
 
-    @property
-    def halves(self) -> tuple[int, int]:
-        """Return the number of halves of the weights, and the columns of each."""
-        if isinstance(self.feature_map, FourierFeatures):
-            return 2, self.feature_map.n_frequencies
-        return 1, self.feature_map.n_columns
-
     def learn(self, group: ExpertGroup, rows: RowBatch) -> Predicted:
         """Return predictions (rows, E) and whether any weights changed (rows,); the group changes in place.
 
@@ -159,11 +150,6 @@ class TrackingState:
     numbers: Doubles
     progress: Progress
     kept: Snapshot
-
-    def copy(self) -> TrackingState:
-        return replace(
-            self, group=self.group.copy(), p=self.p.copy(), mistakes=self.mistakes.copy(), numbers=self.numbers.copy()
-        )
 
     def weights(self) -> FloatArray:
         """Return the mean of the experts' weights (n_outputs, n_columns), each times the weight of its expert."""
@@ -232,30 +218,33 @@ class TrackingLearner(LossLearner):
         check_positive("rate", self._rate)
 
     def start(self) -> TrackingState:
-        steps, dtype = np.array([self._step_sizes]), np.dtype(self.precision)
-        halves, n_columns = self._speakers.halves
-        shape = (1, steps.size, self.n_outputs, halves, padded_columns(n_columns, dtype.itemsize))
-        none = np.zeros((1, 0, 0, 0, 0), dtype)
-        kind: Kind = "fourier" if halves > 1 else "linear"
-        group = ExpertGroup(kind, ((0, 0),), n_columns, steps, np.zeros(shape, dtype), np.zeros(shape, dtype), none)
+        feature_map, shape = self.feature_map, (self.n_outputs, self.precision)
+        if isinstance(feature_map, FourierFeatures):
+            group = ExpertGroup.start("fourier", ((0, 0),), feature_map.n_frequencies, self._step_sizes, *shape)
+        else:
+            group = ExpertGroup.start("linear", ((0, 0),), feature_map.n_columns, self._step_sizes, *shape)
         n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
-        no_models = np.empty((0, self.n_outputs, halves * n_columns), dtype)
+        no_models = np.empty((0, self.n_outputs, feature_map.n_columns), self.precision)
         snapshot = Snapshot(no_models, np.empty(0), np.zeros(0, dtype=np.int64), progress)
         return TrackingState(
             group, np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), np.zeros(2), progress, snapshot
         )
 
     def learn(self, state: TrackingState, rows: Rows, n_threads: int = 1) -> TrackingState:
-        feature_map, tracked, n_before, snapshot = self.feature_map, state.copy(), state.progress.rows, state.kept
+        feature_map, n_before, snapshot = self.feature_map, state.progress.rows, state.kept
+        changed = {name: getattr(state, name).copy() for name in ("group", "p", "mistakes", "numbers")}
+        tracked = replace(state, **changed)
         inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
         counted = MixtureCounters(*progress_arrays(state.progress))
         shares = FixedShareState(
             tracked.p, tracked.mistakes, tracked.numbers, np.zeros(len(tracked.p)), np.zeros(len(counted.class_counts))
         )
+        rule = ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
+        share_rule = ShareRule(float(self._rate), float(self.share), *rule)
         with ThreadPool() as crew:
-            for part in RowBatch(inputs, targets, self._rule, n_before, n_threads, crew).cut(STRETCH_ROWS):
+            for part in RowBatch(inputs, targets, rule, n_before, n_threads, crew).cut(STRETCH_ROWS):
                 scores, stepped = self._speakers.learn(tracked.group, part)
-                share_rows(counted, shares, scores, stepped, part.targets, self._share_rule)
+                share_rows(counted, shares, scores, stepped, part.targets, share_rule)
                 snapshot = snapshot.with_rows(feature_map, part.inputs, part.targets, n_threads)
         if not np.isfinite(tracked.mistakes).any():
             raise DivergedError(
@@ -290,16 +279,6 @@ class TrackingLearner(LossLearner):
     def _rate(self) -> float:
         return RATES[self.task] if self.rate is None else self.rate
 
-    @property
-    def _rule(self) -> ExpertRule:
-        return ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
-
-    @property
-    def _share_rule(self) -> ShareRule:
-        return ShareRule(
-            float(self._rate), float(self.share), *loss_numbers(self.loss, self.n_outputs, self.class_weights)
-        )
-
     @cached_property
     def _speakers(self) -> StepSizeTeam:
         return StepSizeTeam(self.feature_map)
@@ -320,7 +299,7 @@ class TrackingFactory:
     Source: see TrackingLearner.
     """
 
-    maps: MapChoice
+    maps: SolverMap
     loss: Loss
     class_weights: tuple[float, ...] | None = None
     radius: float | None = None

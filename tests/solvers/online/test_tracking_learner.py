@@ -84,7 +84,7 @@ def test_experts_are_linear_learners_and_mixed_as_the_naive_twin_does(loss: Loss
         for row in range(few):
             average = total / row**4 if row else weights.last
             for which, w in enumerate((weights.last, average)):
-                words[row, 2 * t + which] = alone.scores(w, rows.inputs[row : row + 1])[0]
+                words[row, 2 * t + which] = LinearPredictor(alone.feature_map, w).scores(rows.inputs[row : row + 1])[0]
             weights = alone.learn(weights, part(rows, row, row + 1))
             total += ((row + 1) ** 4 - row**4) * weights.last
         np.testing.assert_allclose(state.group.expert_weights(0, t, 0, few), weights.last, atol=1e-9)
