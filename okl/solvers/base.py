@@ -393,8 +393,10 @@ def fisher_test(past_wrong: int, past_rows: int, wrong: int, rows: int) -> Drift
 
 
 class SolverMap(Protocol):
-    """Factory of a feature map, drawn after a sample of the data has been seen."""
+    """Frozen configuration that becomes a feature map after a sample of the data has been seen."""
 
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]: ...
+    ) -> tuple[FeatureMap, dict[str, Any]]:
+        """Return the map, and what was chosen from the sample (rows, n_features), with the reason."""
+        ...

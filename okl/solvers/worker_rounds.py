@@ -291,12 +291,8 @@ class Rounds:
         self.log = replace(self.log, recovery=replace(self.log.recovery, pending=()))
 
     def _sum(self, message: Message) -> list[ShardReply]:
-        replies: list[ShardReply] = self._execution.sum(self._work, self._shards, message, _in_order).part
+        replies: list[ShardReply] = self._execution.sum(self._work, self._shards, message, ShardReply).part
         return replies
-
-
-def _in_order(replies: list[ShardReply]) -> ShardReply:
-    return ShardReply(replies)
 
 
 def added(parts: list[FloatArray]) -> FloatArray:

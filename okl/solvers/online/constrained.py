@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, Mode
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import Loss
-from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss
+from okl.solvers.base import SolverMap
+from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss, shares_of_rows
 from okl.solvers.online.constraints import (
     Columns,
     Constraint,
@@ -43,7 +44,6 @@ from okl.solvers.online.linear import (
     sweep_rows,
     weights_from,
 )
-from okl.solvers.online.maps import MapChoice
 
 # State: weights and violations.
 
@@ -62,10 +62,9 @@ class ConstrainedWeights(Weights):
 
     @classmethod
     def of(cls, weights: Weights, queues: Doubles, exceeded: Doubles) -> ConstrainedWeights:
-        """Return weights, with what was exceeded counted in their progress."""
-        values = {field.name: getattr(weights, field.name) for field in fields(Weights)}
-        values["progress"] = replace(weights.progress, violation=float(exceeded[-1]))
-        return cls(**values, queues=queues, exceeded=exceeded)
+        """Return plain weights, with what was exceeded counted in their progress."""
+        progress = replace(weights.progress, violation=float(exceeded[-1]))
+        return cls(**vars(replace(weights, progress=progress)), queues=queues, exceeded=exceeded)
 
 
 @stored("constrained-experts")
@@ -89,22 +88,6 @@ class ConstrainedExperts(ConstrainedWeights):
             last += share * own
         values = vars(ConstrainedWeights.of(replace(weights, last=last.astype(experts.dtype)), queues, exceeded))
         return cls(**values, experts=experts, shares=shares)
-
-
-def average_constrained_shards(base: ConstrainedWeights, parts: list[ConstrainedWeights]) -> ConstrainedWeights:
-    """Return the average by rows what shards learned from the same weights, queues among it; what was exceeded adds up.
-
-    Weights within convex limits average to weights within them.
-    """
-    average = average_shard_weights(base, list(parts))
-    grown = [part.progress.rows - base.progress.rows for part in parts]
-    if not sum(grown):
-        return base
-    queues, exceeded = np.zeros_like(base.queues), base.exceeded.copy()
-    for part, rows in zip(parts, grown, strict=True):
-        queues += rows / sum(grown) * part.queues
-        exceeded += part.exceeded - base.exceeded
-    return ConstrainedWeights.of(average, queues, exceeded)
 
 
 ROUNDING = 1e-12
@@ -226,29 +209,37 @@ class ConstrainedLearner(LinearLearner):
 
     def chosen(self, weights: Weights) -> dict[str, Any]:
         raw = self.raw(weights)
-        return self._largest_share(weights) | {
+        chosen: dict[str, Any] = {}
+        if isinstance(weights, ConstrainedExperts):
+            most = int(weights.shares.argmax())
+            why = f"{100.0 * weights.shares.max():.0f}% of {self.n_experts} step sizes"
+            why += ", divided by the square root of the rows seen" if self.decaying else ""
+            chosen = {
+                "step_size": 2.0**most * self.step_size,
+                "step_size_reason": f"of the expert with most weight, {why}",
+                "weights": "last",
+                "weights_reason": "the mean of all experts' weights is saved",
+            }
+        return chosen | {
             "violation_a_row": weights.progress.violation / max(1, weights.progress.rows),
             "violation_as_learnt": max(float(np.linalg.norm(excess)) for excess in self.kept.excess(raw)),
             "moved_within_limits": float(np.linalg.norm(self.kept.nearest(raw) - raw)),
         }
 
-    def _largest_share(self, weights: Weights) -> dict[str, Any]:
-        if not isinstance(weights, ConstrainedExperts):
-            return {}
-        most, why = int(weights.shares.argmax()), f"{100.0 * weights.shares.max():.0f}% of {self.n_experts} step sizes"
-        reason = f"of the expert with most weight, {why}" + (
-            ", divided by the square root of the rows seen" if self.decaying else ""
-        )
-        return {
-            "step_size": 2.0**most * self.step_size,
-            "step_size_reason": reason,
-            "weights": "last",
-            "weights_reason": "the mean of all experts' weights is saved",
-        }
-
     def average_shards(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
+        """Return the average by rows, queues among it; what was exceeded adds up.
+
+        Weights within convex limits average to weights within them.
+        """
         assert isinstance(base, ConstrainedWeights)
-        return average_constrained_shards(base, parts)
+        shares, _ = shares_of_rows(base.progress, [part.progress for part in parts])
+        if not shares:
+            return base
+        queues, exceeded = np.zeros_like(base.queues), base.exceeded.copy()
+        for part, share in zip(parts, shares, strict=True):
+            queues += share * part.queues
+            exceeded += part.exceeded - base.exceeded
+        return ConstrainedWeights.of(average_shard_weights(base, parts), queues, exceeded)
 
     def refreshed(self, limits: LinearLimits) -> ConstrainedLearner:
         """Return the same settings with rows estimated from more data: from here on no theorem is claimed."""
@@ -273,7 +264,7 @@ class ConstrainedFactory:
     Source: Yi et al., ICML 2021, Algorithms 1 and 2 with kappa = c = 1/2; alpha_t = 2 step_t.
     """
 
-    maps: MapChoice
+    maps: SolverMap
     loss: Loss
     constraints: tuple[Constraint, ...]
     radius: float

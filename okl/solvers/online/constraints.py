@@ -19,7 +19,7 @@ from okl.compiled.constrained import Limits
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.oco import SQUARED, ConstraintRows, make_rows, make_work, maximise_dual, step
 from okl.data.dataset import Dataset, Schema, Shard
-from okl.data.encoder import number_of_word, plain_number
+from okl.data.encoder import number_of_word
 from okl.data.execution import Execution
 from okl.data.ingest.columns import absent
 from okl.data.reading import read_columns, read_rows
@@ -231,8 +231,7 @@ class _Parser:
     def constraint(self) -> Constraint | NormBound:
         first = self._peek()
         if first == "norm":
-            self._take("norm")
-            self._take("<=")
+            self._take("norm", "<=")
             constraint: Constraint | NormBound = NormBound(self._number())
         elif first == "abs":
             constraint = self._absolute()
@@ -243,11 +242,9 @@ class _Parser:
         return constraint
 
     def _absolute(self) -> Constraint:
-        self._take("abs")
-        self._take("(")
+        self._take("abs", "(")
         quantity = self._quantity()
-        self._take(")")
-        self._take("<=")
+        self._take(")", "<=")
         high = self._number()
         if high < 0.0:
             raise self._wrong(f"an absolute value cannot be at most {high:g}")
@@ -273,8 +270,7 @@ class _Parser:
         name = self._peek()
         if name not in ("covariance", "difference", "mean"):
             raise self._wrong(f"{name or 'the end'!r} is not a quantity that can be constrained")
-        self._take(name)
-        self._take("(")
+        self._take(name, "(")
         if name == "covariance":
             quantity: Quantity = Covariance(self._word("a column"))
         elif name == "mean":
@@ -308,10 +304,11 @@ class _Parser:
             raise self._wrong(f"{word!r} is not a finite number")
         return value
 
-    def _take(self, token: str) -> None:
-        if self._peek() != token:
-            raise self._wrong(f"expected {token!r} at {self._peek() or 'the end'!r}")
-        self._next += 1
+    def _take(self, *tokens: str) -> None:
+        for token in tokens:
+            if self._peek() != token:
+                raise self._wrong(f"expected {token!r} at {self._peek() or 'the end'!r}")
+            self._next += 1
 
     def _peek(self) -> str:
         return self._tokens[self._next] if self._next < len(self._tokens) else ""
@@ -387,11 +384,6 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
         return {}
     table = read_columns(data, shard, group, names)
     return {name: values_of(table.column(name), name) for name in names}
-
-
-def _as_text(values: NDArray[Any]) -> NDArray[Any]:
-    each, index = np.unique(values, return_inverse=True)
-    return np.array([plain_number(float(value)) for value in each], dtype=object)[index]
 
 
 def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
@@ -550,13 +542,12 @@ MOST_SEEN = 8
 class RowSums:
     """Sums over rows, float64.
 
-    products : (weighings, n_columns), of weight times features; totals, squares : (weighings,), of weights and their
-        squares; counts : (weighings,), rows whose weight is not 0; seen : some values of the groups' columns
+    products : (weighings, n_columns), of weight times features; totals : (weighings,), of weights
+    counts : (weighings,), rows whose weight is not 0; seen : some values of the groups' columns
     """
 
     products: Doubles
     totals: Doubles
-    squares: Doubles
     counts: Integers
     seen: dict[str, tuple[str, ...]]
 
@@ -564,7 +555,6 @@ class RowSums:
         return RowSums(
             self.products + other.products,
             self.totals + other.totals,
-            self.squares + other.squares,
             self.counts + other.counts,
             {name: _some({*values, *other.seen[name]}) for name, values in self.seen.items()},
         )
@@ -585,7 +575,7 @@ def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where:
             products += weights[:, part] @ features[part].astype(np.float64)
     names = {weighing.column for weighing in weighings.all if isinstance(weighing, ConstraintGroup)}
     values = {name: _some({_word(value) for value in np.unique(columns[name].astype(str))}) for name in sorted(names)}
-    return RowSums(products, weights.sum(axis=1), (weights**2).sum(axis=1), np.count_nonzero(weights, axis=1), values)
+    return RowSums(products, weights.sum(axis=1), np.count_nonzero(weights, axis=1), values)
 
 
 def _read_groups(

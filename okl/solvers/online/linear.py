@@ -36,13 +36,14 @@ from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, check_weights
 from okl.features.fourier import FourierFeatures
 from okl.features.linear import SparseInputs
-from okl.features.predictors import LinearPredictor, block_of, score_rows
+from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.telemetry import MAP, Span
 from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss, ScalarLoss, own_address
+from okl.solvers.base import SolverMap
 from okl.solvers.online.base import (
     PLAIN_STEPS,
     AdaGrad,
@@ -63,7 +64,6 @@ from okl.solvers.online.base import (
     shares_of_rows,
     start_progress,
 )
-from okl.solvers.online.maps import MapChoice
 
 
 def round_rows(
@@ -292,11 +292,6 @@ class LinearLearner(LossLearner):
         self._check_finite(weights, after)
         return after
 
-    def scores(self, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Return scores (rows,) for one output, (rows, n_outputs) for several, of weights (n_outputs, n_columns)."""
-        scores = score_rows(self.feature_map, weights, inputs, n_threads)
-        return scores[:, 0] if self.n_outputs == 1 else scores
-
     def predictor(self, weights: Weights) -> LinearPredictor:
         return LinearPredictor(self.feature_map, weights.averaged if self.average else weights.last)
 
@@ -417,35 +412,20 @@ class RoundTask:
 
 @dataclass(frozen=True, eq=False)
 class RoundWork:
-    """Common part of all rounds of a run; sent to the workers once."""
+    """All rounds of a run, sent to the workers once: learn a shard's rows one by one, or sum their subgradients.
+
+    sums : whether subgradients are added up at the given weights (mode sum), rather than rows learned (mode mix)
+    """
 
     data: Dataset
     learner: Any
     order: Order
-
-    def rows(self, shard: Shard, task: RoundTask) -> Rows:
-        """Return the rows of a shard that take part in a round."""
-        precision = self.learner.precision
-        return round_rows(self.data, shard, self.order, task.seed, task.part, precision)
-
-
-@dataclass(frozen=True, eq=False)
-class LearnWork(RoundWork):
-    """mix: learn a shard's rows one by one, from the state given."""
+    sums: bool
 
     def __call__(self, shard: Shard, task: RoundTask) -> Any:
-        """Return the state after the shard's rows."""
-        return self.learner.learn(task.learned, self.rows(shard, task))
-
-
-@dataclass(frozen=True, eq=False)
-class GradientWork(RoundWork):
-    """sum: add up the subgradients of a shard's rows at the given weights."""
-
-    def __call__(self, shard: Shard, task: RoundTask) -> PlainGradient:
-        """Return the shard's part of the sum."""
-        gradient: PlainGradient = self.learner.gradient(task.learned.last, self.rows(shard, task))
-        return gradient
+        """Return the state after the shard's rows of a round, or the sum over these."""
+        rows = round_rows(self.data, shard, self.order, task.seed, task.part, self.learner.precision)
+        return self.learner.gradient(task.learned.last, rows) if self.sums else self.learner.learn(task.learned, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -656,7 +636,7 @@ class LinearFactory:
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
     """
 
-    maps: MapChoice
+    maps: SolverMap
     loss: Loss
     step_size: float | None = None
     class_weights: tuple[float, ...] | None = None

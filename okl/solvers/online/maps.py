@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,16 +19,6 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, shift_invariant
-
-
-class MapChoice(Protocol):
-    """Frozen configuration that becomes a feature map."""
-
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map, and what was chosen from the sample (rows, n_features), with the reason."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -150,17 +140,21 @@ class NystromChoice:
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
         """Return the map; its bandwidth, landmarks and rank with their reasons."""
-        kernel, chosen = self._suit(sample)
+        kernel, chosen = suitable_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         number = min(self.n_landmarks, sample.shape[0]) if self.fewer else self.n_landmarks
         landmarks = choose_landmarks(kernel, sample, number, self.landmarks, seed)
         fitted = fit_nystrom_map(kernel, landmarks, min(self.rank, number), precision)
         why = "as given" if fitted.n_columns == self.rank else "the rank of the landmarks' kernel matrix"
         return fitted, {**chosen, "landmarks": number, "rank": fitted.n_columns, "rank_reason": why}
 
-    def _suit(self, sample: FloatArray) -> tuple[Kernel, dict[str, Any]]:
-        if isinstance(self.kernel, str):
-            return kernel_with_bandwidth(self.kernel, self.bandwidth, sample, self.degree, self.offset)
-        return self.kernel, {}
+
+def suitable_kernel(
+    kernel: str | Kernel, bandwidth: float | None, sample: FloatArray, degree: int, offset: float
+) -> tuple[Kernel, dict[str, Any]]:
+    """Return a kernel by name, for a bandwidth of None with that of a sample, or the one given; and what was chosen."""
+    if isinstance(kernel, str):
+        return kernel_with_bandwidth(kernel, bandwidth, sample, degree, offset)
+    return kernel, {}
 
 
 def refuse_bandwidth_with(kernel: str | Kernel, bandwidth: float | None) -> None:
@@ -184,7 +178,6 @@ class InputsChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map; nothing was chosen."""
         if schema.sparse is not None:
             return SparseInputs(schema.n_features, precision), {}
         shift, factor = np.zeros(schema.n_features, dtype=precision), np.ones(schema.n_features, dtype=precision)
@@ -198,7 +191,6 @@ class LinearChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map; nothing was chosen."""
         return StandardisedLinear.of_schema(schema, precision), {}
 
 
@@ -209,7 +201,6 @@ class SparseChoice:
     def draw(
         self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
     ) -> tuple[FeatureMap, dict[str, Any]]:
-        """Return the map; nothing was chosen."""
         return SparseInputs(schema.n_features, precision, 1.0), {}
 
 

@@ -15,8 +15,7 @@ from okl.compiled.products import panels_of
 from okl.compiled.sgd import FillingSupports, UpdateRule, fill_budget
 from okl.compiled.threads import MOST_ROWS
 from okl.data.execution import Rows
-from okl.features.bandwidth import kernel_with_bandwidth
-from okl.features.base import precision_of
+from okl.features.base import FeatureMap, precision_of
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import NystromFeatures, fit_nystrom_map
 from okl.features.predictors import LinearPredictor
@@ -40,7 +39,7 @@ from okl.solvers.online.base import (
     start_progress,
 )
 from okl.solvers.online.linear import LinearFactory, LinearLearner, Weights, longest_subgradient, step_in_ball
-from okl.solvers.online.maps import ChosenMap, refuse_bandwidth_with
+from okl.solvers.online.maps import ChosenMap, refuse_bandwidth_with, suitable_kernel
 
 # State: support vectors, then a Nystrom map with weights.
 
@@ -258,14 +257,20 @@ class NOGDLearner:
         done = 0
         if state.weights is None:
             state, done = fill(self.kernel, self.budget, self._silent.rule, state, inputs, targets)
-            self._check_finite(state)
+            if not np.isfinite(state.supports.coefficients).all():
+                raise DivergedError(
+                    f"Within {state.progress.rows:,} rows the coefficients of support vectors are no "
+                    f"longer finite with step_size = {self.step_size:g}. Use a smaller value, such as "
+                    f"{self.step_size / 10:g}."
+                )
             if done < len(targets):
                 state = nystrom_start(self.kernel, self.rank, state)
         # blocks start at multiples of a block from the first row, wherever the map begins: equal bits for any split
         border = min(-(-done // MOST_ROWS) * MOST_ROWS, len(targets))
         for part in (slice(done, border), slice(border, len(targets))):
-            if part.start < part.stop:
-                state = self._learn_mapped(state, Rows(inputs[part], targets[part]), n_threads)
+            if part.start < part.stop and state.feature_map is not None and state.weights is not None:
+                rows = Rows(inputs[part], targets[part])
+                state = replace(state, weights=self.linear(state.feature_map).learn(state.weights, rows, n_threads))
         return state
 
     def predictor(self, state: NOGDState) -> LinearPredictor:
@@ -313,7 +318,7 @@ class NOGDLearner:
         assert before is not None
         return replace(base, weights=self.linear(feature_map).average_shards(before, weights))
 
-    def linear(self, feature_map: NystromFeatures) -> LinearLearner:
+    def linear(self, feature_map: FeatureMap) -> LinearLearner:
         """Return the learner of the second phase; with a map drawn beforehand, all there is to NOGD."""
         return LinearLearner(
             feature_map,
@@ -337,29 +342,7 @@ class NOGDLearner:
         Nothing is learned in it.
         """
         nothing: FloatArray = np.zeros(self.n_inputs, dtype=self.precision)
-        return LinearLearner(
-            StandardisedLinear(nothing, nothing, 1.0),
-            self.loss,
-            self.step_size,
-            self.n_outputs,
-            self.class_weights,
-            average=False,
-            radius=self.radius,
-            decaying=self.decaying,
-        )
-
-    def _learn_mapped(self, state: NOGDState, rows: Rows, n_threads: int) -> NOGDState:
-        assert state.feature_map is not None
-        assert state.weights is not None
-        return replace(state, weights=self.linear(state.feature_map).learn(state.weights, rows, n_threads))
-
-    def _check_finite(self, state: NOGDState) -> None:
-        if not np.isfinite(state.supports.coefficients).all():
-            raise DivergedError(
-                f"Within {state.progress.rows:,} rows the coefficients of support vectors are no "
-                f"longer finite with step_size = {self.step_size:g}. Use a smaller value, such as "
-                f"{self.step_size / 10:g}."
-            )
+        return replace(self.linear(StandardisedLinear(nothing, nothing, 1.0)), average=False)
 
     def _check_mapped(self, state: NOGDState) -> NystromFeatures:
         if state.feature_map is None:
@@ -438,12 +421,7 @@ class NOGDFactory:
         check_loss(self.loss, schema)
         if context.rows is not None:
             check_budget(self.budget, context.rows)
-        kernel: Kernel
-        chosen: dict[str, Any]
-        if isinstance(self.kernel, str):
-            kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
-        else:
-            kernel, chosen = self.kernel, {}
+        kernel, chosen = suitable_kernel(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
         learner = NOGDLearner(
             kernel,
             schema.n_features,

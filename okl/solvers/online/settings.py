@@ -27,7 +27,6 @@ from okl.solvers.online.maps import (
     FourierChoice,
     InputsChoice,
     LinearChoice,
-    MapChoice,
     NystromChoice,
     SparseChoice,
 )
@@ -73,7 +72,7 @@ def random_map(options: FourierOptions) -> SolverMap:
 
 
 class OnlineSettings(KernelOptions, LossOptions):
-    """Options of every online solver. COMPARED : whether `okl compare` takes it; ROUNDS : see `_default_rounds`"""
+    """Options of every online solver. COMPARED : whether `okl compare` takes it"""
 
     COMPARED: ClassVar[bool] = True
     ROUNDS: ClassVar[tuple[int, int]] = (MOST_JOINS, LEAST_JOIN_ROWS)  # most a pass, and the least rows of each
@@ -136,14 +135,10 @@ class OnlineSettings(KernelOptions, LossOptions):
     def n_passes(self) -> int:
         return self.passes
 
-    def _default_rounds(self, mode: Mode, rows: int) -> int:
-        """Return the default number of rounds a pass; a round has a minimum number of rows."""
-        most, least_rows = self.ROUNDS
-        return 1 if mode == "stream" else max(1, min(most, rows // least_rows))
-
     def _rounds_of(self, mode: Mode, rows: int, schema: Schema) -> int:
         """Return the rounds a pass; of sparse rows few, as a round takes in all columns and a row only its values."""
-        rounds = self._default_rounds(mode, rows)
+        most, least_rows = self.ROUNDS
+        rounds = 1 if mode == "stream" else max(1, min(most, rows // least_rows))
         if schema.sparse is None or self.n_columns(schema.n_features) < schema.n_features:
             return rounds
         return min(rounds, max(LEAST_SPARSE_ROUNDS, LEAST_SPARSE_ROUNDS * rows // schema.n_features))
@@ -320,7 +315,16 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
             "adaptive": self.step_rule == "adagrad",
         }
 
-    def constrained_factory(self, maps: MapChoice, schema: Schema, **more: Any) -> ConstrainedFactory:
+    def map_factory(self, maps: SolverMap, schema: Schema, **more: Any) -> LearnerFactory:
+        """Return the learner in a map, within the constraints if there are any; more : such as its name."""
+        learning, radius, decaying = self.learning(schema), self.ball_radius, self.step_rule == "sqrt"
+        check_ball(radius, decaying, learning["loss"])
+        more |= {"step_size": number_of(self.step_size), "decaying": decaying}
+        if self.parsed_constraints:
+            return self.constrained_factory(maps, schema, **more)
+        return LinearFactory(maps, radius=radius, **learning | more)
+
+    def constrained_factory(self, maps: SolverMap, schema: Schema, **more: Any) -> ConstrainedFactory:
         """Return the learner within the constraints in a map; more : of its step sizes and its name."""
         learning, radius = self.learning(schema), self.ball_radius
         assert radius is not None, "options were checked"
@@ -414,12 +418,7 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         # and they weigh the losses of the table of compiled code
         if free and self.map == "independent" and not isinstance(learning["loss"], ScalarLoss):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
-        decaying = self.step_rule == "sqrt"
-        check_ball(radius, decaying, learning["loss"])
-        steps: dict[str, Any] = {"step_size": number_of(self.step_size), "decaying": decaying}
-        if self.parsed_constraints:
-            return self.constrained_factory(maps, schema, **steps)
-        return LinearFactory(maps, radius=radius, **learning | steps)
+        return self.map_factory(maps, schema)
 
     def _check_sparse(self) -> None:
         """Refuse options that fogd has for dense rows only."""
@@ -488,16 +487,20 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
         }
         if schema.sparse is not None:
             self._check_dense("radius", "constraints", "certify")
-        learning, radius, decaying = self.learning(schema), self.ball_radius, self.step_rule == "sqrt"
-        steps: dict[str, Any] = {"step_size": number_of(self.step_size), "decaying": decaying, "name": "nogd"}
-        check_ball(radius, decaying, learning["loss"])
         if self.landmarks == "supports" and schema.sparse is None and not self.parsed_constraints:
-            return NOGDFactory(budget=self.budget, rank=rank, radius=radius, **kernel, **learning | steps)
+            decaying, learning = self.step_rule == "sqrt", self.learning(schema)
+            check_ball(self.ball_radius, decaying, learning["loss"])
+            return NOGDFactory(
+                budget=self.budget,
+                rank=rank,
+                radius=self.ball_radius,
+                step_size=number_of(self.step_size),
+                decaying=decaying,
+                **kernel | learning,
+            )
         landmarks = "uniform" if self.landmarks == "supports" else self.landmarks
         maps = NystromChoice(n_landmarks=self.budget, rank=rank, landmarks=landmarks, **kernel)
-        if self.parsed_constraints:
-            return self.constrained_factory(maps, schema, **steps)
-        return LinearFactory(maps, radius=radius, **learning | steps)
+        return self.map_factory(maps, schema, name="nogd")
 
     def n_columns(self, n_inputs: int) -> int:
         return self.budget if self.rank == "auto" else self.rank

@@ -27,7 +27,7 @@ from okl.solvers.online.base import (
     windows_of,
 )
 from okl.solvers.online.constrained import ConstrainedLearner
-from okl.solvers.online.linear import GradientWork, LearnWork, RoundTask, add_gradients
+from okl.solvers.online.linear import PlainGradient, RoundTask, RoundWork, add_gradients
 from okl.solvers.online.tracking import TrackingLearner, TrackingState
 
 SAMPLE_ROWS = 4096
@@ -193,11 +193,11 @@ class OnlineSolver:
         task = RoundTask(learner.shard_start(learned), (self.seed, state.pass_index), part)
         shards = data.split("train")
         number = state.rounds_before + state.pass_index * self.rounds + state.step + 1
+        work = RoundWork(data, learner, self.order, sums=self.mode == "sum")
         if self.mode == "mix":
-            learn = LearnWork(data, learner, self.order)
-            return execution.mix(learn, shards, task, lambda parts: learner.average_shards(learned, parts)), None
-        work = GradientWork(data, learner, self.order)
-        return execution.sum(work, shards, task, add_gradients).step(learner, learned, state.optimiser, number)
+            return execution.mix(work, shards, task, lambda parts: learner.average_shards(learned, parts)), None
+        gradient: PlainGradient = execution.sum(work, shards, task, add_gradients)
+        return gradient.step(learner, learned, state.optimiser, number)
 
 
 def with_current_snapshot(state: OnlineState) -> OnlineState:

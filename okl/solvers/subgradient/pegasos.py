@@ -32,6 +32,7 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.losses import Loss
+from okl.solvers.base import SolverMap
 from okl.solvers.online.base import (
     BuildContext,
     BuiltLearner,
@@ -43,7 +44,6 @@ from okl.solvers.online.base import (
     progress_from,
     start_progress,
 )
-from okl.solvers.online.maps import MapChoice
 
 Average = Literal["none", "uniform", "later"]
 _CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
@@ -291,7 +291,7 @@ class PegasosFactory:
     ConfigError : a parameter is out of range, or another loss
     """
 
-    maps: MapChoice
+    maps: SolverMap
     loss: Loss
     lam: float = 1e-3
     batch: int = 1

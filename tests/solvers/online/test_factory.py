@@ -8,6 +8,7 @@ import pytest
 from okl.data.execution import Rows
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
+from okl.features.predictors import LinearPredictor
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.solvers.online.base import PLAIN_STEPS
@@ -73,7 +74,7 @@ def test_regression_with_the_chosen_step_stays_within_the_targets(scale: float) 
     targets = (sample.targets + 10) * scale
     learner = replace(learner, step_size=race_step_sizes(learner, Rows(sample.inputs, targets), False)[0])
     weights = learner.learn(learner.start(), Rows(sample.inputs, targets))
-    scores = learner.scores(weights.last, sample.inputs)
+    scores = LinearPredictor(learner.feature_map, weights.last).scores(sample.inputs)
     assert np.abs(scores).max() < 2 * np.abs(targets).max()
     assert weights.progress.error < np.mean(targets**2)
 

@@ -10,7 +10,7 @@ from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
-from okl.features.predictors import block_of
+from okl.features.predictors import LinearPredictor, block_of
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
@@ -83,7 +83,7 @@ def test_learn_leaves_its_inputs_unchanged(loss: Loss) -> None:
     before = bits(weights), rows.inputs.tobytes(), rows.targets.tobytes()
     learner.learn(weights, rows, 2)
     learner.gradient(weights.last, rows, 2)
-    learner.scores(weights.last, rows.inputs, 2)
+    LinearPredictor(learner.feature_map, weights.last).scores(rows.inputs, 2)
     assert (bits(weights), rows.inputs.tobytes(), rows.targets.tobytes()) == before
 
 
@@ -127,7 +127,7 @@ def test_class_weights_scale_the_steps_of_their_class(loss: Loss) -> None:
     doubled = replace(learner, class_weights=(2.0,) * n_classes).learn(learner.start(), rows)
     assert bits(doubled) == bits(replace(learner, step_size=1.2).learn(learner.start(), rows))
     only_first = replace(learner, class_weights=(1.0,) + (0.0,) * (n_classes - 1)).learn(learner.start(), rows)
-    chosen = learner.scores(only_first.last, rows.inputs)
+    chosen = LinearPredictor(learner.feature_map, only_first.last).scores(rows.inputs)
     favoured = np.argmax(chosen, axis=1) == 0 if loss.task == "multiclass" else chosen < 0
     assert favoured.mean() > 0.8
 
@@ -175,7 +175,8 @@ def test_arrays_that_are_read_only_or_strided_are_fine() -> None:
     learnt = learner.learn(learner.start(), Rows(wide[:, ::2], targets))
     assert bits(learnt) == bits(expected)
     learnt.last.flags.writeable = False
-    np.testing.assert_array_equal(learner.scores(learnt.last, wide[:, ::2]), learner.scores(expected.last, rows.inputs))
+    scores = [LinearPredictor(learner.feature_map, weights.last) for weights in (learnt, expected)]
+    np.testing.assert_array_equal(scores[0].scores(wide[:, ::2]), scores[1].scores(rows.inputs))
 
 
 def test_progress_of_parts_adds_up() -> None:

@@ -18,8 +18,9 @@ from okl.foundation.types import FloatArray, Mode, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial
 from okl.losses import make_loss
 from okl.models.file import Model, load_model, save_model
+from okl.solvers.base import SolverMap
 from okl.solvers.online.linear import LinearFactory
-from okl.solvers.online.maps import FourierChoice, MapChoice, NystromChoice
+from okl.solvers.online.maps import FourierChoice, NystromChoice
 from okl.solvers.online.solver import OnlineSolver
 from tests.solver_cases import last_state
 
@@ -41,7 +42,7 @@ NYSTROM = [
     NystromChoice("polynomial", None, 80, 30, "rpcholesky", degree=4),
     NystromChoice(Polynomial(2), None, 80, 15, "uniform"),
 ]
-CHOICES: list[MapChoice] = [*FOURIER, *NYSTROM]
+CHOICES: list[SolverMap] = [*FOURIER, *NYSTROM]
 
 
 def named(choice: Any) -> str:
@@ -55,7 +56,7 @@ def here() -> Iterator[Execution]:
         yield execution
 
 
-def solver_of(choice: MapChoice, mode: Mode = "stream") -> OnlineSolver:
+def solver_of(choice: SolverMap, mode: Mode = "stream") -> OnlineSolver:
     return OnlineSolver(LinearFactory(choice, make_loss("hinge")), mode=mode, passes=2, seed=3)
 
 
@@ -65,7 +66,7 @@ def own_kernel(left: FloatArray, right: FloatArray) -> FloatArray:
 
 @pytest.mark.parametrize("choice", CHOICES, ids=named)
 def test_solver_learns_in_any_map_and_its_model_is_loaded_to_the_bit(
-    choice: MapChoice, learnable: dict[Task, Dataset], here: Execution, tmp_path: Path
+    choice: SolverMap, learnable: dict[Task, Dataset], here: Execution, tmp_path: Path
 ) -> None:
     data, solver = learnable["binary"], solver_of(choice)
     state = last_state(solver, data, here)
