@@ -12,6 +12,7 @@ from okl.data.execution import Execution
 from okl.foundation.types import Mode, Task
 from okl.losses import make_loss
 from okl.solvers.base import Solver
+from okl.solvers.factory import make_solver
 from okl.solvers.online.base import LearnerFactory
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import FourierChoice
@@ -25,6 +26,7 @@ from okl.solvers.online.strategies import (
     Projectron,
     RandomizedBudgetPerceptron,
 )
+from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.pegasos import PegasosFactory
 
 PASSES, ROUNDS = 2, 3
@@ -35,6 +37,12 @@ LOSSES: dict[str, Task] = {
     "thresholded-half-squared": "regression",
 }
 MODES: tuple[Mode, ...] = ("stream", "mix", "sum")
+
+
+def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
+    solver = make_solver(settings, data)
+    assert isinstance(solver, OnlineSolver)
+    return solver
 
 
 class Make(Protocol):

@@ -273,28 +273,22 @@ class RegretAtHorizon:
         }
 
     def comparator(self) -> dict[str, Any]:
-        """Return the loss of the best weights found in hindsight, and their distance from the optimum."""
-        proof = self.hindsight.certificate
-        return {
+        """Return the loss of the best weights found in hindsight, their distance from the optimum, and constraints."""
+        proof, weights = self.hindsight.certificate, self.hindsight.weights
+        figures = {
             "objective": proof.primal,
             "dual_objective": proof.dual,
             "relative_gap": proof.relative_gap,
             "radius": self.radius,
-            "norm": float(np.linalg.norm(self.hindsight.weights)),
+            "norm": float(np.linalg.norm(weights)),
             "iterations": self.hindsight.iterations,
             "reason": self.hindsight.reason,
-        } | self._limits()
-
-    def _limits(self) -> dict[str, Any]:
-        """Return the constrained quantities of the comparator; empty without constraints."""
-        if not isinstance(self.learner, ConstrainedLearner):
-            return {}
-        constraints = self.learner.kept
-        values = constraints.values(self.hindsight.weights)
-        return {
-            "values": (values[0] if len(values) == 1 else values).tolist(),
-            "excess": float(constraints.excess(self.hindsight.weights).max()),
         }
+        if isinstance(self.learner, ConstrainedLearner):
+            values = self.learner.kept.values(weights)
+            figures["values"] = (values[0] if len(values) == 1 else values).tolist()
+            figures["excess"] = float(self.learner.kept.excess(weights).max())
+        return figures
 
     def kernel_bound(self, schema: Schema, rows: MemoryRows) -> dict[str, Any] | None:
         """Return the bound against functions of the kernel itself; None where none applies.

@@ -9,8 +9,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.foundation.errors import ConfigError
 from okl.solvers.base import Solver
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
-from okl.solvers.online.settings import MapLearningOptions, OnlineSettings
-from okl.solvers.online.solver import OnlineSolver
+from okl.solvers.online.settings import MapLearningOptions
 from okl.solvers.settings import TrainSettings
 
 SPARSE_SOLVERS = ("l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic", "l1-l2-svm", "fogd")
@@ -44,13 +43,6 @@ def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
     """
     settings.options.check(settings)
     check_rows(settings, data.schema)
-    return settings.options.build(settings, data.schema, data.rows("train"))
-
-
-def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
-    """Make the online solver of the settings for a data set."""
-    assert isinstance(settings.options, OnlineSettings), "the caller has chosen an online solver"
-    settings.options.check(settings)
     return settings.options.build(settings, data.schema, data.rows("train"))
 
 

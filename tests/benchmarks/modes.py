@@ -22,9 +22,9 @@ from okl.data.manifest import open_dataset
 from okl.distributed import open_execution
 from okl.foundation.settings import IngestSettings
 from okl.runs.evaluate import predictor_tallies
-from okl.solvers.factory import make_online_solver
 from okl.solvers.online.solver import OnlineState
 from okl.solvers.settings import TrainSettings
+from tests.solver_cases import make_online_solver
 
 IJCNN1_SHARD_ROWS = 6249  # 49,990 train rows make 8 shards
 

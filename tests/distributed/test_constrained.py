@@ -14,11 +14,12 @@ from okl.distributed.in_process import LocalExecution
 from okl.features.predictors import LinearPredictor
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
-from okl.solvers.factory import make_online_solver, training_columns
+from okl.solvers.factory import training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
+from tests.solver_cases import make_online_solver
 from tests.solvers.online.constraints_cases import sensitive_data
 
 TEXTS = ("abs(covariance(s)) <= 0.001", "mean(s=1) >= 0.8", "norm <= 8")

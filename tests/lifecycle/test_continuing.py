@@ -16,11 +16,11 @@ from okl.foundation.errors import CheckpointError, ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.champion import load_state, save_state
 from okl.runs.loop import run_loop
-from okl.solvers.factory import make_online_solver
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.settings import TrainSettings
 from tests.conftest import learnable_table
 from tests.runs.checkpoint_cases import ONLINE
+from tests.solver_cases import make_online_solver
 
 SEAM = 1024  # a multiple of a block of rows
 ROWS = 1900

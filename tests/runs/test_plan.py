@@ -19,12 +19,12 @@ from okl.runs.memory import MIB, AssumedData, MemoryPlan, Workload, plan_memory,
 from okl.runs.plan import check, plan_run, plan_text
 from okl.runs.run import run_folder
 from okl.runs.select import choose_solver
-from okl.solvers.factory import make_online_solver
 from okl.solvers.options import ClassWeightOptions, MemoryModel
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import curved, train_settings, write
 from tests.runs.small_choice import make_choice_small
+from tests.solver_cases import make_online_solver
 
 # What is decided, and refused, before anything is learnt.
 

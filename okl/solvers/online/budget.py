@@ -590,7 +590,9 @@ class _Growing:
         )
         learn_growing(grown, arrays, among, targets, *self._rule)
         self._margin = float(floats[1])
-        self._scale(floats[0])
+        if floats[0] != 1.0:  # the scale of a block goes into the coefficients before it
+            for coefficients in (*(of_chunk for _, of_chunk in self._chunks), self._rest_coefficients):
+                coefficients *= coefficients.dtype.type(floats[0])
         added = grown.coefficients.any(axis=0)
         self._rows.append(inputs[added])
         self._rest = np.concatenate([self._rest, inputs[added]])
@@ -603,13 +605,6 @@ class _Growing:
         coefficients = [*(coefficients for _, coefficients in self._chunks), self._rest_coefficients]
         progress = progress_from(self._task, self._counts, self._sums, self._class_counts)
         return GrowingState(np.concatenate(self._rows), np.concatenate(coefficients, axis=1), self._margin, progress)
-
-    def _scale(self, factor: float) -> None:
-        """Take the scale of a block into the coefficients before it."""
-        if factor != 1.0:
-            for _, coefficients in self._chunks:
-                coefficients *= coefficients.dtype.type(factor)
-            self._rest_coefficients *= self._rest_coefficients.dtype.type(factor)
 
     def _pack(self) -> None:
         """Pack full chunks: once, not for every block."""

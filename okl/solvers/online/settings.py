@@ -166,8 +166,14 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
     """
     maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory) else None
     if isinstance(maps, NystromChoice) and rows is not None:
-        supports = schema.sparse is None and isinstance(factory, LinearFactory)
-        _check_landmarks(maps, min(rows, SAMPLE_ROWS), supports)
+        n_sampled = min(rows, SAMPLE_ROWS, MOST_ROWS.get(maps.landmarks, rows))
+        if maps.n_landmarks > n_sampled:
+            supports = schema.sparse is None and isinstance(factory, LinearFactory)
+            other = ", or landmarks = 'supports'" if supports else ""
+            raise ConfigError(
+                f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {n_sampled:,} "
+                f"sampled rows. Set a budget of at most {n_sampled:,}{other}."
+            )
     if isinstance(factory, BudgetFactory):
         factory = replace(factory, race=False)
     elif isinstance(factory, NOGDFactory):
@@ -176,16 +182,6 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
         return
     made_up = Rows(np.eye(2, schema.n_features, dtype=np.float32), np.zeros(2))
     factory.build(BuildContext(schema, made_up, rows, 1, "stream", 0, "float32"))
-
-
-def _check_landmarks(maps: NystromChoice, rows: int, supports: bool) -> None:
-    n_sampled = min(rows, MOST_ROWS.get(maps.landmarks, rows))
-    if maps.n_landmarks > n_sampled:
-        other = ", or landmarks = 'supports'" if supports else ""
-        raise ConfigError(
-            f"budget = {maps.n_landmarks:,}, but landmarks = {maps.landmarks!r} are chosen from {n_sampled:,} sampled "
-            f"rows. Set a budget of at most {n_sampled:,}{other}."
-        )
 
 
 class StepOptions(SolverSettings):
@@ -400,7 +396,8 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
         if schema.sparse is not None:
-            self._check_sparse()
+            of_maps = ("map", "frequencies") if self.kernel == "linear" else ()
+            self._check_dense("radius", "constraints", "track", "certify", *of_maps)
             sparse_map = SparseChoice() if self.kernel == "linear" else random_map(self)
             return LinearFactory(sparse_map, step_size=number_of(self.step_size), **self.learning(schema))
         maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
@@ -419,11 +416,6 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         if free and self.map == "independent" and not isinstance(learning["loss"], ScalarLoss):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
         return self.map_factory(maps, schema)
-
-    def _check_sparse(self) -> None:
-        """Refuse options that fogd has for dense rows only."""
-        of_maps = ("map", "frequencies") if self.kernel == "linear" else ()
-        self._check_dense("radius", "constraints", "track", "certify", *of_maps)
 
     def check_track(self) -> None:
         """Refuse options that tracking sets itself."""

@@ -15,7 +15,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
 from okl.models.file import Model, load_model, save_model
 from okl.solvers.accelerated.models import MODEL_NAMES
-from okl.solvers.factory import make_online_solver, make_solver
+from okl.solvers.factory import make_solver
 from okl.solvers.online.base import LearnerFactory
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.settings import OnlineSettings
@@ -23,7 +23,7 @@ from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.step_size_experts import ExpertFactory
 from okl.solvers.online.strategies import STRATEGIES, BudgetFactory
 from okl.solvers.settings import SOLVER_NAMES, solver_settings
-from tests.solver_cases import last_state
+from tests.solver_cases import last_state, make_online_solver
 from tests.solvers.factory.cases import ONLINE, OPTIONS, SCHEMAS, SMALL, defined, re_escaped, settings_of
 
 

@@ -13,8 +13,9 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.plan import check
-from okl.solvers.factory import make_online_solver, training_columns
+from okl.solvers.factory import training_columns
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings
+from tests.solver_cases import make_online_solver
 from tests.solvers.factory.cases import ONLINE, OPTIONS, defined, learnt_bits, make, settings_of
 
 CONSTRAINTS = ("abs(covariance(a)) <= 0.01", "norm <= 3")

@@ -19,7 +19,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Task
 from okl.runs.plan import check
-from okl.solvers.factory import make_online_solver, training_columns
+from okl.solvers.factory import training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints, read_side
 from okl.solvers.online.linear import learner_arrays
@@ -27,6 +27,7 @@ from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 from tests.naive import constrained as naive
 from tests.rows import write
+from tests.solver_cases import make_online_solver
 from tests.solvers.online.constraints_cases import sensitive_data, sensitive_table
 
 BOUND = 0.01
