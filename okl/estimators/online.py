@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from okl.data.dataset import Schema
 from okl.estimators.base import Auto, ClassWeight, Labels, OnlineClassifier, OnlineEstimator, OnlineRegressor
+from okl.features.base import FeatureMap
 from okl.foundation.catalogue import STRATEGIES
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Task
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.solvers.online.base import LearnerFactory
-from okl.solvers.online.constrained import ConstrainedLearner, MemoryFactory
+from okl.solvers.online.constrained import ConstrainedFactory, ConstrainedLearner
 from okl.solvers.online.constraints import (
     Columns,
     RowSums,
@@ -407,7 +409,8 @@ class _ConstrainedFogd(OnlineEstimator):
     ) -> None:
         self._inputs = inputs
         super()._begin(inputs, targets, task, n_classes, n_rows, **changes)
-        self._sums = None if n_rows is None else self._summed(inputs)  # the first rows of a stream reach `_learn`
+        # the first rows of a stream reach `_learn`
+        self._sums = None if n_rows is None else self._summed(self._learner.feature_map, inputs)
         del self._inputs
 
     def _learn(self, inputs: FloatArray, targets: Labels, order: NDArray[np.int64] | None = None) -> None:
@@ -415,7 +418,7 @@ class _ConstrainedFogd(OnlineEstimator):
         if order is not None:
             super()._learn(inputs, targets, order)
             return
-        before, sums = self._learner, self._summed(inputs)
+        before, sums = self._learner, self._summed(self._learner.feature_map, inputs)
         if self._sums is not None:
             sums = self._sums.plus(sums)
         rows = rows_from(Weighings(self._parsed()), sums)
@@ -427,9 +430,8 @@ class _ConstrainedFogd(OnlineEstimator):
             raise
         self._sums = sums
 
-    def _summed(self, inputs: FloatArray) -> RowSums:
-        features = self._learner.feature_map.transform(inputs)
-        return sums_of(Weighings(self._parsed()), features, self._beside, "sensitive")
+    def _summed(self, feature_map: FeatureMap, inputs: FloatArray) -> RowSums:
+        return sums_of(Weighings(self._parsed()), feature_map.transform(inputs), self._beside, "sensitive")
 
     def _parsed(self) -> Any:
         constraints, _ = parse_constraints(tuple(self.constraints))
@@ -446,7 +448,7 @@ class _ConstrainedFogd(OnlineEstimator):
             columns[name] = values_of(pa.chunked_array([pa.array(np.asarray(sensitive[name]))]), name)
         return columns
 
-    def _factory(self, options: Any, schema: Schema) -> MemoryFactory:
+    def _factory(self, options: Any, schema: Schema) -> ConstrainedFactory:
         constraints, bound = parse_constraints(options.constraints)
         if any(len(column) != len(self._inputs) for column in self._beside.values()):
             raise DataError(
@@ -454,7 +456,7 @@ class _ConstrainedFogd(OnlineEstimator):
             )
         if options.track:
             options.check_track()
-        return MemoryFactory(
+        return ConstrainedFactory(
             random_map(options),
             options.loss_of(schema),
             constraints,
@@ -464,8 +466,7 @@ class _ConstrainedFogd(OnlineEstimator):
             decaying=options.track,
             track=options.track,
             margin=options.constraint_margin,
-            inputs=self._inputs,
-            columns=self._beside,
+            summed=partial(self._summed, inputs=self._inputs),
             unit=self._unit,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from okl.compiled.constrained import LimitCounters, LimitedSteps
 from okl.compiled.oco import first_weights, make_work
-from okl.data.dataset import Schema
 from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import LinearPredictor
@@ -22,7 +22,6 @@ from okl.losses import Loss
 from okl.solvers.base import SolverMap
 from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss, shares_of_rows
 from okl.solvers.online.constraints import (
-    Columns,
     Constraint,
     LinearLimits,
     RowSums,
@@ -30,7 +29,6 @@ from okl.solvers.online.constraints import (
     estimate_rows,
     limits_of,
     rows_from,
-    sums_of,
     unit_of,
 )
 from okl.solvers.online.linear import (
@@ -260,6 +258,8 @@ class ConstrainedFactory:
         that of a race in the ball; a number as in LinearFactory
     class_weights, average, decaying : as in LinearFactory
     track : whether experts of several step sizes follow data that change; rows one after the other only
+    summed, unit : for rows in memory: their sums in a map, and shift and spread of scores in the constraints' unit;
+        None where the data set has them
 
     Source: Yi et al., ICML 2021, Algorithms 1 and 2 with kappa = c = 1/2; alpha_t = 2 step_t.
     """
@@ -277,6 +277,8 @@ class ConstrainedFactory:
     name: str = "fogd"
     race: bool = False
     track: bool = False
+    summed: Callable[[FeatureMap], RowSums] | None = None
+    unit: tuple[float, float] | None = None
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -293,9 +295,16 @@ class ConstrainedFactory:
         schema, sample = context.schema, context.sample
         check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)
-        rows, sums = self._estimated(context, feature_map)
+        if self.summed is not None:
+            sums = self.summed(feature_map)
+            rows = rows_from(Weighings(self.constraints), sums)
+        elif context.data is None or context.execution is None:
+            raise ConfigError("Constraints on columns need a data set, but the rows have none.")
+        else:
+            rows, sums = estimate_rows(context.data, self.constraints, feature_map, context.execution)
         n_outputs, length, decaying = schema.n_outputs, longest_subgradient(self.loss), self.decaying
-        limits = limits_of(self.constraints, rows, self.radius, self.margin, n_outputs, self._unit(schema))
+        unit = self.unit or unit_of(schema)
+        limits = limits_of(self.constraints, rows, self.radius, self.margin, n_outputs, unit)
         experts = self._experts(int(sums.counts[0]), length)
         if experts and math.isinf(length):
             step_size, decaying, why = 2.0 ** (1 - experts["n_experts"]), False, "up to 1, which would fit each row"
@@ -343,31 +352,3 @@ class ConstrainedFactory:
             return {}
         rate = 2.0 / ((length if math.isfinite(length) else 1.0) * math.sqrt(max(n_rows, 1)))
         return {"n_experts": math.ceil(0.5 * math.log2(1 + n_rows)) + 1, "share_rate": rate}
-
-    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[Doubles, RowSums]:
-        if context.data is None or context.execution is None:
-            raise ConfigError("Constraints on columns need a data set, but the rows have none.")
-        return estimate_rows(context.data, self.constraints, feature_map, context.execution)
-
-    def _unit(self, schema: Schema) -> tuple[float, float]:
-        """Return shift and spread of scores in the unit of the constraints."""
-        return unit_of(schema)
-
-
-@dataclass(frozen=True, eq=False)
-class MemoryFactory(ConstrainedFactory):
-    """The same for rows in memory: inputs (rows, n_inputs), the columns that constraints use, and the scores' unit."""
-
-    inputs: FloatArray | None = None
-    columns: Columns | None = None
-    unit: tuple[float, float] = (0.0, 1.0)
-
-    def _unit(self, schema: Schema) -> tuple[float, float]:
-        return self.unit
-
-    def _estimated(self, context: BuildContext, feature_map: FeatureMap) -> tuple[Doubles, RowSums]:
-        assert self.inputs is not None
-        assert self.columns is not None
-        weighings = Weighings(self.constraints)
-        sums = sums_of(weighings, feature_map.transform(self.inputs), self.columns, "sensitive")
-        return rows_from(weighings, sums), sums
