@@ -11,7 +11,7 @@ import threading
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, lru_cache, partial
 from importlib import resources
@@ -81,10 +81,8 @@ class Margin:
     def rule(self) -> str:
         """Return the criterion of a reproduced cell."""
         size = f"{100 * self.relative:g}% of the printed mean" if self.relative else "0"
-        if self.points:
-            size = (
-                f"{100 * self.points:g} points, or a tenth of the printed mean's distance from the constant predictor"
-            )
+        points = f"{100 * self.points:g} points, or a tenth of the printed mean's distance from the constant predictor"
+        size = points if self.points else size
         return (
             f"a difference of at most {size}, and 2 standard errors of both and the rounding, in either direction, and "
             f"at most {WIDEST:g} times the printed standard deviation"
@@ -140,9 +138,6 @@ class TableCell:
     note: str = ""
     claim: str = ""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     def measured(self, values: Sequence[float], seconds: Sequence[float]) -> TableCell:
         """Return the cell with the metric and the seconds of each order, and its difference from the printed mean."""
         mean, sd = fmean(values), stdev(values) if len(values) > 1 else None
@@ -192,13 +187,8 @@ def counts_of(cells: Iterable[TableCell]) -> dict[str, int]:
 def relative_to(algorithm: str, cells: Sequence[TableCell]) -> list[TableCell]:
     """Return the cells with their seconds in units of an algorithm's seconds on the same data set and point."""
     units = {(c.dataset, tuple(c.point.items())): c.seconds for c in cells if c.algorithm == algorithm}
-    relative = []
-    for cell in cells:
-        unit = units.get((cell.dataset, tuple(cell.point.items())))
-        relative.append(
-            replace(cell, relative_seconds=cell.seconds / unit) if cell.seconds is not None and unit else cell
-        )
-    return relative
+    paired = [(cell, units.get((cell.dataset, tuple(cell.point.items())))) for cell in cells]
+    return [replace(c, relative_seconds=c.seconds / u) if c.seconds is not None and u else c for c, u in paired]
 
 
 # Printed numbers from CSV files.
@@ -337,9 +327,7 @@ class DataFolder:
     def rows(self, selection: RowSelection, precision: Precision) -> Rows:
         """Read the rows of a selection in stored order. The last two selections are cached: do not write into them.
 
-        Raises
-        ------
-        DataError : the file is unreadable, or lacks the columns or labels of the task
+        Raises DataError : the file is unreadable, or lacks the columns or labels of the task
         """
         path = self.file(selection.name)
         if not path.is_file():
@@ -350,9 +338,7 @@ class DataFolder:
     def order(self, name: str, n_rows: int, number: int, source: OrderSource) -> NDArray[np.int64]:
         """Return an order of the rows: the authors' order of this number if requested and available, else seeded.
 
-        Raises
-        ------
-        DataError : the authors' file has no order of this number, or not of these rows
+        Raises DataError : the authors' file has no order of this number, or not of these rows
         """
         path = self.orders_file(name)
         if source == "seeded" or not path.is_file():
@@ -605,8 +591,19 @@ class Experiment:
         """Return facts on the data set of a case that can be run: rows, stand-in, constant predictor, linear model."""
         raise NotImplementedError
 
+    def outcomes(self, request: Request, case: Case) -> list[Outcome]:
+        return request.outcomes_of(self.items(request, case))
+
     def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
-        """Return the data of the pictures as JSON, by picture and line."""
+        """Return the data of the pictures as JSON, by picture and line; by default a picture for each data set."""
+        curves: dict[str, Any] = {}
+        for case in table.runnable(request):
+            if lines := self.lines(request, case):
+                curves.setdefault(case.dataset, {}).update(lines)
+        return curves
+
+    def lines(self, request: Request, case: Case) -> dict[str, Any]:
+        """Return the lines of a case in the picture of its data set: points by name."""
         return {}
 
     def panels(self, title: str, lines: Lines) -> list[Panel]:
@@ -668,14 +665,15 @@ class PaperTable:
         causes = frozen_settings()["causes"].get(self.name, {})
         for case in self.requested(request):
             missing = self.experiment.unavailable(request, case)
+            cause = causes.get(f"{case.dataset}, {case.algorithm}")
             for quantity in case.quantities:
                 if missing is not None:
-                    cells.append(replace(case.cell(quantity), status=missing[0], note=missing[1]))
-                    continue
-                cell = self.experiment.measure(request, case, quantity)
-                cause = causes.get(f"{case.dataset}, {case.algorithm}", "")
-                differs = bool(cause) and cell.verdict in (BETTER, WORSE)
-                cells.append(replace(cell, note="; ".join(filter(None, [cell.note, cause]))) if differs else cell)
+                    cell = replace(case.cell(quantity), status=missing[0], note=missing[1])
+                else:
+                    cell = self.experiment.measure(request, case, quantity)
+                if cause and cell.verdict in (BETTER, WORSE):
+                    cell = replace(cell, note="; ".join(filter(None, [cell.note, cause])))
+                cells.append(cell)
         return relative_to(REFERENCE, cells)
 
     def dataset_rows(self, request: Request) -> list[dict[str, Any]]:
@@ -692,13 +690,9 @@ class PaperTable:
         return self.experiment.curves(request, self)
 
     def figures(self, curves: Mapping[str, Any]) -> list[Figure]:
-        drawn = {title: self.experiment.panels(title, lines) for title, lines in curves.items()}
         form = self.experiment.picture_title
-        return [
-            Figure(form.format(name), partial(side_by_side, panels), wide=True)
-            for name, panels in drawn.items()
-            if panels
-        ]
+        drawn = [(form.format(name), self.experiment.panels(name, lines)) for name, lines in curves.items()]
+        return [Figure(title, partial(side_by_side, panels), wide=True) for title, panels in drawn if panels]
 
 
 def _unique(items: Iterable[WorkItem]) -> list[WorkItem]:
@@ -731,8 +725,6 @@ def study_curves(cells: Iterable[TableCell], names: Callable[[TableCell], tuple[
 def error_panels(title: str, x: str, metric: str, lines: Lines) -> list[Panel]:
     """Return panels of error and training seconds against x.
 
-    Parameters
-    ----------
     lines : for each name points [x, error, seconds] and, optionally, the constant predictor's error
     """
     points = as_points(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,10 @@ def _setting_text(setting: Mapping[str, Any]) -> str:
     """Return the parameters as text, and among how many candidates they were chosen."""
     if not setting:
         return "-"
-    shown = {name: value for name, value in setting.items() if name not in HIDDEN_SETTINGS}
     text = ", ".join(
-        f"{name.replace('_', ' ')} {value if isinstance(value, str) else f'{value:g}'}" for name, value in shown.items()
+        f"{name.replace('_', ' ')} {value if isinstance(value, str) else f'{value:g}'}"
+        for name, value in setting.items()
+        if name not in HIDDEN_SETTINGS
     )
     text = text or "default"
     return f"{text}, of {len(setting['tried'])} tried" if setting.get("tried") else text
@@ -190,18 +192,15 @@ def write_results(
 ) -> None:
     """Write result.json, curves.json, cells.parquet, items.parquet, report.md, report.html, each atomically.
 
-    Parameters
-    ----------
     result : output of `okl reproduce --json`; curves : data of the figures
     outcomes : of all items, by name; folder : of the run; earlier results there are replaced
     """
     report = paper_page(result, figures)
-    items = [{"item": name, **_flat(outcome)} for name, outcome in outcomes.items()]
     files: dict[str, str | bytes] = {
         "result.json": json.dumps(result, indent=1, allow_nan=False),
         "curves.json": json.dumps(curves, allow_nan=False),
-        "cells.parquet": _parquet([_flat(cell) for cell in result["cells"]]),
-        "items.parquet": _parquet(items),
+        "cells.parquet": _parquet([flat(cell) for cell in result["cells"]]),
+        "items.parquet": _parquet([{"item": name, **flat(outcome)} for name, outcome in outcomes.items()]),
         "report.md": markdown(report),
         "report.html": html(report),
     }
@@ -209,14 +208,13 @@ def write_results(
         write_durably(folder / name, content)
 
 
-def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
+def flat(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with nested values as JSON text."""
     return {name: json.dumps(v) if isinstance(v, (dict, list)) else v for name, v in record.items()}
 
 
 def _parquet(records: list[dict[str, Any]]) -> bytes:
     names = dict.fromkeys(name for record in records for name in record)
-    sink = pa.BufferOutputStream()
+    sink = BytesIO()
     pq.write_table(pa.table({name: [record.get(name) for record in records] for name in names}), sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return sink.getvalue()

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from okl.papers.base import (
     counts_of,
     frozen_digest,
 )
-from okl.papers.report import paper_page, write_results
+from okl.papers.report import flat, paper_page, write_results
 from okl.papers.settings import ReproduceSettings
 from okl.report.render import markdown
 from okl.runs.run import Run, new_run_folder
@@ -85,8 +85,6 @@ def check_folder(folder: Path, table: str) -> None:
 class ReproductionFolder:
     """The locked folder of a run. Finished items stay; `close` removes a folder without any.
 
-    Parameters
-    ----------
     folder : new, or of an earlier run of the same table
     table : its name
     """
@@ -203,11 +201,9 @@ class ReproductionRun(Run[ReproduceSettings]):
         return self._items_folder.folder.name
 
     def check_settings(self) -> None:
-        """Raise ConfigError for invalid settings."""
         check(self.settings)
 
     def open_execution(self) -> Execution:
-        """Open Dask workers or threads, as many as the settings say."""
         return open_execution(self.settings.workers, None, self.settings.threads, run=self.name)
 
     def plan(self) -> dict[str, Any]:
@@ -246,28 +242,18 @@ class ReproductionRun(Run[ReproduceSettings]):
         return markdown(paper_page(self._result, self._figures))
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        """Return one flat row for each cell."""
-        return [
-            {name: json.dumps(value) if isinstance(value, dict) else value for name, value in cell.items()}
-            for cell in self._result["cells"]
-        ]
+        return [flat(cell) for cell in self._result["cells"]]
 
     def _compute(self, items: Sequence[WorkItem]) -> dict[str, Any]:
         """Compute items, the longest first, except for those that an earlier run has finished."""
         outcomes = self.request.outcomes
-        open_items: list[WorkItem] = []
-        done = 0
-        for item in items:
-            outcome = self._archive.read(item)
-            if outcome is None:
-                open_items.append(item)
-            else:
-                outcomes[item.name] = outcome
-                done += item.rows
+        archived = {item.name: self._archive.read(item) for item in items}
+        outcomes |= {name: outcome for name, outcome in archived.items() if outcome is not None}
+        open_items = sorted((item for item in items if archived[item.name] is None), key=lambda item: -item.cost)
         resumed = len(items) - len(open_items)
         self._resumed_items += resumed
         total = sum(item.rows for item in items)
-        open_items.sort(key=lambda item: -item.cost)
+        done = total - sum(item.rows for item in open_items)
         self.observer.advance(done, total, {})
         work = ItemWork(self._archive, self._stop)
         for item, outcome in zip(open_items, self.execution.map(work, open_items), strict=True):
@@ -288,7 +274,7 @@ class ReproductionRun(Run[ReproduceSettings]):
             "remarks": list(self.table.remarks),
             "frozen": frozen_digest(),
             "counts": {"all": counts_of(cells), "blind": counts_of([cell for cell in cells if cell.blind])},
-            "cells": [cell.as_json() for cell in cells],
+            "cells": [asdict(cell) for cell in cells],
             "datasets": self.table.dataset_rows(self.request),
             "total_seconds": time.perf_counter() - self.timeline.begun,
             "items": len(self.request.outcomes),

@@ -150,7 +150,6 @@ class Claim:
 
     @property
     def names(self) -> set[str]:
-        """Return all algorithms of the claim."""
         return {self.lower, self.higher} | ({self.of} if self.of else set())
 
 
@@ -282,13 +281,6 @@ class SimulationExperiment(Experiment):
                 claims.append({**asdict(claim), "holds": claim.holds(finals)})
         return {"rows": ROUNDS * request.repeats, "claims": claims}
 
-    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
-        """Return for each first point and algorithm the points [round, mean loss, its error, mean violation, error]."""
-        return {
-            start: {name: self._curve(request, start, name) for name in request.algorithms}
-            for start in request.datasets
-        }
-
     def panels(self, title: str, lines: Lines) -> list[Panel]:
         points = as_points(lines)
         bands = [  # of two standard errors about the means
@@ -324,9 +316,10 @@ class SimulationExperiment(Experiment):
         means = [fmean(self._finals(request, start, name, what, horizon)) for horizon in horizons]
         return growth_exponent(horizons, means) if min(means) > 0.0 else None
 
-    def _curve(self, request: Request, start: str, name: str) -> list[list[float]]:
-        blocks = request.outcomes_of(self._blocks(request, start, ROUNDS))
-        outcomes = [outcome["algorithms"][name] for outcome in blocks]
+    def lines(self, request: Request, case: Case) -> dict[str, Any]:
+        """Return the points [round, mean loss, its error, mean violation, its error] of an algorithm."""
+        blocks = request.outcomes_of(self._blocks(request, case.dataset, ROUNDS))
+        outcomes = [outcome["algorithms"][case.algorithm] for outcome in blocks]
         columns: list[Sequence[float]] = [[float(at) for at in recorded_rounds(ROUNDS)]]
         for what in ("loss", "violation"):
             sums, squares = (np.sum([o[f"{what}_{kind}"] for o in outcomes], axis=0) for kind in ("sums", "squares"))
@@ -334,7 +327,7 @@ class SimulationExperiment(Experiment):
             if request.repeats > 1:
                 spread = np.maximum(squares - request.repeats * mean**2, 0.0) / (request.repeats - 1)
             columns += [mean.tolist(), np.sqrt(spread / request.repeats).tolist()]
-        return [list(point) for point in zip(*columns, strict=True)]
+        return {case.algorithm: [list(point) for point in zip(*columns, strict=True)]}
 
 
 def _standard_error(values: Doubles) -> float | None:
@@ -425,7 +418,7 @@ class GrowthExperiment(Experiment):
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
         """Return the exponent; without information where a mean is not above 0 and thus has none."""
-        outcomes = request.outcomes_of(self.items(request, case))
+        outcomes = self.outcomes(request, case)
         values = np.array([outcome[quantity.metric] for outcome in outcomes])
         more: dict[str, float | None] = {
             f"at_{horizon}": float(mean) for horizon, mean in zip(GROWTH_ROUNDS, values.mean(axis=1), strict=True)
@@ -435,9 +428,8 @@ class GrowthExperiment(Experiment):
             return replace(cell, verdict=REPRODUCED, no_information=True)
         growth = growth_interval(GROWTH_ROUNDS, values)
         verdict = REPRODUCED if growth.low <= (quantity.paper_mean or 0.0) else WORSE
-        return replace(
-            cell, mean=growth.exponent, more={"low": growth.low, "high": growth.high, **more}, verdict=verdict
-        )
+        more = {"low": growth.low, "high": growth.high, **more}
+        return replace(cell, mean=growth.exponent, more=more, verdict=verdict)
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         return {"rows": sum(GROWTH_ROUNDS) * request.repeats}

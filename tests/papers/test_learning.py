@@ -43,7 +43,7 @@ def test_every_algorithm_learns_every_task_of_the_tables(name: str, task: Task, 
     assert outcome["error"] is not None, outcome
     assert outcome == work(folder, lambda: None) | {"seconds": outcome["seconds"], "curve": outcome["curve"]}
     rows = work.ordered(folder)
-    learner = work.learner(rows)
+    learner = ALGORITHMS[name].make(work.problem(rows), work.setting)
     assert learner.learn(learner.start(), rows).progress.error == pytest.approx(outcome["error"], rel=1e-5)
     assert outcome["curve"][-1][1:] == [outcome["error"], outcome["seconds"], outcome["constant_error"]]
     assert outcome["updates"] > 0

@@ -22,6 +22,7 @@ from okl.data.execution import Rows
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 from okl.papers.base import (
+    EXACT,
     NOT_MEASURED,
     Case,
     Check,
@@ -166,9 +167,7 @@ def artificial_rows(n_rows: int, n_columns: int, seed: int) -> Rows:
     inputs = draw.standard_normal((n_rows, n_columns))
     mixing = draw.standard_normal((n_columns, n_columns))
     inputs[~positive] = inputs[~positive] @ mixing.T + 10.0 / np.sqrt(n_columns)
-    least, most = inputs.min(axis=0), inputs.max(axis=0)
-    scaled = -1.0 + 2.0 * ((inputs - least) / (most - least))
-    return Rows(scaled.astype(np.float32), np.where(positive, 1.0, -1.0))
+    return Rows(_scaled(inputs, *_SYMMETRIC).astype(np.float32), np.where(positive, 1.0, -1.0))
 
 
 # Runs of the method.
@@ -182,41 +181,26 @@ ACCURACY_C = 10.0  # of Table 6, as in the other experiments with logistic regre
 METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL, check_every=10, backtrack_every=10)
 
 
-@dataclass(frozen=True)
-class MethodRun:
-    """A run of the method, its duration, and whether it ended within MAX_SECONDS."""
+def run(problem: CompositeProblem, check: Check, method: Fapg = METHOD) -> tuple[Outcome, FapgState]:
+    """Solve a problem within the time limit.
 
-    state: FapgState
-    seconds: float
-    in_time: bool
-
-    def outcome(self) -> Outcome:
-        """Return seconds, iterations, the Lipschitz estimates, the certified gap, or why there is no solution."""
-        records = self.state.history
-        outcome: Outcome = {"seconds": self.seconds, "iterations": None}
-        if not self.in_time:
-            return outcome | {"note": f"not done within {MAX_SECONDS:g} seconds, {records[-1].iteration} iterations"}
-        estimates = [record.lipschitz for record in records]
-        return outcome | {
-            "iterations": records[-1].iteration,
-            "mean_estimate": fmean(estimates),
-            "largest_estimate": max(estimates),
-            "residual": records[-1].residual,
-            "relative_gap": records[-1].certificate.relative_gap,
-            "objective": records[-1].certificate.primal,
-        }
-
-
-def run(problem: CompositeProblem, check: Check, method: Fapg = METHOD) -> MethodRun:
-    """Solve a problem within the time limit."""
+    Returns
+    -------
+    seconds, iterations, the Lipschitz estimates, the certified gap, or a note why there is no solution; the last state
+    """
     started = time.perf_counter()
     state = method.start(problem)
-    while method.finished(state) is None:
+    while method.finished(state) is None and time.perf_counter() - started <= MAX_SECONDS:
         check()
-        if time.perf_counter() - started > MAX_SECONDS:
-            return MethodRun(state, time.perf_counter() - started, in_time=False)
         state = method.advance(state, problem)
-    return MethodRun(state, time.perf_counter() - started, in_time=True)
+    outcome: Outcome = {"seconds": time.perf_counter() - started, "iterations": None}
+    last = state.history[-1]
+    if method.finished(state) is None:
+        return outcome | {"note": f"not done within {MAX_SECONDS:g} seconds, {last.iteration} iterations"}, state
+    estimates = [record.lipschitz for record in state.history]
+    outcome |= {"iterations": last.iteration, "mean_estimate": fmean(estimates), "largest_estimate": max(estimates)}
+    outcome |= {"residual": last.residual, "relative_gap": last.certificate.relative_gap}
+    return outcome | {"objective": last.certificate.primal}, state
 
 
 def compile_parts(problem: CompositeProblem) -> None:
@@ -258,20 +242,17 @@ class Stopwatch:
     def sweep(self, *_: object) -> None:
         """Return None: a step in a single read of the data cannot be split into its parts."""
 
+    active_rows = sweep  # rows are not shrunk
+
     def at_level(self, level: int) -> CompositeProblem:
         """Return self: the measured problems are not smoothed."""
         return cast(CompositeProblem, self)
 
     def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
-        """Return the first point, by the evaluations of this problem."""
         return CompositeProblem.first_iterate(cast(CompositeProblem, self), point, lipschitz)
 
     def iterates(self, current: Iterate, previous: Iterate, *_: object) -> MemoryIterates:
-        """Return the vectors of all rows."""
         return MemoryIterates(cast(CompositeProblem, self), current, previous)
-
-    def active_rows(self, *_: object) -> None:
-        """Return None: rows are not shrunk."""
 
 
 def fit_liblinear(model: str, rows: Rows, C: float) -> tuple[NDArray[np.float64], float]:
@@ -300,7 +281,7 @@ SEARCHES = (*RIVALS, "newton")
 def synthetic_item(work: str, **parameters: Any) -> WorkItem:
     """Return the item of a work of SYNTHETIC; the parameters decide it."""
     rows = parameters.get("n_rows", parameters.get("size", 0))
-    name = "--".join([work, *(str(value) for value in parameters.values())])
+    name = "--".join(map(str, [work, *parameters.values()]))
     return WorkItem(name, "", rows, float(rows), parameters, partial(_compute_synthetic, work, parameters))
 
 
@@ -348,7 +329,7 @@ def time_parts(model: str, n_rows: int, n_columns: int, seed: int, check: Check)
     problem = models[model].problem(DenseRows(rows.inputs, rows.targets))
     compile_parts(problem)
     stopwatch = Stopwatch(problem)
-    outcome = run(cast(CompositeProblem, stopwatch), check).outcome()
+    outcome, _ = run(cast(CompositeProblem, stopwatch), check)
     for part, seconds in stopwatch.seconds.items():
         outcome[f"{part}_seconds"] = seconds
         outcome[f"{part}_share"] = seconds / outcome["seconds"]
@@ -363,7 +344,7 @@ def solve_penalised(model: str, solver: str, n_rows: int, n_columns: int, C: flo
     problem = penalised.problem(DenseRows(rows.inputs, rows.targets))
     if solver == "FAPG":
         compile_parts(problem)
-        return run(problem, check, Fapg(tolerance=RESIDUAL, check_every=10, backtrack_every=10)).outcome()
+        return run(problem, check, Fapg(tolerance=RESIDUAL, check_every=10, backtrack_every=10))[0]
     weights, seconds = fit_liblinear(model, rows, C)
     margins = np.empty(problem.n_image)
     problem.apply(margins, weights)
@@ -371,17 +352,17 @@ def solve_penalised(model: str, solver: str, n_rows: int, n_columns: int, C: flo
 
 
 def artificial_accuracy(n_rows: int, n_columns: int, xi: float, seed: int, check: Check) -> Outcome:
-    """Return the training accuracy on artificial data; xi 0 for LIBLINEAR. Table 6."""
-    return _accuracy(artificial_rows(n_rows, n_columns, seed), xi, check)
+    """Return the training accuracy on artificial data; see `training_accuracy`."""
+    return training_accuracy(None, artificial_rows(n_rows, n_columns, seed), xi, check)
 
 
-def _accuracy(rows: Rows, xi: float, check: Check) -> Outcome:
+def training_accuracy(_: ItoDataset | None, rows: Rows, xi: float, check: Check) -> Outcome:
+    """Return the training accuracy of logistic regression with a margin, or of LIBLINEAR where xi is 0. Table 6."""
     bias = 0.0
     if xi:
         problem = LogisticRegression(ACCURACY_C, margin=xi).problem(DenseRows(rows.inputs, rows.targets))
-        done = run(problem, check)
-        outcome = done.outcome()
-        scores = rows.inputs @ METHOD.solution(done.state, problem).weights
+        outcome, state = run(problem, check)
+        scores = rows.inputs @ METHOD.solution(state, problem).weights
         bias = error_minimising_bias(scores, rows.targets)
     else:
         weights, seconds = fit_liblinear("logistic", rows, ACCURACY_C)
@@ -406,7 +387,7 @@ def dataset_item(work: str, dataset: ItoDataset, n_rows: int, precision: Precisi
     """Return the item of a work of BENCHMARKS; data set and parameters decide it."""
     described = {"work": work, **parameters}
     return WorkItem(
-        "--".join([dataset.printed, *(str(value) for value in described.values())]),
+        "--".join(map(str, [dataset.printed, *described.values()])),
         dataset.file,
         n_rows,
         float(n_rows * dataset.paper_columns),
@@ -416,13 +397,9 @@ def dataset_item(work: str, dataset: ItoDataset, n_rows: int, precision: Precisi
 
 
 def _compute_benchmark(
-    work: str,
-    dataset: ItoDataset,
-    precision: Precision,
-    parameters: Mapping[str, Any],
-    folder: DataFolder,
+    work: str, dataset: ItoDataset, precision: Precision, parameters: Mapping[str, Any], folder: DataFolder,
     check: Check,
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     return BENCHMARKS[work](dataset, dataset.rows(folder, precision), check=check, **parameters)
 
 
@@ -439,12 +416,12 @@ def solve_margin(dataset: ItoDataset, rows: Rows, model: str, parameter: float, 
         bandwidth = math.sqrt(0.5 * rows.inputs.shape[1])
         operator = TiledKernel(KernelTiles(Gaussian(bandwidth), rows.inputs, "float32"), rows.targets)
     else:
-        operator = explicit_rows(_compressed(rows.inputs), rows.targets)
+        operator = matrix_rows(_compressed(rows.inputs), rows.targets)
     maker = NuSVM(parameter) if model == "nu_svm" else LogisticRegression(parameter, margin=PAPER_MARGIN)
     problem = maker.problem(operator)
     codes = dataset.coded(rows.targets, kernel=kernel != "linear")
     compile_parts(problem)
-    outcome = run(problem, check).outcome() | {"lipschitz": largest_eigenvalue(operator, codes)}
+    outcome = run(problem, check)[0] | {"lipschitz": largest_eigenvalue(operator, codes)}
     if len(rows.targets) <= RIVAL_ROWS or model == "logistic":
         solver = partial(libsvm_objective, kernel=kernel) if model == "nu_svm" else logistic_objective
         outcome |= against_rival(outcome, partial(solver, _compressed(rows.inputs), rows.targets, parameter))
@@ -466,7 +443,7 @@ def solve_minimax(dataset: ItoDataset, rows: Rows, check: Check) -> Outcome:
     with one_blas_thread():
         values = np.linalg.eigvalsh(moments.positive.covariance + moments.negative.covariance)
     compile_parts(problem)
-    outcome = run(problem, check).outcome()
+    outcome, _ = run(problem, check)
     outcome |= against_rival(outcome, partial(minimax_objective, moments, 0.5 * kappa_max))
     return outcome | {"kappa_max": kappa_max, "lipschitz": float(values[-1]), "moment_seconds": moment_seconds}
 
@@ -535,21 +512,11 @@ def minimax_objective(moments: ClassMoments, kappa: float) -> float:
     return float(found.fun)
 
 
-def dataset_accuracy(dataset: ItoDataset, rows: Rows, xi: float, check: Check) -> Outcome:
-    """Return the training accuracy on a data set; xi 0 for LIBLINEAR. Table 6."""
-    return _accuracy(rows, xi, check)
-
-
 BENCHMARKS: dict[str, Callable[..., Outcome]] = {
     "MarginItem": solve_margin,
     "MinimaxItem": solve_minimax,
-    "CaseAccuracyItem": dataset_accuracy,
+    "CaseAccuracyItem": training_accuracy,
 }
-
-
-def explicit_rows(inputs: Any, targets: NDArray[np.float64]) -> RowOperator:
-    """Return the operator of dense or CSR inputs."""
-    return matrix_rows(inputs, targets)
 
 
 def _compressed(inputs: FloatArray) -> Any:
@@ -633,15 +600,14 @@ GRIDS: dict[str, ParameterGrid] = {
 
 
 class GridSolution(NamedTuple):
-    """A value of the grid, the parameter it stands for, its solution, and the iterations taken."""
+    """A parameter that a value of the grid stands for, its solution, and the iterations taken."""
 
-    value: float
     parameter: float
     solution: Solution
     iterations: int
 
 
-def margin_solutions(name: str, rows: RowOperator, method: Fapg) -> Iterator[GridSolution]:
+def margin_solutions(name: str, rows: RowOperator, check: Check) -> Iterator[GridSolution]:
     """Return the solutions of nu-SVM or logistic regression over their grid; they end before w is 0.
 
     Where nu comes close to its least value, below which w = 0 is optimal, w shrinks and iterations grow without bound.
@@ -653,20 +619,20 @@ def margin_solutions(name: str, rows: RowOperator, method: Fapg) -> Iterator[Gri
     problems = (maker(parameter).problem(rows) for parameter in parameters)
     # a logistic dual grows with C, that of nu-SVM does not grow with nu
     scales = _growth(parameters) if name == "logistic" else [1.0] * len(parameters)
-    return _solutions(grid, parameters, problems, scales, method)
+    return _solutions(grid, parameters, problems, scales, check)
 
 
-def minimax_solutions(name: str, moments: ClassMoments, method: Fapg) -> Iterator[GridSolution]:
+def minimax_solutions(name: str, moments: ClassMoments, check: Check) -> Iterator[GridSolution]:
     """Return the solutions of MM-MPM or MM-FDA over their grid from the moments of the classes."""
-    largest = MMMPM.kappa_max(moments) if name == "mm_mpm" else MMFDA.kappa_max(moments)
+    model: type[MMMPM | MMFDA] = MMMPM if name == "mm_mpm" else MMFDA
+    largest = model.kappa_max(moments)
     parameters = [value * largest for value in GRIDS[name].values]
-    first: MinimaxProblem = (MMMPM if name == "mm_mpm" else MMFDA)(parameters[0]).problem_of(moments)
+    first: MinimaxProblem = model(parameters[0]).problem_of(moments)
     problems = (replace(first, kappa=parameter) for parameter in parameters)  # the roots of covariances are the same
-    return _solutions(GRIDS[name], parameters, problems, _growth(parameters), method)
+    return _solutions(GRIDS[name], parameters, problems, _growth(parameters), check)
 
 
 def _growth(parameters: Sequence[float]) -> list[float]:
-    """Return the ratio of each parameter to the one before, and 1 for the first."""
     return [1.0, *(after / before for before, after in pairwise(parameters))]
 
 
@@ -675,18 +641,18 @@ def _solutions(
     parameters: Sequence[float],
     problems: Iterator[CompositeProblem],
     scales: Sequence[float],
-    method: Fapg,
+    check: Check,
 ) -> Iterator[GridSolution]:
-    point: FloatArray | None = None
-    longest = 0.0
-    for value, parameter, problem, scale in zip(grid.values, parameters, problems, scales, strict=True):
+    method, point, longest = GRID_METHOD, None, 0.0
+    for parameter, problem, scale in zip(parameters, problems, scales, strict=True):
         state, outcome = solve(problem, method, None if point is None else scale * point)
         solution = method.solution(state, problem)
         squared = float(solution.weights @ solution.weights)
         longest = max(longest, squared)
         if squared <= ZERO_WEIGHTS * longest or (grid.falls and outcome.kind != "done"):
             return
-        yield GridSolution(value, parameter, solution, state.history[-1].iteration)
+        check()
+        yield GridSolution(parameter, solution, state.history[-1].iteration)
         point = state.best.point
         method = replace(method, first_lipschitz=state.pace.lipschitz)
 
@@ -732,8 +698,7 @@ def cross_validate(
     """Return the mean accuracies over the folds, a list over the grid each: None where a fold has only w = 0."""
     rows = dataset.rows(folder, precision)
     started = time.perf_counter()
-    folds = [[fold.measure(solved) for solved in _checked(solutions, check)]
-             for fold, solutions in _folds(model, rows, seed)]  # fmt: skip
+    folds = [[fold.measure(solved) for solved in solutions] for fold, solutions in _folds(model, rows, seed, check)]
     columns = list(zip(*folds, strict=False))  # up to the shortest path
     absent: list[None] = [None] * (len(GRIDS[model].values) - len(columns))
 
@@ -751,7 +716,7 @@ def cross_validate(
     }
 
 
-def _folds(model: str, rows: Rows, seed: int) -> Iterator[tuple[Fold, Iterator[GridSolution]]]:
+def _folds(model: str, rows: Rows, seed: int, check: Check) -> Iterator[tuple[Fold, Iterator[GridSolution]]]:
     minimax = model.startswith("mm_")
     parts = np.array_split(np.random.default_rng(seed).permutation(len(rows.targets)), FOLDS)
     inputs = _compressed(rows.inputs)
@@ -762,15 +727,9 @@ def _folds(model: str, rows: Rows, seed: int) -> Iterator[tuple[Fold, Iterator[G
         fold = Fold(inputs[trained], rows.targets[trained], inputs[part], rows.targets[part])
         if minimax:
             merged = (reduce(Moments.merged, of_class) for of_class in zip(*(moments[j] for j in others), strict=True))
-            yield fold, minimax_solutions(model, ClassMoments(*merged), GRID_METHOD)
+            yield fold, minimax_solutions(model, ClassMoments(*merged), check)
         else:
-            yield fold, margin_solutions(model, explicit_rows(fold.inputs, fold.labels), GRID_METHOD)
-
-
-def _checked(solutions: Iterator[GridSolution], check: Check) -> Iterator[GridSolution]:
-    for solved in solutions:
-        check()
-        yield solved
+            yield fold, margin_solutions(model, matrix_rows(fold.inputs, fold.labels), check)
 
 
 def _moments(rows: Rows, part: NDArray[np.int64]) -> tuple[Moments, Moments]:
@@ -823,7 +782,7 @@ class MeasuredExperiment(Experiment):
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
         cell, metric = case.cell(quantity), quantity.metric
-        outcomes = request.outcomes_of(self.items(request, case))
+        outcomes = self.outcomes(request, case)
         values = [outcome[metric] for outcome in outcomes if outcome.get(metric) is not None]
         if len(values) < len(outcomes):
             note = next((outcome["note"] for outcome in outcomes if outcome.get("note")), f"no {metric}")
@@ -856,31 +815,30 @@ def _mean_of(outcomes: Sequence[Outcome], name: str) -> float | None:
 
 # Tables 4, 5, 6, 8 and 10: the method on benchmark data sets.
 
-_ESTIMATES = {"mean_estimate": "L_ave", "largest_estimate": "L_max"}
+
+_COLUMNS = {"kappa_max": "kappa_max", "lipschitz": "L_f", "iterations": "iterations", "mean_estimate": "L_ave",
+            "largest_estimate": "L_max"}  # fmt: skip
 
 
-def _quantities(
-    record: Record, exact: Mapping[str, str], iterations: bool, other: Mapping[str, str]
-) -> tuple[Quantity, ...]:
-    """Return the quantities of a record, given as columns by metric: exact ones are judged by rounding, others not."""
-    numbers = {metric: printed_number(record, column) for metric, column in {**exact, **other}.items()}
-    quantities = [
-        Quantity(metric, numbers[metric], paper_unit=printed_unit(record[column]), margin=Margin())
-        for metric, column in exact.items()
-    ]
-    if iterations:
-        printed, seconds = printed_number(record, "iterations"), printed_number(record, "seconds")
-        quantities.append(Quantity("iterations", printed, paper_seconds=seconds))
-    return (*quantities, *(Quantity(metric, numbers[metric]) for metric in other))
+def _quantities(record: Record) -> tuple[Quantity, ...]:
+    """Return the printed numbers of a record: properties of the data are judged by rounding, others are not."""
+    quantities = []
+    for metric, column in _COLUMNS.items():
+        if column in record:
+            quantity = Quantity(metric, printed_number(record, column))
+            if metric in EXACT:
+                quantity = replace(quantity, paper_unit=printed_unit(record[column]), margin=Margin())
+            elif metric == "iterations":
+                quantity = replace(quantity, paper_seconds=printed_number(record, "seconds"))
+            quantities.append(quantity)
+    return tuple(quantities)
 
 
 def _case(
     record: Record, algorithm: str, quantities: tuple[Quantity, ...], point: Mapping[str, float], **parameters: Any
 ) -> Case:
-    name = record["data"]
-    file, paper_rows = (
-        (ito_datasets()[name].file, ito_datasets()[name].paper_rows) if name != ARTIFICIAL else ("", None)
-    )
+    name, dataset = record["data"], ito_datasets().get(record["data"])  # none of artificial data
+    file, paper_rows = (dataset.file, dataset.paper_rows) if dataset else ("", None)
     return Case(name, algorithm, quantities, file, paper_rows, parameters, point)
 
 
@@ -905,37 +863,26 @@ def _faster(record: Record) -> tuple[Quantity, ...]:
     return (Quantity("slower_than_rival", 0.0, claim="faster than LIBSVM"),)
 
 
-def _nu_svm(record: Record, nu: float) -> dict[str, Any]:
-    return {"work": "MarginItem", "model": "nu_svm", "parameter": nu, "kernel": record["kernel"]}
+def _nu_svm(record: Record, nu: Mapping[str, float]) -> dict[str, Any]:
+    return {"work": "MarginItem", "model": "nu_svm", "parameter": nu[record["data"]], "kernel": record["kernel"]}
 
 
 def _benchmark_tables() -> list[PaperTable]:
     nu = {record["data"]: float(record["nu"]) for record in read_records(PACKAGE, "table4.csv")}
     runs = MeasuredExperiment(more=("objective", "relative_gap"))
     table4 = [
-        _case(
-            r,
-            r["kernel"],
-            (*_quantities(r, {}, True, {}), _objective("LIBSVM"), *_faster(r)),
-            {"nu": float(r["nu"])},
-            **_nu_svm(r, float(r["nu"])),
-        )
+        _case(r, r["kernel"], (*_quantities(r), _objective("LIBSVM"), *_faster(r)),
+              {"nu": nu[r["data"]]}, **_nu_svm(r, nu))
         for r in _fapg_records(4)
-    ]
-    table5 = [
-        _case(r, r["kernel"], _quantities(r, {"lipschitz": "L_f"}, False, _ESTIMATES), {}, **_nu_svm(r, nu[r["data"]]))
-        for r in read_records(PACKAGE, "table5.csv")
-    ]
+    ]  # fmt: skip
+    table5 = [_case(r, r["kernel"], _quantities(r), {}, **_nu_svm(r, nu)) for r in read_records(PACKAGE, "table5.csv")]
     table8 = [
-        _case(r, "logistic", (*_quantities(r, {}, True, {}), _objective("scikit-learn's Newton method")),
-              {"C": float(r["C"])}, work="MarginItem", model="logistic",
-              parameter=float(r["C"]), kernel="linear")
+        _case(r, "logistic", (*_quantities(r), _objective("scikit-learn's Newton method")),
+              {"C": float(r["C"])}, work="MarginItem", model="logistic", parameter=float(r["C"]), kernel="linear")
         for r in _fapg_records(8)
     ]  # fmt: skip
-    exact = {"kappa_max": "kappa_max", "lipschitz": "L_f"}
     table10 = [
-        _case(r, "mm_mpm", (*_quantities(r, exact, True, _ESTIMATES), _objective("L-BFGS")), {}, work="MinimaxItem")
-        for r in _fapg_records(10)
+        _case(r, "mm_mpm", (*_quantities(r), _objective("L-BFGS")), {}, work="MinimaxItem") for r in _fapg_records(10)
     ]
     table6 = []
     for r in read_records(PACKAGE, "table6.csv"):
@@ -1087,7 +1034,7 @@ class AccuracyExperiment(Experiment):
         ]
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
-        outcomes = request.outcomes_of(self.items(request, case))
+        outcomes = self.outcomes(request, case)
         best = {bias: [_best_position(outcome[bias]) for outcome in outcomes] for bias in BIASES}
         reached = {
             bias: [outcome[bias][position] for outcome, position in zip(outcomes, best[bias], strict=True)]
@@ -1109,19 +1056,17 @@ class AccuracyExperiment(Experiment):
         return cell if case.dataset in DOUBTFUL else cell.judged(quantity.margin)
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
-        outcome = request.outcomes_of(self.items(request, case))[0]
+        outcome = self.outcomes(request, case)[0]
         return {"rows": ito_datasets()[case.dataset].n_rows(request.data), "constant": outcome["constant"]}
 
-    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
-        """Return for each data set, model and bias the mean accuracy over the grid."""
-        curves: dict[str, Any] = {}
-        for case in table.runnable(request):
-            outcomes = request.outcomes_of(self.items(request, case))
-            for bias, text in BIASES.items():
-                points = zip(GRIDS[case.algorithm].values, _seed_means(outcomes, bias), strict=True)
-                line = [[value, mean] for value, mean in points if mean is not None]
-                curves.setdefault(case.dataset, {})[f"{case.algorithm}, {text}"] = line
-        return curves
+    def lines(self, request: Request, case: Case) -> dict[str, Any]:
+        """Return the mean accuracy over the grid for each bias."""
+        values, outcomes = GRIDS[case.algorithm].values, self.outcomes(request, case)
+        means = {text: zip(values, _seed_means(outcomes, bias), strict=True) for bias, text in BIASES.items()}
+        return {
+            f"{case.algorithm}, {text}": [[value, mean] for value, mean in points if mean is not None]
+            for text, points in means.items()
+        }
 
 
 def _seed_means(outcomes: Sequence[Outcome], bias: str) -> list[float | None]:
@@ -1131,7 +1076,6 @@ def _seed_means(outcomes: Sequence[Outcome], bias: str) -> list[float | None]:
 
 
 def _best_position(means: Sequence[float | None]) -> int:
-    """Return the position of the best mean in the grid, the first of equal ones."""
     values = [-1.0 if mean is None else mean for mean in means]
     return values.index(max(values))
 

@@ -179,7 +179,7 @@ class MethodTrack:
         return self.points[-1]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class MethodRace:
     """Training rows with their kernel values, which are computed before any clock starts.
 
@@ -191,15 +191,12 @@ class MethodRace:
     lam: float
     seed: int
     record_all: bool = False
-    source: KernelSource = field(init=False)
-    kernel_seconds: float = field(init=False)
 
     def __post_init__(self) -> None:
         started, rows = time.perf_counter(), self.split.inputs
-        source = KernelSource(self.kernel, rows, np.arange(len(rows)))
-        source.space(len(rows))
-        object.__setattr__(self, "source", source)
-        object.__setattr__(self, "kernel_seconds", time.perf_counter() - started)
+        self.source = KernelSource(self.kernel, rows, np.arange(len(rows)))
+        self.source.space(len(rows))
+        self.kernel_seconds = time.perf_counter() - started
 
     @property
     def space(self) -> KernelRows:
@@ -209,28 +206,22 @@ class MethodRace:
     def matrix(self) -> FloatArray:
         return self.space.values.among(self.source.n_rows)
 
-    @property
-    def _targets(self) -> Doubles:
-        return self.split.targets
-
     def exact(self) -> tuple[MethodTrack, float]:
         """Solve the dual with working sets and return its lower bound, too."""
         track = MethodTrack(record_all=False)
         model = CSVM(C=1.0 / (self.lam * self.source.n_rows), fit_intercept=False)
-        rows = TiledKernel(KernelTiles(self.kernel, self.split.inputs), self._targets)
+        rows = TiledKernel(KernelTiles(self.kernel, self.split.inputs), self.split.targets)
         solved = solve_problem(model.problem(rows), MethodChoice("working-sets", EXACT_GAP))
         track.note(solved.weights, solved.reads * self.source.n_rows)
         return track, self.lam * solved.certificate.dual
 
     def scs(self) -> MethodTrack:
         """Run SCS on samples that grow fourfold, with a bundle of cuts on each, to the gap on all rows."""
-        track = MethodTrack(self.record_all)
+        track, method = MethodTrack(self.record_all), Scs(self.lam, gap=GAP)
         GeometricGrowth(confidence=None).fit(
-            self.source,
-            self._targets,
-            Scs(self.lam, gap=GAP),
+            self.source, self.split.targets, method,
             lambda run: track.note(run.point.vector.coefficients, run.n_rows),
-        )
+        )  # fmt: skip
         return track
 
     def paper(self, directions: str) -> MethodTrack:
@@ -239,7 +230,7 @@ class MethodRace:
         iterations = self.source.n_rows // STEP_ROWS + MAX_ITERATIONS
         method = Scs(self.lam, gap=GAP, directions=directions, max_iterations=iterations)  # type: ignore[arg-type]
         PaperGrowth(step_rows=STEP_ROWS).fit(
-            self.source, self._targets, method, lambda point, drawn: track.note(point.vector.coefficients, drawn)
+            self.source, self.split.targets, method, lambda point, drawn: track.note(point.vector.coefficients, drawn)
         )
         return track
 
@@ -247,17 +238,15 @@ class MethodRace:
         """Run Wolfe's method, which reads all rows in every iteration."""
         track, rows = MethodTrack(self.record_all), self.source.n_rows
         solve_sample(
-            self.space,
-            self._targets,
-            Wolfe(self.lam, gap=GAP, max_iterations=MAX_ITERATIONS),
+            self.space, self.split.targets, Wolfe(self.lam, gap=GAP, max_iterations=MAX_ITERATIONS),
             watch=lambda run: track.note(run.point.vector.coefficients, rows * (1 + run.iterations)),
-        )
+        )  # fmt: skip
         return track
 
     def pegasos_for(self, seconds: float) -> MethodTrack:
         """Run Pegasos on single rows for a time; points are recorded at growing distances."""
         track, method = MethodTrack(self.record_all), Pegasos(self.lam, seed=self.seed)
-        for state in method.run_kernel(self.matrix, self._targets):
+        for state in method.run_kernel(self.matrix, self.split.targets):
             track.note(method.weights(state)[0], state.progress.rows, state.progress.rows)
             if track.last.seconds >= seconds:
                 break
@@ -266,7 +255,9 @@ class MethodRace:
     def pegasos_rows(self, rows: int) -> MethodTrack:
         """Run Pegasos on as many rows as another method drew, with as many a step as the paper's growth draws."""
         track, method = MethodTrack(self.record_all), Pegasos(self.lam, batch=STEP_ROWS, seed=self.seed)
-        states = method.run_kernel(self.matrix, self._targets, STEP_ROWS if self.record_all else max(STEP_ROWS, rows))
+        states = method.run_kernel(
+            self.matrix, self.split.targets, STEP_ROWS if self.record_all else max(STEP_ROWS, rows)
+        )
         for state in islice(states, max(1, rows // STEP_ROWS) if self.record_all else 1):
             track.note(method.weights(state)[0], state.progress.rows)
         return track
@@ -294,7 +285,7 @@ class MethodRace:
         for first in range(0, len(points), chunk):
             columns = self._columns(points[first : first + chunk])
             scores = self.matrix @ columns
-            losses = np.maximum(0.0, 1.0 - self._targets[:, None] * scores).mean(axis=0)
+            losses = np.maximum(0.0, 1.0 - self.split.targets[:, None] * scores).mean(axis=0)
             objectives += [float(value) for value in 0.5 * self.lam * (columns * scores).sum(axis=0) + losses]
         return objectives
 
@@ -346,21 +337,17 @@ def run_race(dataset: ZhangDataset, seed: int, record_curves: bool, folder: Data
         last = [track.last.coefficients for track in tracks.values()]
         objectives = race.objectives(last)
         accuracies = race.accuracies(last)
-    optimum = min(objectives)
+    optimum, positive = min(objectives), float((split.test_targets > 0).mean())
     runs = {
-        name: {
-            "accuracy": accuracy,
-            "objective": objective,
-            "excess": objective - optimum,
-            "drawn": track.last.drawn,
-            "seconds": track.last.seconds,
-        }
+        name: {"accuracy": accuracy, "objective": objective, "excess": objective - optimum, "drawn": track.last.drawn,
+               "seconds": track.last.seconds}
         for (name, track), accuracy, objective in zip(tracks.items(), accuracies, objectives, strict=True)
-    }
-    positive = float((split.test_targets > 0).mean())
-    outcome: Outcome = {"runs": runs, "optimum": optimum, "bound": bound, "seconds": race.kernel_seconds}
-    outcome |= {"constant": max(positive, 1.0 - positive)}
-    outcome |= {"train_rows": len(split.inputs), "test_rows": len(split.test_inputs)}
+    }  # fmt: skip
+    outcome: Outcome = {
+        "runs": runs, "optimum": optimum, "bound": bound, "seconds": race.kernel_seconds,
+        "constant": max(positive, 1.0 - positive), "train_rows": len(split.inputs),
+        "test_rows": len(split.test_inputs),
+    }  # fmt: skip
     if record_curves:
         outcome["curves"] = {name: _curve(race, track) for name, track in tracks.items()}
     return outcome
@@ -413,7 +400,7 @@ class RaceExperiment(Experiment):
         return [race_item(_dataset(case), seed, bool(self.part)) for seed in range(request.repeats)]
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
-        dataset, outcomes = _dataset(case), request.outcomes_of(self.items(request, case))
+        dataset, outcomes = _dataset(case), self.outcomes(request, case)
         runs = [outcome["runs"][case.algorithm] for outcome in outcomes]
         names = ("excess", "drawn") if self.part else ("objective", "excess", "drawn")
         bandwidth = "half the median distance" if dataset.bandwidth is None else dataset.bandwidth
@@ -439,19 +426,18 @@ class RaceExperiment(Experiment):
         return replace(cell, constant=constant).judged(quantity.margin)
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
-        outcomes = request.outcomes_of(self.items(request, case))
+        outcomes = self.outcomes(request, case)
         facts = {"file": case.file, "rows": outcomes[0]["train_rows"]}
         return facts | ({} if self.part else {"constant": fmean(outcome["constant"] for outcome in outcomes)})
 
-    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
-        """Return for each data set and method the points [iteration, rows drawn, seconds, objective]."""
-        curves: dict[str, Any] = {}
-        for case in table.runnable(request) if self.part else ():
-            (outcome, *_) = request.outcomes_of(self.items(request, case))
-            lines = curves.setdefault(case.dataset, {OPTIMUM: [[0.0, 0.0, 0.0, outcome["optimum"]]]})
-            if case.algorithm != EXACT:
-                lines[case.algorithm] = outcome["curves"][case.algorithm][self.part]
-        return curves
+    def lines(self, request: Request, case: Case) -> dict[str, Any]:
+        """Return the optimum and the points [iteration, rows drawn, seconds, objective] of a method."""
+        if not self.part:
+            return {}
+        outcome = self.outcomes(request, case)[0]
+        lines = {OPTIMUM: [[0.0, 0.0, 0.0, outcome["optimum"]]]}
+        own = {} if case.algorithm == EXACT else {case.algorithm: outcome["curves"][case.algorithm][self.part]}
+        return lines | own
 
     def panels(self, title: str, lines: Lines) -> list[Panel]:
         optimum = lines[OPTIMUM][0][3]
