@@ -7,7 +7,6 @@ import hashlib
 import json
 import math
 import re
-import threading
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from functools import cache, lru_cache, partial
 from importlib import resources
 from pathlib import Path
 from statistics import fmean, stdev
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Literal
 
 import numpy as np
@@ -37,7 +36,7 @@ from okl.report.format import metric_name
 
 HIGHER_IS_BETTER = frozenset({"accuracy"})
 EXACT = frozenset({"kappa_max", "lipschitz"})  # properties of the data: a deviation in either direction is an error
-MEASURED, NO_DATA, NO_LEARNER, DIVERGED, NOT_MEASURED = "measured", "no data", "no learner", "diverged", "not measured"
+MEASURED, NO_DATA, DIVERGED, NOT_MEASURED = "measured", "no data", "diverged", "not measured"
 REPRODUCED, BETTER, WORSE = "reproduced", "better", "worse"
 REFERENCE = "FOGD"  # the algorithm whose seconds are the unit of relative seconds
 WIDEST = 3.0  # times the printed standard deviation: by chance 3e-5 for 10 and 20 orders of the same spread
@@ -433,21 +432,15 @@ class Stopped(Exception):  # noqa: N818  (no error: the outcome is no longer nee
     """The run was stopped while the item was computed."""
 
 
-class Stop:
+class Stop(Event):
     """Stop signal for the threads of this process; a worker process ends with its items."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
 
     def __reduce__(self) -> tuple[type[Stop], tuple[()]]:
         return Stop, ()
 
-    def set(self) -> None:
-        self._event.set()
-
     def check(self) -> None:
         """Raise Stopped after `set`."""
-        if self._event.is_set():
+        if self.is_set():
             raise Stopped
 
 
@@ -461,6 +454,14 @@ class Archive:
     folder: str
     data: DataFolder
     code: str
+    stop: Stop = field(default_factory=Stop)
+
+    def compute(self, item: WorkItem) -> Outcome:
+        """Compute an item in any process and write the outcome before it is returned."""
+        self.stop.check()
+        outcome = item.compute(self.data, self.stop.check)
+        self.write(item, outcome)
+        return outcome
 
     def path(self, item: WorkItem) -> Path:
         """Return the file of an item; it changes with the settings, the data and the code."""
@@ -480,20 +481,6 @@ class Archive:
 
     def write(self, item: WorkItem, outcome: Outcome) -> None:
         write_durably(self.path(item), json.dumps(outcome, allow_nan=False))
-
-
-@dataclass(frozen=True)
-class ItemWork:
-    """Computes an item in any process and writes the outcome before it returns it."""
-
-    archive: Archive
-    stop: Stop = field(default_factory=Stop)
-
-    def __call__(self, item: WorkItem) -> Outcome:
-        self.stop.check()
-        outcome = item.compute(self.archive.data, self.stop.check)
-        self.archive.write(item, outcome)
-        return outcome
 
 
 @cache

@@ -6,8 +6,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +23,6 @@ from okl.foundation.validation import check_choice
 from okl.papers.base import (
     Archive,
     DataFolder,
-    ItemWork,
     PaperTable,
     Request,
     Stop,
@@ -82,52 +81,43 @@ def check_folder(folder: Path, table: str) -> None:
         raise ConfigError(f"{folder} holds a reproduction of {existing}, not of {table}. Choose another --out.")
 
 
-class ReproductionFolder:
-    """The locked folder of a run. Finished items stay; `close` removes a folder without any.
+@contextmanager
+def locked_folder(folder: Path, table: str) -> Iterator[Path]:
+    """Create the folder of a run if needed, lock it for this process, and yield the folder of its items.
 
-    folder : new, or of an earlier run of the same table
-    table : its name
+    Finished items stay; a new folder without any is removed at the end, with the parents created for it.
+
+    Raises ConfigError : another process holds the folder, or it cannot be written to
     """
-
-    def __init__(self, folder: Path, table: str) -> None:
-        self.folder = folder.absolute()
-        self.table = table
-        self.items = self.folder / ITEMS
-        self._lock: int | None = None
-        self._created: list[Path] = []
-
-    def open(self) -> None:
-        """Create the folder if needed and lock it for this process, or raise ConfigError if another one holds it."""
-        check_folder(self.folder, self.table)
-        self._created = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+    check_folder(folder, table)
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    items, lock = folder / ITEMS, None
+    try:
         try:
-            self.items.mkdir(parents=True, exist_ok=True)
-            marker = self.folder / MARKER
+            items.mkdir(parents=True, exist_ok=True)
+            marker = folder / MARKER
             if not marker.exists():
-                marker.write_text(json.dumps({"table": self.table}), encoding="utf-8")
+                marker.write_text(json.dumps({"table": table}), encoding="utf-8")
         except OSError as error:
-            raise ConfigError(f"{self.folder} cannot be written to ({error.strerror}). Choose another --out.") from None
+            raise ConfigError(f"{folder} cannot be written to ({error.strerror}). Choose another --out.") from None
         try:
-            self._lock = lock_folder(self.folder)
+            lock = lock_folder(folder)
+            for partial in items.glob(".*.tmp"):  # of a run that was killed
+                partial.unlink(missing_ok=True)
         except BlockingIOError:
-            self._created = []
-            raise ConfigError(f"{self.folder} is in use by another run. Wait for it, or use another --out.") from None
+            created = []
+            raise ConfigError(f"{folder} is in use by another run. Wait for it, or use another --out.") from None
         except OSError:  # a file system without locks
-            return
-        for partial in self.items.glob(".*.tmp"):  # of a run that was killed
-            partial.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Unlock the folder; remove it, and parents created for it, if no item is finished. Idempotent."""
-        if self._created and not any(self.items.glob("*.json")):
-            shutil.rmtree(self.folder, ignore_errors=True)
-            for parent in self._created[1:]:
+            pass
+        yield items
+    finally:
+        if created and not any(items.glob("*.json")):
+            shutil.rmtree(folder, ignore_errors=True)
+            for parent in created[1:]:
                 with suppress(OSError):
                     parent.rmdir()
-        self._created = []
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        if lock is not None:
+            os.close(lock)
 
 
 # The stages of a run.
@@ -192,13 +182,13 @@ class ReproductionRun(Run[ReproduceSettings]):
         self.request = request_of(self.settings, self.table)
         folder = new_run_folder(self.settings.out, self.table.name)
         assert isinstance(folder, Path), "options refuse a URL"
-        self._items_folder = ReproductionFolder(folder, self.table.name)
+        self._folder = folder
         self._stop = Stop()
         self._resumed_items = 0
 
     @property
     def name(self) -> str:
-        return self._items_folder.folder.name
+        return self._folder.name
 
     def check_settings(self) -> None:
         check(self.settings)
@@ -208,13 +198,12 @@ class ReproductionRun(Run[ReproduceSettings]):
 
     def plan(self) -> dict[str, Any]:
         """Open the folder and start workers."""
-        self._items_folder.open()
-        data = self.request.data
-        self._archive = Archive(str(self._items_folder.items), data, code_digest(self.table.code))
+        items, data = self._resources.enter_context(locked_folder(self._folder, self.table.name)), self.request.data
+        self._archive = Archive(str(items), data, code_digest(self.table.code), self._stop)
         self.execution  # noqa: B018  (workers start now)
         files = self.table.files
         missing = [name for name in self.request.datasets if files[name] and not data.has(files[name])]
-        return {"run": str(self._items_folder.folder), "missing_datasets": missing}
+        return {"run": str(self._folder), "missing_datasets": missing}
 
     def choose(self) -> dict[str, Any]:
         """Try the candidates of every setting that has several."""
@@ -227,16 +216,13 @@ class ReproductionRun(Run[ReproduceSettings]):
         self._result = self._collect()
         curves = self.table.curves(self.request)
         self._figures = self.table.figures(curves)
-        write_results(self._result, curves, self._figures, self.request.outcomes, self._items_folder.folder)
+        write_results(self._result, curves, self._figures, self.request.outcomes, self._folder)
         return {"cells": len(self._result["cells"])}
 
     def close(self) -> None:
         """Stop running items, free workers and the folder; finished items stay."""
         self._stop.set()
-        try:
-            super().close()
-        finally:
-            self._items_folder.close()
+        super().close()
 
     def report_markdown(self) -> str:
         return markdown(paper_page(self._result, self._figures))
@@ -255,8 +241,7 @@ class ReproductionRun(Run[ReproduceSettings]):
         total = sum(item.rows for item in items)
         done = total - sum(item.rows for item in open_items)
         self.observer.advance(done, total, {})
-        work = ItemWork(self._archive, self._stop)
-        for item, outcome in zip(open_items, self.execution.map(work, open_items), strict=True):
+        for item, outcome in zip(open_items, self.execution.map(self._archive.compute, open_items), strict=True):
             outcomes[item.name] = outcome
             done += item.rows
             self.observer.advance(done, total, {"items": len(outcomes)})
@@ -267,7 +252,7 @@ class ReproductionRun(Run[ReproduceSettings]):
         return {
             "table": self.table.name,
             "title": self.table.title,
-            "run": str(self._items_folder.folder),
+            "run": str(self._folder),
             "reads_data": self.table.reads_data,
             "table_repeats": self.table.repeats,
             "rule": self.table.rule,

@@ -86,9 +86,9 @@ def draw_problem(repetition: int, n_rounds: int, quadratic: bool) -> tuple[Probl
     Source: sections 4.1 and 4.2.
     """
     rng = np.random.default_rng([SEED, n_rounds, repetition])
-    rows: dict[str, Any] = {"matrix": rng.uniform(0.0, 2.0, (3, 2)), "bounds": rng.uniform(0.0, 5.0, 3)}
+    rows = LinearConstraints(rng.uniform(0.0, 2.0, (3, 2)), rng.uniform(0.0, 5.0, 3))
     theta = draw_coefficients(rng, n_rounds)
-    problem = Problem(Box(-np.ones(2), np.ones(2)), LinearConstraints(**rows))
+    problem = Problem(Box(-np.ones(2), np.ones(2)), rows)
     if quadratic:
         return problem, QuadraticLosses(1.0, 18.0 * theta, (theta**2).sum(axis=1))
     return problem, QuadraticLosses(0.0, theta)
@@ -275,10 +275,9 @@ class SimulationExperiment(Experiment):
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         claims = []
-        for claim in self.claims:
-            finals = self._all_finals(request, case.dataset, claim.metric)
-            if claim in self._claims(claim.metric, finals):
-                claims.append({**asdict(claim), "holds": claim.holds(finals)})
+        for metric in METRICS:
+            finals = self._all_finals(request, case.dataset, metric)
+            claims += [{**asdict(claim), "holds": claim.holds(finals)} for claim in self._claims(metric, finals)]
         return {"rows": ROUNDS * request.repeats, "claims": claims}
 
     def panels(self, title: str, lines: Lines) -> list[Panel]:

@@ -238,8 +238,8 @@ MUTANTS = [
     *_mutants(
         "SCS",
         ("SCS", "five iterations at most", "papers/zhang2024/tables.py",
-         "Scs(self.lam, gap=GAP)\n        GeometricGrowth",
-         "Scs(self.lam, gap=GAP, max_iterations=5)\n        GeometricGrowth"),
+         "Scs(self.lam, gap=GAP),\n            lambda",
+         "Scs(self.lam, gap=GAP, max_iterations=5),\n            lambda"),
         ("SCS", "steps of half their length", "solvers/subgradient/scs.py",
          "vector = self.point.vector.moved(step, direction.vector)\n",
          "step *= 0.5\n            vector = self.point.vector.moved(step, direction.vector)\n"),

@@ -19,7 +19,6 @@ from okl.papers.base import (
     WORSE,
     Archive,
     DataFolder,
-    ItemWork,
     Margin,
     RowSelection,
     Stop,
@@ -205,7 +204,7 @@ def archive(tmp_path: Path) -> Archive:
 
 def test_an_outcome_is_read_as_it_was_written(archive: Archive) -> None:
     assert archive.read(ITEM) is None
-    outcome = ItemWork(archive)(ITEM)
+    outcome = archive.compute(ITEM)
     assert outcome["curve"][-1][0] == 320
     assert archive.read(ITEM) == outcome
     assert [path.name for path in Path(archive.folder).iterdir()] == [archive.path(ITEM).name]
@@ -242,13 +241,12 @@ def test_a_damaged_outcome_raises(archive: Archive) -> None:
 
 
 def test_a_stopped_run_writes_no_unfinished_outcome(archive: Archive) -> None:
-    work = ItemWork(archive)
-    copied = pickle.loads(pickle.dumps(work))
-    work.stop.set()
+    copied = pickle.loads(pickle.dumps(archive))
+    archive.stop.set()
     with pytest.raises(Stopped):
-        work(ITEM)
+        archive.compute(ITEM)
     assert archive.read(ITEM) is None
-    assert copied(ITEM)["error"] > 0, "another process is not stopped from here"
+    assert copied.compute(ITEM)["error"] > 0, "another process is not stopped from here"
     stop = Stop()
     stop.set()
     with pytest.raises(Stopped):

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial, reduce
-from itertools import pairwise
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, cast
 
@@ -599,83 +598,60 @@ GRIDS: dict[str, ParameterGrid] = {
 }
 
 
-class GridSolution(NamedTuple):
-    """A parameter that a value of the grid stands for, its solution, and the iterations taken."""
-
-    parameter: float
-    solution: Solution
-    iterations: int
-
-
-def margin_solutions(name: str, rows: RowOperator, check: Check) -> Iterator[GridSolution]:
-    """Return the solutions of nu-SVM or logistic regression over their grid; they end before w is 0.
-
-    Where nu comes close to its least value, below which w = 0 is optimal, w shrinks and iterations grow without bound.
-    """
-    grid = GRIDS[name]
-    largest = nu_max(rows.signs, weights_of(rows, None)) if grid.of_largest else 1.0
-    parameters = [value * largest for value in grid.values]
-    maker = NuSVM if name == "nu_svm" else LogisticRegression
-    problems = (maker(parameter).problem(rows) for parameter in parameters)
-    # a logistic dual grows with C, that of nu-SVM does not grow with nu
-    scales = _growth(parameters) if name == "logistic" else [1.0] * len(parameters)
-    return _solutions(grid, parameters, problems, scales, check)
-
-
-def minimax_solutions(name: str, moments: ClassMoments, check: Check) -> Iterator[GridSolution]:
-    """Return the solutions of MM-MPM or MM-FDA over their grid from the moments of the classes."""
-    model: type[MMMPM | MMFDA] = MMMPM if name == "mm_mpm" else MMFDA
-    largest = model.kappa_max(moments)
-    parameters = [value * largest for value in GRIDS[name].values]
-    first: MinimaxProblem = model(parameters[0]).problem_of(moments)
-    problems = (replace(first, kappa=parameter) for parameter in parameters)  # the roots of covariances are the same
-    return _solutions(GRIDS[name], parameters, problems, _growth(parameters), check)
-
-
-def _growth(parameters: Sequence[float]) -> list[float]:
-    return [1.0, *(after / before for before, after in pairwise(parameters))]
-
-
-def _solutions(
-    grid: ParameterGrid,
-    parameters: Sequence[float],
-    problems: Iterator[CompositeProblem],
-    scales: Sequence[float],
-    check: Check,
-) -> Iterator[GridSolution]:
-    method, point, longest = GRID_METHOD, None, 0.0
-    for parameter, problem, scale in zip(parameters, problems, scales, strict=True):
-        state, outcome = solve(problem, method, None if point is None else scale * point)
-        solution = method.solution(state, problem)
-        squared = float(solution.weights @ solution.weights)
-        longest = max(longest, squared)
-        if squared <= ZERO_WEIGHTS * longest or (grid.falls and outcome.kind != "done"):
-            return
-        check()
-        yield GridSolution(parameter, solution, state.history[-1].iteration)
-        point = state.best.point
-        method = replace(method, first_lipschitz=state.pace.lipschitz)
-
-
 class Fold(NamedTuple):
-    """Training rows and test rows: inputs dense or CSR, labels -1 and +1."""
+    """Training rows and test rows: inputs dense or CSR, labels -1 and +1; moments : of the classes, if needed."""
 
     inputs: Any
     labels: NDArray[np.float64]
     test_inputs: Any
     test_labels: NDArray[np.float64]
+    moments: ClassMoments | None
 
-    def measure(self, solved: GridSolution) -> dict[str, float]:
+    def problems(self, model: str) -> tuple[list[float], Iterator[CompositeProblem]]:
+        """Return the parameters of a model's grid, for the training rows, and its problems."""
+        grid = GRIDS[model]
+        if self.moments is not None:
+            kind: type[MMMPM | MMFDA] = MMMPM if model == "mm_mpm" else MMFDA
+            largest = kind.kappa_max(self.moments)
+            parameters = [value * largest for value in grid.values]
+            first: MinimaxProblem = kind(parameters[0]).problem_of(self.moments)
+            # the roots of covariances are the same
+            return parameters, (replace(first, kappa=parameter) for parameter in parameters)
+        rows, maker = matrix_rows(self.inputs, self.labels), NuSVM if model == "nu_svm" else LogisticRegression
+        largest = nu_max(rows.signs, weights_of(rows, None)) if grid.of_largest else 1.0
+        parameters = [value * largest for value in grid.values]
+        return parameters, (maker(parameter).problem(rows) for parameter in parameters)
+
+    def measure(self, solution: Solution) -> dict[str, float]:
         """Return the test accuracies with either bias; a score at the bias is the class +1."""
-        weights = solved.solution.weights.astype(self.inputs.dtype)
+        weights = solution.weights.astype(self.inputs.dtype)
         scores = self.test_inputs @ weights
-        least = error_minimising_bias(self.inputs @ weights, self.labels)
-        own, least_errors = (
-            float(((scores >= bias) == (self.test_labels > 0)).mean()) for bias in (solved.solution.bias, least)
-        )
-        gap = solved.solution.certificate.relative_gap
-        return {"parameter": solved.parameter, "own": own, "least_errors": least_errors, "gap": gap,
-                "iterations": solved.iterations}  # fmt: skip
+        biases = {"own": solution.bias, "least_errors": error_minimising_bias(self.inputs @ weights, self.labels)}
+        return {name: float(((scores >= bias) == (self.test_labels > 0)).mean()) for name, bias in biases.items()}
+
+    def path(self, model: str, check: Check) -> list[dict[str, float]]:
+        """Return the measures of the solutions over a model's grid; they end before w is 0.
+
+        Where nu comes close to its least value, below which w = 0 is optimal, w shrinks and iterations grow without
+        bound.
+        """
+        parameters, problems = self.problems(model)
+        method, point, longest, before, path = GRID_METHOD, None, 0.0, parameters[0], []
+        for parameter, problem in zip(parameters, problems, strict=True):
+            # the duals grow with C and kappa, that of nu-SVM does not grow with nu
+            scale = 1.0 if GRIDS[model].falls else parameter / before
+            state, outcome = solve(problem, method, None if point is None else scale * point)
+            solution = method.solution(state, problem)
+            squared = float(solution.weights @ solution.weights)
+            longest = max(longest, squared)
+            if squared <= ZERO_WEIGHTS * longest or (GRIDS[model].falls and outcome.kind != "done"):
+                break
+            check()
+            taken = {"gap": solution.certificate.relative_gap, "iterations": state.history[-1].iteration}
+            path.append({"parameter": parameter, **self.measure(solution), **taken})
+            point, before = state.best.point, parameter
+            method = replace(method, first_lipschitz=state.pace.lipschitz)
+        return path
 
 
 def validation_item(dataset: ItoDataset, model: str, seed: int, n_rows: int, precision: Precision) -> WorkItem:
@@ -698,7 +674,7 @@ def cross_validate(
     """Return the mean accuracies over the folds, a list over the grid each: None where a fold has only w = 0."""
     rows = dataset.rows(folder, precision)
     started = time.perf_counter()
-    folds = [[fold.measure(solved) for solved in solutions] for fold, solutions in _folds(model, rows, seed, check)]
+    folds = [fold.path(model, check) for fold in _folds(model, rows, seed)]
     columns = list(zip(*folds, strict=False))  # up to the shortest path
     absent: list[None] = [None] * (len(GRIDS[model].values) - len(columns))
 
@@ -716,7 +692,7 @@ def cross_validate(
     }
 
 
-def _folds(model: str, rows: Rows, seed: int, check: Check) -> Iterator[tuple[Fold, Iterator[GridSolution]]]:
+def _folds(model: str, rows: Rows, seed: int) -> Iterator[Fold]:
     minimax = model.startswith("mm_")
     parts = np.array_split(np.random.default_rng(seed).permutation(len(rows.targets)), FOLDS)
     inputs = _compressed(rows.inputs)
@@ -724,12 +700,11 @@ def _folds(model: str, rows: Rows, seed: int, check: Check) -> Iterator[tuple[Fo
     for k, part in enumerate(parts):
         others = [j for j in range(FOLDS) if j != k]
         trained = np.concatenate([parts[j] for j in others])[: None if minimax else FOLD_ROWS]
-        fold = Fold(inputs[trained], rows.targets[trained], inputs[part], rows.targets[part])
+        merged = None
         if minimax:
-            merged = (reduce(Moments.merged, of_class) for of_class in zip(*(moments[j] for j in others), strict=True))
-            yield fold, minimax_solutions(model, ClassMoments(*merged), check)
-        else:
-            yield fold, margin_solutions(model, matrix_rows(fold.inputs, fold.labels), check)
+            of_classes = zip(*(moments[j] for j in others), strict=True)
+            merged = ClassMoments(*(reduce(Moments.merged, of_class) for of_class in of_classes))
+        yield Fold(inputs[trained], rows.targets[trained], inputs[part], rows.targets[part], merged)
 
 
 def _moments(rows: Rows, part: NDArray[np.int64]) -> tuple[Moments, Moments]:

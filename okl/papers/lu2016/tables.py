@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from statistics import fmean, pstdev
 from threading import Lock
 from typing import Any, ClassVar
@@ -31,7 +32,6 @@ from okl.losses import DEFAULT_LOSS, Loss, make_loss
 from okl.papers.base import (
     DIVERGED,
     NO_DATA,
-    NO_LEARNER,
     Case,
     Check,
     DataFolder,
@@ -234,10 +234,7 @@ def grid(**values: tuple[float, ...]) -> tuple[Setting, ...]:
     >>> grid(C=(1.0, 10.0), bandwidth=(4.0,))
     ({'C': 1.0, 'bandwidth': 4.0}, {'C': 10.0, 'bandwidth': 4.0})
     """
-    settings: list[dict[str, float]] = [{}]
-    for name, choices in values.items():
-        settings = [{**setting, name: choice} for setting in settings for choice in choices]
-    return tuple(settings)
+    return tuple(dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
 
 
 @dataclass(frozen=True)
@@ -261,7 +258,6 @@ class _LuBOGD(strategies.BoundedGradientDescent):
 
     @property
     def numbers(self) -> Replacement:
-        """Return the numbers of the compiled step."""
         return super().numbers._replace(scales=1.0)
 
 
@@ -611,9 +607,8 @@ class OnlineExperiment(LuExperiment):
     picture_title: str = "{}: during training"
 
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
-        if _dataset(case).selection(request.data) is None:
-            return NO_DATA, f"{case.dataset}.parquet is not in --data"
-        return None if case.algorithm in ALGORITHMS else (NO_LEARNER, f"okl has no learner {case.algorithm}")
+        missing = _dataset(case).selection(request.data) is None
+        return (NO_DATA, f"{case.dataset}.parquet is not in --data") if missing else None
 
     def baselines(self, request: Request, cases: Sequence[Case]) -> list[Case]:
         return list({case.dataset: _linear(case) for case in cases}.values())
@@ -739,7 +734,7 @@ class BatchTraining(LuWork):
         scored = time.perf_counter()
         majority = 1.0 if (train.targets > 0).mean() >= 0.5 else -1.0
         return {
-            "error": accuracy(scores, test.targets),
+            "error": float(((scores >= 0) == (test.targets > 0)).mean()),  # a score of 0 is the class +1
             "constant_error": float((test.targets == majority).mean()),
             "seconds": trained - started,
             "test_seconds": scored - trained,
@@ -759,11 +754,6 @@ class BatchTraining(LuWork):
         return _take(stored, order), tested
 
 
-def accuracy(scores: FloatArray, targets: NDArray[np.float64]) -> float:
-    """Return the share of correct classes; a score of 0 is the class +1."""
-    return float(((scores >= 0) == (targets > 0)).mean())
-
-
 def _take(rows: Rows, positions: NDArray[np.int64]) -> Rows:
     return Rows(rows.inputs[positions], rows.targets[positions])
 
@@ -775,8 +765,6 @@ class BatchExperiment(LuExperiment):
         missing = super().unavailable(request, case)
         if missing is None and not request.data.has_split(case.file):
             missing = NO_DATA, f"{case.file}.parquet has no column split"
-        if missing is None and case.algorithm not in BATCH:
-            missing = NO_LEARNER, f"okl has no learner {case.algorithm}"
         return missing
 
     def candidates(self, request: Request, case: Case) -> tuple[Setting, ...]:

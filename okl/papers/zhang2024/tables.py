@@ -183,7 +183,7 @@ class MethodTrack:
 class MethodRace:
     """Training rows with their kernel values, which are computed before any clock starts.
 
-    Each method returns the track of its run; record_all : whether the tracks hold all points.
+    Each method notes its points in a track; record_all : whether the tracks hold all points.
     """
 
     split: Split
@@ -206,77 +206,70 @@ class MethodRace:
     def matrix(self) -> FloatArray:
         return self.space.values.among(self.source.n_rows)
 
-    def exact(self) -> tuple[MethodTrack, float]:
-        """Solve the dual with working sets and return its lower bound, too."""
-        track = MethodTrack(record_all=False)
+    def exact(self, track: MethodTrack) -> float:
+        """Solve the dual with working sets and return its lower bound."""
         model = CSVM(C=1.0 / (self.lam * self.source.n_rows), fit_intercept=False)
         rows = TiledKernel(KernelTiles(self.kernel, self.split.inputs), self.split.targets)
         solved = solve_problem(model.problem(rows), MethodChoice("working-sets", EXACT_GAP))
         track.note(solved.weights, solved.reads * self.source.n_rows)
-        return track, self.lam * solved.certificate.dual
+        return self.lam * solved.certificate.dual
 
-    def scs(self) -> MethodTrack:
+    def scs(self, track: MethodTrack) -> None:
         """Run SCS on samples that grow fourfold, with a bundle of cuts on each, to the gap on all rows."""
-        track, method = MethodTrack(self.record_all), Scs(self.lam, gap=GAP)
         GeometricGrowth(confidence=None).fit(
-            self.source, self.split.targets, method,
+            self.source, self.split.targets, Scs(self.lam, gap=GAP),
             lambda run: track.note(run.point.vector.coefficients, run.n_rows),
         )  # fmt: skip
-        return track
 
-    def paper(self, directions: str) -> MethodTrack:
+    def paper(self, directions: str, track: MethodTrack) -> None:
         """Run the paper's growth with its own directions, "conjugate", or with subgradients alone, "subgradient"."""
-        track = MethodTrack(self.record_all)
         iterations = self.source.n_rows // STEP_ROWS + MAX_ITERATIONS
         method = Scs(self.lam, gap=GAP, directions=directions, max_iterations=iterations)  # type: ignore[arg-type]
         PaperGrowth(step_rows=STEP_ROWS).fit(
             self.source, self.split.targets, method, lambda point, drawn: track.note(point.vector.coefficients, drawn)
         )
-        return track
 
-    def wolfe(self) -> MethodTrack:
+    def wolfe(self, track: MethodTrack) -> None:
         """Run Wolfe's method, which reads all rows in every iteration."""
-        track, rows = MethodTrack(self.record_all), self.source.n_rows
+        rows = self.source.n_rows
         solve_sample(
             self.space, self.split.targets, Wolfe(self.lam, gap=GAP, max_iterations=MAX_ITERATIONS),
             watch=lambda run: track.note(run.point.vector.coefficients, rows * (1 + run.iterations)),
         )  # fmt: skip
-        return track
 
-    def pegasos_for(self, seconds: float) -> MethodTrack:
+    def pegasos_for(self, seconds: float, track: MethodTrack) -> None:
         """Run Pegasos on single rows for a time; points are recorded at growing distances."""
-        track, method = MethodTrack(self.record_all), Pegasos(self.lam, seed=self.seed)
+        method = Pegasos(self.lam, seed=self.seed)
         for state in method.run_kernel(self.matrix, self.split.targets):
             track.note(method.weights(state)[0], state.progress.rows, state.progress.rows)
             if track.last.seconds >= seconds:
                 break
-        return track
 
-    def pegasos_rows(self, rows: int) -> MethodTrack:
+    def pegasos_rows(self, rows: int, track: MethodTrack) -> None:
         """Run Pegasos on as many rows as another method drew, with as many a step as the paper's growth draws."""
-        track, method = MethodTrack(self.record_all), Pegasos(self.lam, batch=STEP_ROWS, seed=self.seed)
+        method = Pegasos(self.lam, batch=STEP_ROWS, seed=self.seed)
         states = method.run_kernel(
             self.matrix, self.split.targets, STEP_ROWS if self.record_all else max(STEP_ROWS, rows)
         )
         for state in islice(states, max(1, rows // STEP_ROWS) if self.record_all else 1):
             track.note(method.weights(state)[0], state.progress.rows)
-        return track
 
     def run_all(self, check: Check) -> tuple[dict[str, MethodTrack], float]:
         """Run every method once and return the tracks and the lower bound of the exact one."""
-        exact, bound = self.exact()
-        tracks = {EXACT: exact}
-        runs: dict[str, Callable[[], MethodTrack]] = {
+        tracks = {EXACT: MethodTrack(record_all=False)}
+        bound = self.exact(tracks[EXACT])
+        runs: dict[str, Callable[[MethodTrack], None]] = {
             SCS: self.scs,
-            PRINTED_GROWTH: lambda: self.paper("conjugate"),
-            ABLATION: lambda: self.paper("subgradient"),
+            PRINTED_GROWTH: partial(self.paper, "conjugate"),
+            ABLATION: partial(self.paper, "subgradient"),
             WOLFE: self.wolfe,
-            PEGASOS: lambda: self.pegasos_for(tracks[SCS].last.seconds),
-            EQUAL_SAMPLES: lambda: self.pegasos_rows(tracks[PRINTED_GROWTH].last.drawn),
+            PEGASOS: lambda track: self.pegasos_for(tracks[SCS].last.seconds, track),
+            EQUAL_SAMPLES: lambda track: self.pegasos_rows(tracks[PRINTED_GROWTH].last.drawn, track),
         }
         for name, run in runs.items():
             check()
-            tracks[name] = run()
+            tracks[name] = MethodTrack(self.record_all)
+            run(tracks[name])
         return {name: tracks[name] for name in ALGORITHMS}, bound
 
     def objectives(self, points: list[Doubles]) -> list[float]:
