@@ -52,8 +52,9 @@ def stored(
                 raise ValueError(f"{name}: the tag {one!r} belongs to {other.__module__}.{other.__qualname__}.")
         if renamed and issubclass(kind, tuple):
             raise ValueError(f"{name}: a named tuple is stored by position; it has no attributes to rename.")
+        attributes = {*dir(kind), *(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))}
         for attribute in (renamed or {}).values():
-            if attribute is not None and attribute not in _attributes(kind):
+            if attribute is not None and attribute not in attributes:
                 raise ValueError(f"{name}: renamed names {attribute!r}, which is not an attribute of the class.")
         _classes.update(dict.fromkeys((tag, *former), kind))
         _tags[kind], _renamed[kind] = tag, dict(renamed or {})
@@ -101,16 +102,10 @@ def _is_cache(kind: type[Any], name: str) -> bool:
     return isinstance(getattr(kind, name, None), cached_property)
 
 
-def _attributes(kind: type[Any]) -> set[str]:
-    return {*dir(kind), *(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))}
-
-
 def save_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
     """Write C-contiguous arrays as one safetensors file, without a copy of the whole file in memory.
 
-    Raises
-    ------
-    OSError : the file cannot be written
+    Raises OSError : the file cannot be written
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file  # imports numpy, which commands without rows need not wait for

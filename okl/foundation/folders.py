@@ -37,8 +37,6 @@ class RunFolder:
 
     A folder with a checkpoint is not removed, so that another process can `reopen` it and resume.
 
-    Parameters
-    ----------
     folder : its final path
     replaces : whether to replace an existing folder, which is an error otherwise; the old one remains until `complete`
     """
@@ -67,9 +65,7 @@ class RunFolder:
     def reopen(self, temporary_path: Path) -> None:
         """Resume the folder of another process; its name contains its final path.
 
-        Raises
-        ------
-        CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
+        Raises CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
             self._lock = lock_folder(temporary_path)
@@ -106,17 +102,11 @@ class RunFolder:
             try:
                 self.staging.rename(self.folder)
             except BaseException as error:
-                taken = isinstance(error, OSError) and error.errno in {errno.ENOTEMPTY, errno.EEXIST}
-                if taken and self._replaces:
+                if isinstance(error, OSError) and error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
                     shutil.rmtree(old, ignore_errors=True)
+                    then = "Try again." if self._replaces else f"What this one wrote is in {self._keep()}."
                     raise LocationTakenError(
-                        f"{self.folder} was written by another process at the same time, whose files remain. Try again."
-                    ) from None
-                if taken:
-                    kept = self._keep()
-                    raise LocationTakenError(
-                        f"{self.folder} was written by another process at the same time, whose files remain. What this "
-                        f"one wrote is in {kept}."
+                        f"{self.folder} was written by another process at the same time, whose files remain. {then}"
                     ) from None
                 if old.exists():
                     old.rename(self.folder)
@@ -150,11 +140,9 @@ class RunFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        for parent in self._made:
-            try:
+        with suppress(OSError):  # another process has used or removed it
+            for parent in self._made:
                 parent.rmdir()
-            except OSError:  # another process has used or removed it
-                break
         self._made = []
 
 
@@ -197,9 +185,7 @@ def remove_leftovers(parent: Path) -> None:
                 lock = lock_folder(folder)
             except OSError:  # locked, just removed, or a file system without locks
                 continue
-            if not any(
-                time.time() - checkpoint.stat().st_mtime < KEPT_SECONDS for checkpoint in checkpoints_in(folder)
-            ):
+            if all(time.time() - checkpoint.stat().st_mtime >= KEPT_SECONDS for checkpoint in checkpoints_in(folder)):
                 shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
@@ -283,8 +269,6 @@ UPLOADS = 2  # at a time: each holds a file of up to 100 MB in memory
 class PublishedFolder:
     """A new remote folder, with the interface of a `RunFolder`: `open` it, write into `staging`, then `complete` it.
 
-    Parameters
-    ----------
     folder : its URL
     replaces : whether to replace existing files, which is an error otherwise; they remain until `complete`
     """
@@ -298,20 +282,16 @@ class PublishedFolder:
 
     @property
     def staging(self) -> Path:
-        """Return the local folder in which the content is written."""
         return self._local.staging
 
     @property
     def resumable(self) -> bool:
-        """Return whether the local folder has a checkpoint and is not removed."""
         return not self._complete and self._local.resumable
 
     def open(self) -> None:
         """Claim the URL, which checks that it can be written to, and make the local folder.
 
-        Raises
-        ------
-        ConfigError : the URL is in use; DataError : the store rejects the request
+        Raises ConfigError : the URL is in use; DataError : the store rejects the request
         """
         if not self._replaces:
             check_free(self.folder)
@@ -325,7 +305,6 @@ class PublishedFolder:
         self._claim()
 
     def discard(self) -> None:
-        """Discard the checkpoint: another process would fail, too."""
         self._local.discard()
 
     def complete(self) -> None:
@@ -390,7 +369,7 @@ def check_published(folder: Place) -> None:
     if isinstance(folder, Path):
         check_run_folder(folder)
     elif folder.exists() and not is_leftover(folder):
-        raise _taken(folder)
+        raise LocationTakenError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
 
 
 def is_leftover(folder: Place) -> bool:
@@ -400,14 +379,9 @@ def is_leftover(folder: Place) -> bool:
 
 def check_free(folder: RemotePath) -> None:
     """Remove an incomplete upload; raise ConfigError if the URL has other content."""
+    check_published(folder)
     if is_leftover(folder):
         clear(folder)
-    elif folder.exists():
-        raise _taken(folder)
-
-
-def _taken(folder: RemotePath) -> LocationTakenError:
-    return LocationTakenError(f"{folder} exists already, and okl never overwrites a result. Choose another --out.")
 
 
 def clear(folder: RemotePath) -> None:
@@ -426,9 +400,8 @@ def atomic_file(location: Place, replaces: bool = True) -> Iterator[Path]:
     """
     if isinstance(location, Path):
         # processes of several hosts, with equal process ids, may write here
-        temporary_path = location.with_name(
-            f".{location.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
-        )
+        name = f".{location.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
+        temporary_path = location.with_name(name)
         try:
             yield temporary_path
             (os.replace if replaces else _name_once)(temporary_path, location)
@@ -461,28 +434,18 @@ TEMPORARY = re.compile(r"\..+\.(?P<host>[^/]*)-(?P<pid>\d+)-[0-9a-f]{8}\.tmp")  
 
 def remove_temporary_files(folder: Path) -> None:
     """Remove the files that killed processes of this host were writing in a folder; see `atomic_file`."""
+    import psutil  # type: ignore[import-untyped]  # no stubs
+
     for path in folder.glob(".*.tmp"):
         match = TEMPORARY.fullmatch(path.name)
-        if match and match["host"] == platform.node() and not _is_alive(int(match["pid"])):
+        if match and match["host"] == platform.node() and not psutil.pid_exists(int(match["pid"])):
             path.unlink(missing_ok=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
 
 
 def write_durably(location: Place, content: str | bytes) -> None:
     """Write a file atomically and flush it to the disk.
 
-    Raises
-    ------
-    LocationError : it cannot be written; an existing file is unchanged
+    Raises LocationError : it cannot be written; an existing file is unchanged
     """
     try:
         if isinstance(location, Path):

@@ -36,9 +36,7 @@ DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
 def okl_home() -> Path:
     """Return okl's home folder, which only its owner may enter, made if necessary.
 
-    Raises
-    ------
-    ConfigError : it cannot be made, or OKL_UMASK is not a number
+    Raises ConfigError : it cannot be made, or OKL_UMASK is not a number
     """
     folder = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute()
     try:
@@ -64,9 +62,7 @@ UMASK = "OKL_UMASK"
 def private_umask() -> int:
     """Return the permissions that files and folders of okl lack: OKL_UMASK, or 077.
 
-    Raises
-    ------
-    ConfigError : OKL_UMASK is not an octal number up to 077
+    Raises ConfigError : OKL_UMASK is not an octal number up to 077
     """
     text = os.environ.get(UMASK, "077")
     if not re.fullmatch("0*[0-7]{1,2}", text):
@@ -232,10 +228,8 @@ def explained(error: BaseException, failing: str, how_often: str = "") -> Locati
     elif isinstance(error, PermissionError) or _status(error) in (401, 403):
         why, advice = f"permission was refused ({why})", "Check the credentials and their permissions."
     elif isinstance(error, FileNotFoundError):
-        why, advice = (
-            f"it does not exist ({why})" if str(error) else "it does not exist",
-            "Check the bucket and the name.",
-        )
+        why, advice = f"it does not exist ({why})", "Check the bucket and the name."
+        why = why if str(error) else "it does not exist"
     elif may_be_transient(error):
         advice = "Try again when the storage is available."
     else:
@@ -292,9 +286,7 @@ EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abf
 def check_url(url: str) -> None:
     """Refuse a URL that carries credentials, chains others, or is of a kind for which no package is installed.
 
-    Raises
-    ------
-    ConfigError : the URL, without what may be secret, and why
+    Raises ConfigError : the URL, without what may be secret, and why
     """
     kind, _, rest = url.partition("://")
     shown = without_secrets(url)
@@ -367,9 +359,7 @@ _locks: dict[str, Lock] = {}
 def verify_file(path: Path, sha256: str) -> None:
     """Read a file and compare its digest, unless this process has, or has written it.
 
-    Raises
-    ------
-    DataError : the bytes are others, by name; OSError : it cannot be read
+    Raises DataError : the bytes are others, by name; OSError : it cannot be read
     """
     if _verified.get(_state(path)) == sha256:
         return
@@ -377,11 +367,10 @@ def verify_file(path: Path, sha256: str) -> None:
         waiting = _locks.setdefault(str(path), Lock())
     with waiting:  # threads that reach one shard at the same time hash it once
         state = _state(path)
-        if _verified.get(state) == sha256:
-            return
-        if file_sha256(path) != sha256:
-            raise changed(path)
-        _verified[state] = sha256
+        if _verified.get(state) != sha256:
+            if file_sha256(path) != sha256:
+                raise changed(path)
+            _verified[state] = sha256
     with _lock:
         _locks.pop(str(path), None)
 
@@ -393,9 +382,9 @@ def written(path: Path) -> str:
     return digest
 
 
-def file_sha256(path: Path) -> str:
+def file_sha256(file: Place) -> str:
     """Return the SHA-256 of the contents of a file, hexadecimal."""
-    with open(path, "rb") as stream:
+    with open_binary(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
@@ -448,7 +437,6 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """Return the last part."""
         return self.url.rpartition("/")[2]
 
     @property
@@ -457,7 +445,6 @@ class RemotePath:
 
     @property
     def parent(self) -> RemotePath:
-        """Return the parent folder."""
         return RemotePath(self.url.rpartition("/")[0])
 
     def absolute(self) -> RemotePath:
@@ -477,46 +464,33 @@ class RemotePath:
 
     def info(self) -> dict[str, Any] | None:
         """Return the store's information about a file or folder: type, size and more; None if nothing is there."""
-
-        def read(fs: Any, path: str) -> dict[str, Any] | None:
-            fs.invalidate_cache()  # another process may have written since
-            with suppress(FileNotFoundError):
-                info: dict[str, Any] = fs.info(path)
-                return info
-            return None
-
-        return self._call(read, "cannot be accessed")
+        found: dict[str, Any] | None = self._call(lambda fs, path: fs.info(path), "cannot be accessed", None)
+        return found
 
     def files(self, below: bool = False) -> list[tuple[RemotePath, int]]:
         """Return the files of a folder with their bytes, by name; below: also of its folders."""
 
         def list_files(fs: Any, path: str) -> list[tuple[str, int]]:
-            fs.invalidate_cache()
-            try:
-                entries = fs.find(path, detail=True).values() if below else fs.ls(path, detail=True)
-            except FileNotFoundError:
-                return []
+            entries = fs.find(path, detail=True).values() if below else fs.ls(path, detail=True)
             files = [entry for entry in entries if entry["type"] == "file"]
             return sorted((entry["name"].removeprefix(path), int(entry["size"] or 0)) for entry in files)
 
-        return [(RemotePath(self.url + rest), size) for rest, size in self._call(list_files, "cannot be listed")]
+        files: list[tuple[str, int]] = self._call(list_files, "cannot be listed", [])
+        return [(RemotePath(self.url + rest), size) for rest, size in files]
 
     def matches(self) -> list[RemotePath]:
         """Return the files that match the URL as a glob, by name."""
         fixed = re.split(r"[*?\[]", self.url)[0]
 
         def list_files(fs: Any, path: str) -> list[str]:
-            fs.invalidate_cache()
             # by default a folder whose listing fails counts as empty; "**" lists in one request, which takes no option
             strict = {} if "**" in path else {"on_error": "raise"}
-            try:
-                entries = fs.glob(path, detail=True, **strict).values()
-            except FileNotFoundError:
-                return []
+            entries = fs.glob(path, detail=True, **strict).values()
             before = re.split(r"[*?\[]", path)[0]
             return sorted(entry["name"].removeprefix(before) for entry in entries if entry["type"] == "file")
 
-        return [RemotePath(fixed + rest) for rest in self._call(list_files, "cannot be listed")]
+        files: list[str] = self._call(list_files, "cannot be listed", [])
+        return [RemotePath(fixed + rest) for rest in files]
 
     def read_bytes(self) -> bytes:
         content: bytes = self._call(lambda fs, path: fs.cat_file(path), "cannot be read")
@@ -538,11 +512,9 @@ class RemotePath:
         self._call(lambda fs, path: fs.pipe_file(path, bytes(content)), "cannot be written")
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Return the content of a file as text."""
         return self.read_bytes().decode(encoding)
 
     def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Make a file from text; see `write_bytes`."""
         self.write_bytes(text.encode(encoding))
 
     def put(self, file: Path) -> None:
@@ -551,17 +523,25 @@ class RemotePath:
 
     def unlink(self) -> None:
         """Remove a file; one that is not there is fine."""
+        self._call(lambda fs, path: fs.rm_file(path), "cannot be removed", None)
 
-        def remove(fs: Any, path: str) -> None:
-            with suppress(FileNotFoundError):
-                fs.rm_file(path)
+    def _call(self, call: Callable[[Any, str], Answer], failing: str, *missing: Answer) -> Answer:
+        """Call something with the file system and the path in its words, again and again where that may help.
 
-        self._call(remove, "cannot be removed")
-
-    def _call(self, call: Callable[[Any, str], Answer], failing: str) -> Answer:
-        """Call something with the file system and the path in its words, again and again where that may help."""
+        missing : the answer if there is no such file; an error if it is left out
+        """
         fs, path = file_system(self.url)
-        return with_retries(lambda: call(fs, path), f"{self.url} {failing}")
+
+        def request() -> Answer:
+            fs.invalidate_cache()  # another process may have written since
+            try:
+                return call(fs, path)
+            except FileNotFoundError:
+                if missing:
+                    return missing[0]
+                raise
+
+        return with_retries(request, f"{self.url} {failing}")
 
 
 Place = Path | RemotePath
@@ -628,8 +608,6 @@ DEFAULT_BYTES = 8 * 2**30
 class RemoteCopy:
     """An unnamed local file with those bytes of a remote file that were requested.
 
-    Parameters
-    ----------
     place, size : the remote file and its bytes
     limit_bytes : of the disk; a larger file is held in part, and what was read of it first is forgotten
     """
@@ -649,7 +627,6 @@ class RemoteCopy:
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes on disk."""
         return self._here.count(1) * BLOCK_BYTES
 
     def read(self, start: int, stop: int) -> bytes:
@@ -671,13 +648,14 @@ class RemoteCopy:
         digest, step = hashlib.sha256(), REQUEST_BYTES
         starts = range(0, self.size, step)
         with ThreadPoolExecutor(REQUESTS) as pool:
-            for start, _ in zip(starts, pool.map(self._fetch_range, starts), strict=True):
+            fetched = pool.map(lambda start: self._fetch_range(start, start + step), starts)
+            for start, _ in zip(starts, fetched, strict=True):
                 digest.update(os.pread(self.descriptor, min(step, self.size - start), start))
         self._here = bytearray(b"\1" * len(self._here))
         return digest.hexdigest()
 
-    def _fetch_range(self, start: int) -> None:
-        content = self.place.read_range(start, min(start + REQUEST_BYTES, self.size))
+    def _fetch_range(self, start: int, stop: int) -> None:
+        content = self.place.read_range(start, min(stop, self.size))
         with _on_disk(self.place):
             _write(self.descriptor, content, start)
 
@@ -692,10 +670,7 @@ class RemoteCopy:
             os.ftruncate(self.descriptor, 0)
             os.ftruncate(self.descriptor, self.size)
             self._here = bytearray(len(self._here))
-        start = block * BLOCK_BYTES
-        content = self.place.read_range(start, min(stop * BLOCK_BYTES, self.size))
-        with _on_disk(self.place):
-            _write(self.descriptor, content, start)
+        self._fetch_range(block * BLOCK_BYTES, stop * BLOCK_BYTES)
         self._here[block:stop] = b"\1" * (stop - block)
 
 
@@ -713,12 +688,7 @@ class RemoteReader(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a place, counted from the beginning, from here, or from the end."""
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._copy.size}[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position in the file."""
         return self._at
 
     def read(self, size: int | None = -1) -> bytes:
@@ -729,7 +699,6 @@ class RemoteReader(io.RawIOBase):
         return content
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]  # any writable buffer
-        """Fill a buffer with the next bytes."""
         content = self.read(len(buffer))
         buffer[: len(content)] = content
         return len(content)
@@ -822,13 +791,9 @@ def open_binary(location: Place) -> io.RawIOBase:
 def readable(location: Place, size_bytes: int = 0, sha256: str = "") -> Iterator[str | RemoteReader]:
     """Open a file for Arrow, as long as the context lasts.
 
-    Parameters
-    ----------
     size_bytes, sha256 : of a shard, whose bytes are then verified, once in a process
 
-    Raises
-    ------
-    DataError : a shard whose bytes are others, a URL that cannot be read; OSError : a path that cannot be
+    Raises DataError : a shard whose bytes are others, a URL that cannot be read; OSError : a path that cannot be
     """
     if isinstance(location, Path):
         if sha256:
@@ -840,15 +805,6 @@ def readable(location: Place, size_bytes: int = 0, sha256: str = "") -> Iterator
     else:
         with RemoteReader(copy_of(location)) as reader:
             yield reader
-
-
-def file_digest(file: Place) -> str:
-    """Return the SHA-256 of a file, hexadecimal."""
-    digest = hashlib.sha256()
-    with open_binary(file) as stream:
-        while block := stream.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def combined_digest(files: Iterable[Place], digests: Iterable[str]) -> str:

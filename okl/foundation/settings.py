@@ -37,14 +37,10 @@ from okl.foundation.validation import check_name
 def read_toml(path: str | Path, option: str) -> dict[str, Any]:
     """Return the values of a TOML file.
 
-    Parameters
-    ----------
     path : file to read
     option : option that named the file, such as "--config"; errors start with it
 
-    Raises
-    ------
-    ConfigError : the file cannot be read, or is not TOML in UTF-8
+    Raises ConfigError : the file cannot be read, or is not TOML in UTF-8
     """
     try:
         with open(path, "rb") as stream:
@@ -125,18 +121,9 @@ def _names(value: object) -> object:
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
-def _one_column(value: object) -> object:
-    return (value,) if isinstance(value, str) else value
+Columns = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
 
-
-Columns = Annotated[tuple[str, ...], BeforeValidator(_one_column)]
-
-ONE_OF_MANY = {
-    "keys": "key",
-    "categories": "category",
-    "constraints": "constraint",
-    "slices": "slice",
-}
+ONE_OF_MANY = {"keys": "key", "categories": "category", "constraints": "constraint", "slices": "slice"}
 """Singular names of settings that hold several values: of the repeatable options of a command."""
 
 
@@ -287,9 +274,7 @@ def settings_from(
     shown : names in messages of fields that the caller names otherwise; strict : refuse text and booleans for numbers
     others : further options that the caller takes, for messages
 
-    Raises
-    ------
-    ConfigError : starts with `where` and names each invalid field with its value
+    Raises ConfigError : starts with `where` and names each invalid field with its value
     """
     try:
         return kind.model_validate(values, strict=strict)

@@ -32,14 +32,9 @@ class Observer(Protocol):
 class NullObserver:
     """Observer that ignores all calls."""
 
-    def stage(self, name: str) -> None:
-        """Ignore the stage."""
-
-    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Ignore the progress."""
-
-    def finish(self) -> None:
-        """Ignore the end."""
+    def stage(self, name: str) -> None: ...
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None: ...
+    def finish(self) -> None: ...
 
 
 # Logging with the run and the shard of each record.
@@ -57,10 +52,8 @@ LogRecords = list[tuple[int, str]]
 class _LogContext(threading.local):
     """State of a thread: its call and shard, and the list that collects its warnings, if any."""
 
-    def __init__(self) -> None:
-        self.call = ""
-        self.shard = ""
-        self.records: LogRecords | None = None
+    call, shard = "", ""
+    records: LogRecords | None = None
 
 
 _context = _LogContext()
@@ -169,8 +162,6 @@ class Stage:
 class Timeline:
     """Seconds of a run by stage, bucket, lane and phase; thread-safe.
 
-    Attributes
-    ----------
     begun : start of the run (perf_counter); width : seconds of a bucket
     owner : the thread whose spans count for the driver: the one that began the last stage
     """
@@ -187,14 +178,12 @@ class Timeline:
         self._until: dict[str, float] = {}
 
     def stage(self, name: str) -> None:
-        """Start a stage and end the previous one."""
         now = perf_counter()
         self.finish(now)
         self.owner = threading.get_ident()
         self.stages.append(Stage(name, now, float("inf")))
 
     def finish(self, now: float | None = None) -> None:
-        """End the last stage."""
         if self.stages:
             self.stages[-1].ended = min(self.stages[-1].ended, perf_counter() if now is None else now)
 
@@ -216,7 +205,6 @@ class Timeline:
                 self._cells[at, bucket, lane, phase] += seconds * share
 
     def add_work(self, lane: str, now: float, taken: float, seconds: float, phases: Mapping[str, float]) -> None:
-        """Count a reply; see `record_work`."""
         if not self.stages:
             return
         started_at = max(now - taken, self._until.get(lane, 0.0))  # earlier requests were served first
@@ -232,7 +220,6 @@ class Timeline:
         self.add(lane, NETWORK, now - away, now, away)
 
     def mark_lost(self, lane: str) -> None:
-        """Note that a worker was lost."""
         self._lost[lane] = perf_counter()
 
     def lanes(self) -> list[str]:
@@ -246,17 +233,15 @@ class Timeline:
             counted, width, started_at = dict(self._cells), self.width, self.begun
         cells = []
         for at, stage in enumerate(self.stages):
+            own = LEARN if stage.name == LEARNING else OTHER
             first, last = (int((time - started_at) / width) for time in (stage.begun, min(stage.ended, perf_counter())))
             for bucket in range(first, last + 1):
                 for lane in self.lanes():
                     spent = {phase: counted.get((at, bucket, lane, phase), 0.0) for phase in PHASES}
-                    spent[_rest_of(lane, stage.name)] += max(
-                        0.0, self._present_seconds(at, bucket, lane) - sum(spent.values())
-                    )
-                    start = bucket * width
-                    cells += [
-                        TimelineCell(stage.name, start, lane, phase, spent[phase]) for phase in PHASES if spent[phase]
-                    ]
+                    rest = self._present_seconds(at, bucket, lane) - sum(spent.values())
+                    spent[WAIT if lane != DRIVER else own] += max(0.0, rest)
+                    spots = [(phase, seconds) for phase, seconds in spent.items() if seconds]
+                    cells += [TimelineCell(stage.name, bucket * width, lane, *spot) for spot in spots]
         return cells
 
     def _present_seconds(self, at: int, bucket: int, lane: str) -> float:
@@ -275,12 +260,6 @@ class Timeline:
         self._cells = merged
 
 
-def _rest_of(lane: str, stage: str) -> str:
-    if lane != DRIVER:
-        return WAIT
-    return LEARN if stage == LEARNING else OTHER
-
-
 # Timers.
 #
 # Spans are summed in their thread and returned with a worker's reply; clocks of machines are never compared. Without a
@@ -290,9 +269,8 @@ def _rest_of(lane: str, stage: str) -> str:
 class _OpenSpans(threading.local):
     """State of a thread: seconds of the spans inside the open one, and the sums of its spans, if any."""
 
-    def __init__(self) -> None:
-        self.inner = 0.0
-        self.sums: defaultdict[str, float] | None = None
+    inner = 0.0
+    sums: defaultdict[str, float] | None = None
 
 
 _open_spans = _OpenSpans()

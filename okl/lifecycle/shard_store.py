@@ -19,7 +19,7 @@ from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
 from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.folders import remove_temporary_files, write_durably
-from okl.foundation.locations import Place, RemotePath, file_digest, json_files, place_of
+from okl.foundation.locations import Place, RemotePath, file_sha256, json_files, place_of
 from okl.foundation.validation import parse_json, validated
 from okl.lifecycle.record import ATTEMPTS, DIGITS, Finding, ShardRecord, record_from, record_text
 
@@ -150,7 +150,7 @@ def content_sha256(location: Place) -> str:
     DataError : it cannot be read
     """
     try:
-        return file_digest(location)
+        return file_sha256(location)
     except OSError as error:
         raise DataError(
             f"{location} cannot be read: {error.strerror}. Grant permission or remove the file; if it was removed, run "

@@ -23,7 +23,7 @@ from okl.data.ingest.value_formats import convert_table
 from okl.data.sparse import beside, finite_sparse_rows
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, numbers
 from okl.foundation.errors import DataError, DivergedError, ModelError, listed
-from okl.foundation.locations import combined_digest, file_digest, place_of
+from okl.foundation.locations import combined_digest, file_sha256, place_of
 from okl.foundation.types import FloatArray, IntArray, Precision
 
 MATRIX = "rows"  # name of the raw values of columns of numbers in exported models
@@ -89,7 +89,7 @@ def count_training_rows(
     if split == "test":
         return 0
     files = list_files(place_of(source)) if data is None else []
-    digest = combined_digest(files, map(file_digest, files)) if data is None else data.sha256
+    digest = combined_digest(files, map(file_sha256, files)) if data is None else data.sha256
     trained_digest = provenance.get("source_sha256" if data is None else "data_sha256")
     return int(provenance.get("train_rows") or 0) if digest == trained_digest else 0
 

@@ -27,7 +27,6 @@ from okl.foundation.locations import (
     Place,
     RemotePath,
     absolute_location,
-    file_digest,
     file_sha256,
     file_system,
     json_files,
@@ -594,7 +593,7 @@ def verify_files(folder: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
     for path, recorded in files.items():
         file = folder / path
         try:
-            digest = file_digest(file)
+            digest = file_sha256(file)
         except OSError as error:
             raise RegistryError(f"{file} cannot be read ({error.strerror}). {PAYLOAD_ADVICE}") from None
         except DataError as error:

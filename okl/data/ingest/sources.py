@@ -29,7 +29,7 @@ from okl.data.order import MOST_INPUTS, mix_bits
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
 from okl.data.values import is_date, is_text
 from okl.foundation.errors import DataError, first_line
-from okl.foundation.locations import Place, combined_digest, file_digest, open_binary, place_of, readable, size_of
+from okl.foundation.locations import Place, combined_digest, file_sha256, open_binary, place_of, readable, size_of
 
 # File listing, formats and agreement of columns.
 
@@ -568,7 +568,7 @@ class Source:
     def fingerprint(self, execution: Execution | None = None) -> str:
         """Return the SHA-256 of names and contents of the files, read here or by workers."""
         read = map if execution is None else execution.map
-        return combined_digest(self.files, read(file_digest, self.files))
+        return combined_digest(self.files, read(file_sha256, self.files))
 
 
 @dataclass(frozen=True)
