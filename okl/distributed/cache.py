@@ -46,21 +46,11 @@ class ArrayCache:
 
     def __init__(self, limit_bytes: int) -> None:
         self._lock = Lock()
-        self._limit_bytes = check_at_least("limit_bytes", limit_bytes, 0)
+        self.limit_bytes = check_at_least("limit_bytes", limit_bytes, 0)
+        self.used_bytes = 0
         self._entries: OrderedDict[Hashable, tuple[Any, int, int]] = OrderedDict()  # value, bytes, last request
         self._requests: OrderedDict[Hashable, int] = OrderedDict()  # last requests of keys that are not cached
         self._clock = 0
-        self._used_bytes = 0
-
-    @property
-    def used_bytes(self) -> int:
-        """Return the bytes of the cached arrays."""
-        return self._used_bytes
-
-    @property
-    def limit_bytes(self) -> int:
-        """Return the bound in bytes."""
-        return self._limit_bytes
 
     def get(self, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
         """Return the cached value of a key, or load it and cache it if there is room.
@@ -93,7 +83,7 @@ class ArrayCache:
 
     def _admit(self, key: Hashable, value: Any, before: int, now: int) -> bool:
         size = size_bytes(value)
-        room = self._limit_bytes - self._used_bytes
+        room = self.limit_bytes - self.used_bytes
         evicted: list[Hashable] = []
         for old, (_, old_size, requested) in self._entries.items():
             if room >= size or requested >= before:
@@ -105,27 +95,26 @@ class ArrayCache:
         for old in evicted:
             self._drop(old)
         self._entries[key] = (value, size, now)
-        self._used_bytes += size
+        self.used_bytes += size
         return True
 
     def _drop(self, key: Hashable) -> None:
         _, size, requested = self._entries.pop(key)
-        self._used_bytes -= size
+        self.used_bytes -= size
         self._requests[key] = requested
 
     def limit(self, limit_bytes: int) -> None:
         """Change the bound; evict what no longer fits, least recently used first. 0 caches nothing."""
         with self._lock:
-            self._limit_bytes = check_at_least("limit_bytes", limit_bytes, 0)
-            while self._used_bytes > self._limit_bytes:
+            self.limit_bytes = check_at_least("limit_bytes", limit_bytes, 0)
+            while self.used_bytes > self.limit_bytes:
                 self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:
-        """Remove all entries."""
         with self._lock:
             self._entries.clear()
             self._requests.clear()
-            self._used_bytes = 0
+            self.used_bytes = 0
 
 
 _cache: ArrayCache | None = None
@@ -190,17 +179,12 @@ def assign_shards(rows: Sequence[int], homes: Sequence[str | None], slots: Seque
     """
     cached: dict[str, set[int]] = {slot: set() for slot in slots}
     loads = dict.fromkeys(slots, 0)
-    homeless = []
-    for position, home in enumerate(homes):
-        if home in cached:
-            cached[home].add(position)
-            loads[home] += rows[position]
-        else:
-            homeless.append(position)
-    for position in sorted(homeless, key=lambda position: -rows[position]):
-        fewest = min(slots, key=loads.__getitem__)
-        cached[fewest].add(position)
-        loads[fewest] += rows[position]
+    # those with a worker first, then the others from the largest on
+    for position in sorted(range(len(rows)), key=lambda one: (homes[one] not in cached, -rows[one])):
+        home = homes[position]
+        slot = home if home in cached else min(slots, key=loads.__getitem__)
+        cached[slot].add(position)
+        loads[slot] += rows[position]
     _even_out(rows, cached, loads)
     return [Batch(tuple(sorted(cached[slot])), slot) for slot in slots if cached[slot]]
 
@@ -224,11 +208,6 @@ def batches_in_sequence(n_items: int, n_workers: int) -> list[Batch]:
     """Return batches of up to four successive items, at least eight batches a worker if there are enough items."""
     size = max(1, min(4, n_items // (8 * max(1, n_workers))))
     return [Batch(tuple(range(i, min(i + size, n_items))), None) for i in range(0, n_items, size)]
-
-
-def single_batches(batch: Batch) -> list[Batch]:
-    """Return a batch for each position, for any worker."""
-    return [Batch((position,), None) for position in batch.positions]
 
 
 class ShardAssignment:

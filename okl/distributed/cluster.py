@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, Security, WorkerPlugin
@@ -19,8 +19,10 @@ from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
+from okl.distributed.cache import process_cache
 from okl.distributed.cluster_file import EXTRAS, ClusterFile, read_cluster_file
 from okl.distributed.processes import (
+    ONE_THREAD,
     PRIVATE,
     deferred_interrupts,
     importing_main,
@@ -40,8 +42,6 @@ _FOLDER = "with ca.pem, cert.pem and key.pem, as infra/tls/make.py writes one fo
 def security_from(folder: str | Path | None) -> Any:
     """Return Dask's settings for mutual TLS from a folder that infra/tls/make.py wrote; None: Dask's own ones.
 
-    Parameters
-    ----------
     folder : with ca.pem (the authority of both sides), cert.pem and key.pem (of this side)
 
     Raises
@@ -50,10 +50,13 @@ def security_from(folder: str | Path | None) -> Any:
     """
     if folder is None:
         return Security()
-    authority, certificate, key = (str(Path(folder) / name) for name in FILES)
-    for path in (authority, certificate, key):
-        _check_readable(path)
-    security = _mutual(authority, certificate, key)
+    paths = [str(Path(folder) / name) for name in FILES]
+    for path in paths:
+        try:
+            open(path, "rb").close()
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read ({error.strerror}); --tls takes a folder {_FOLDER}.") from None
+    security = _mutual(*paths)
     try:
         security.get_connection_args("client")  # reads the files, and matches the key with its certificate
     except OSError as error:
@@ -73,8 +76,6 @@ def _mutual(authority: str, certificate: str, key: str) -> Any:
 def check_encrypted(address: str, security: Any, folder: str | Path | None) -> None:
     """Raise ConfigError for certificates without an encrypted address, or an encrypted address without certificates.
 
-    Parameters
-    ----------
     security : of `security_from`
     """
     if not address.startswith("tls://"):
@@ -85,14 +86,6 @@ def check_encrypted(address: str, security: Any, folder: str | Path | None) -> N
             )
     elif security.get_connection_args("client")["ssl_context"] is None:
         raise ConfigError(f"The scheduler at {address} requires a certificate: give --tls FOLDER, {_FOLDER}.")
-
-
-def _check_readable(path: str) -> None:
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read ({error.strerror}); --tls takes a folder {_FOLDER}.") from None
 
 
 # Version checks: other versions may give other bits.
@@ -118,9 +111,7 @@ def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
 def check_versions(remote: Mapping[str, Mapping[str, str]]) -> None:
     """Compare the versions of workers, by address, with those here.
 
-    Raises
-    ------
-    ExecutionError : a worker differs; with its versions and the pip command that installs those here
+    Raises ExecutionError : a worker differs; with its versions and the pip command that installs those here
     """
     for address, installed in sorted(remote.items()):
         if message := mismatch_message(address, installed):
@@ -134,7 +125,10 @@ def mismatch_message(address: str, installed: Mapping[str, str]) -> str:
     if not other:
         return ""
     listed = ", ".join(f"{name} {version} (here {local[name]})" for name, version in other.items())
-    return f"Worker {address} has other versions than this process: {listed}. {_advice(other, local)}"
+    advice = f"On that host: python -m pip install {' '.join(f'{name}=={local[name]}' for name in other)}"
+    if "python" in other:
+        advice = f"Start it with Python {local['python']}, and the same packages."
+    return f"Worker {address} has other versions than this process: {listed}. {advice}"
 
 
 async def version_mismatch(client: Any, address: str) -> str:
@@ -150,13 +144,6 @@ async def version_mismatch(client: Any, address: str) -> str:
     return mismatch_message(address, installed[address])
 
 
-def _advice(other: Mapping[str, Any], local: Mapping[str, str]) -> str:
-    if "python" in other:
-        return f"Start it with Python {local['python']}, and the same packages."
-    wanted = " ".join(f"{name}=={local[name]}" for name in other)
-    return f"On that host: python -m pip install {wanted}"
-
-
 # Memory limits of workers.
 
 ROW_LIMIT = "okl-held-rows"
@@ -169,15 +156,11 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
         self.limit_bytes = limit_bytes
 
     def setup(self, worker: Any) -> None:
-        from okl.distributed.cache import process_cache
-
         cache = process_cache()
         worker.okl_held_before = cache.limit_bytes
         cache.limit(min(self.limit_bytes, cache.limit_bytes))
 
     def teardown(self, worker: Any) -> None:
-        from okl.distributed.cache import process_cache
-
         process_cache().limit(worker.okl_held_before)
 
 
@@ -185,8 +168,6 @@ class WorkerRowLimit(WorkerPlugin):  # type: ignore[misc]  # Dask has no types
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 5.0
-
-_ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 @contextmanager
@@ -215,8 +196,6 @@ def reason_of(error: BaseException) -> str:
 def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
     """Start worker processes of one thread each, with a scheduler in this process, on the loopback interface only.
 
-    Parameters
-    ----------
     security : certificates of all connections: without, any user of the machine could run code as this one
     """
     if importing_main():
@@ -233,7 +212,7 @@ def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
                 # without a dashboard the scheduler still opens a port for its health check, by default 8787
                 scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
-                memory_limit=MEMORY_LIMIT // n_workers, env=_ONE_THREAD, local_directory=folder,
+                memory_limit=MEMORY_LIMIT // n_workers, env=ONE_THREAD, local_directory=folder,
                 silence_logs=logging.CRITICAL, security=security, protocol="tls://",
             )  # fmt: skip
             # Dask runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
@@ -249,8 +228,6 @@ def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
 def open_client(address: str, security: Any, tls: str | None = None, patience_seconds: float = 0.0) -> Any:
     """Return a client of the scheduler at an address; raise ExecutionError if none answers in 5 seconds.
 
-    Parameters
-    ----------
     security : certificates of the connection; tls : their folder, for messages
     patience_seconds : that the caller waits for a scheduler that is restarted, and this client a little longer
     """
@@ -260,13 +237,11 @@ def open_client(address: str, security: Any, tls: str | None = None, patience_se
             address, timeout=patience_seconds + 4 * CONNECT_SECONDS, set_as_default=False, name="okl", security=security
         )
     except (OSError, TimeoutError, ValueError) as error:
+        advice = "Check the address, and that the scheduler runs."
+        if address.startswith("tls://"):
+            advice = f"Check that the certificate in {tls} is of the scheduler's own authority and has not expired."
         raise ExecutionError(
-            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). "
-            + (
-                f"Check that the certificate in {tls} is of the scheduler's own authority and has not expired."
-                if address.startswith("tls://")
-                else "Check the address, and that the scheduler runs."
-            )
+            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). {advice}"
         ) from None
     # send tasks at once: by default Dask collects them for 10 ms, longer than a short round takes
     client.scheduler_comm.interval = 0.0
@@ -289,8 +264,6 @@ def _check_answer(address: str, security: Any) -> None:
 def start_managed(file: ClusterFile, security: Any = None) -> Any:
     """Start the cluster of a file and request its workers; closing it stops them.
 
-    Parameters
-    ----------
     security : certificates for the class, see `security_from`; None: none
 
     Raises
@@ -300,13 +273,13 @@ def start_managed(file: ClusterFile, security: Any = None) -> Any:
     """
     kind = _class_of(file)
     options = file.options if security is None else {"security": security, **file.options}
-    cluster = None
     try:
-        cluster = kind(**options)
-        cluster.scale(file.workers)
+        with ExitStack() as stack:
+            cluster = kind(**options)
+            stack.callback(cluster.close)
+            cluster.scale(file.workers)
+            stack.pop_all()
     except Exception as error:  # of any library of clusters
-        if cluster is not None:
-            cluster.close()
         raise ExecutionError(
             f"{file.module}.{file.name} of {file.path} did not start ({file.withheld(reason_of(error))}). "
             "Check its [options] against the documentation of that class."
@@ -332,18 +305,14 @@ def _class_of(file: ClusterFile) -> Any:
 # Connection of an executor to a scheduler.
 
 
-class ClusterConnection(NamedTuple):
-    """Address of a scheduler, certificates of connections to it, and the number of workers to wait for."""
-
-    address: str
-    security: Any
-    n_workers: int
-
-
 def connect_to_cluster(
     stack: ExitStack, n_workers: int | None, address: str | None, cluster: str | None, tls: str | None
-) -> ClusterConnection:
+) -> tuple[str, Any, int]:
     """Start workers here or by a cluster file, or check the address of a scheduler; the stack stops what is started.
+
+    Returns
+    -------
+    address of a scheduler, certificates of connections to it, and the number of workers to wait for
 
     Raises
     ------
@@ -361,11 +330,11 @@ def connect_to_cluster(
             security = _mutual(certificate, certificate, key)
         started = start_cluster(n_workers, folder, security)
         stack.callback(started.close)
-        return ClusterConnection(str(started.scheduler_address), security, n_workers)
+        return str(started.scheduler_address), security, n_workers
     if cluster is not None:
         file = read_cluster_file(cluster)
         started = start_managed(file, security if tls else None)
         stack.callback(started.close)
-        return ClusterConnection(str(started.scheduler_address), started.security or security, file.workers)
+        return str(started.scheduler_address), started.security or security, file.workers
     check_encrypted(str(address), security, tls)
-    return ClusterConnection(str(address), security, 1)
+    return str(address), security, 1

@@ -13,7 +13,6 @@ from concurrent.futures import CancelledError, Future
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from types import TracebackType
 from typing import Any, Literal
 
 import dask
@@ -24,7 +23,7 @@ from okl.data.dataset import Dataset, Shard
 from okl.data.execution import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.manifest import processor
 from okl.data.order import Window
-from okl.distributed.cache import Batch, ShardAssignment, assign_slots, batches_in_sequence, single_batches
+from okl.distributed.cache import Batch, ShardAssignment, assign_slots, batches_in_sequence
 from okl.distributed.cluster import (
     CONNECT_SECONDS,
     ROW_LIMIT,
@@ -133,7 +132,6 @@ class WorkerConnection:
 
     @property
     def is_open(self) -> bool:
-        """Return whether neither side has closed the connection."""
         return not self._reading.done()
 
     async def send(self, message: BatchMessage) -> asyncio.Future[BatchReply]:
@@ -173,9 +171,7 @@ class WorkerConnection:
 async def connect_to_worker(client: Any, address: str) -> WorkerConnection:
     """Install the handler on a worker and connect to it.
 
-    Raises
-    ------
-    UnreachableError : it does not answer; ImportError : it has no such code
+    Raises UnreachableError : it does not answer; ImportError : it has no such code
     """
     try:
         done = await client.rpc(address).run(function=pickle.dumps(install_handler), args=pickle.dumps(()), wait=True)
@@ -199,14 +195,7 @@ _RECOVERY_SECONDS = 1.0  # a worker whose connection broke is used again if the 
 class Membership:
     """Workers, each in its slot; used in the client's event loop only, except for reading `slots`.
 
-    Parameters
-    ----------
-    client : of distributed; address : of its scheduler
-    patience_seconds : to wait while there are no workers, or the scheduler does not answer
-    most_workers : to use; None: all
-
-    Attributes
-    ----------
+    client : of distributed; for the other parameters see DaskExecution
     plugins : of workers, by name; a scheduler that is restarted gets them again
     """
 
@@ -289,7 +278,6 @@ class Membership:
         return admitted
 
     def is_stale(self) -> bool:
-        """Return whether the list of workers should be refreshed."""
         return time.monotonic() - self._refreshed_at > 2 * REFRESH_SECONDS
 
     async def wait_for_workers(self, n_workers: int) -> None:
@@ -305,7 +293,11 @@ class Membership:
     def _check_patience(self, waited_seconds: float) -> None:
         """Warn once that workers are missing; raise ExecutionError after a while."""
         if waited_seconds > self._patience_seconds:
-            raise self.no_workers_error()
+            raise ExecutionError(
+                next(iter(self._rejected.values()), None)  # workers of other versions
+                or f"The Dask scheduler at {self._address} has had no workers for {self._patience_seconds:g} s. "
+                f"Start some with: dask worker {self._address}"
+            )
         if waited_seconds > 2 * REFRESH_SECONDS and not self._warned:
             self._warned = True
             logger.warning(
@@ -325,11 +317,9 @@ class Membership:
         self.slots = assign_slots(self.slots, usable) or self.slots
 
     def is_present(self, address: str) -> bool:
-        """Return whether a worker is present, as of the last list."""
         return address in self._alive and self._is_trusted(address)
 
     def mark_lost(self, address: str) -> None:
-        """Note that the connection to a worker broke."""
         self._lost[address] = time.monotonic()
         self._refreshed_at = -1.0
         self._update_slots()
@@ -359,30 +349,14 @@ class Membership:
 
     def idle_worker(self, excluded: set[str]) -> str | None:
         """Return a worker without work; None if there is none."""
-        idle = [slot for slot in self.slots if self.is_present(slot) and not self.busy[slot] and slot not in excluded]
-        return idle[0] if idle else None
-
-    def release(self, address: str) -> None:
-        """Note that a worker has one batch less."""
-        self.busy[address] -= 1
-        if self.busy[address] <= 0:
-            del self.busy[address]
+        free = (slot for slot in self.slots if self.is_present(slot) and not self.busy[slot])
+        return next((slot for slot in free if slot not in excluded), None)
 
     async def cancel_pending(self) -> None:
-        """Stop waiting for late workers and for version checks."""
         tasks = [*self.late, *self._version_checks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def no_workers_error(self) -> ExecutionError:
-        """Return the error for the case without workers, or without any of the same versions."""
-        if self._rejected:
-            return ExecutionError(next(iter(self._rejected.values())))
-        return ExecutionError(
-            f"The Dask scheduler at {self._address} has had no workers for {self._patience_seconds:g} s. "
-            f"Start some with: dask worker {self._address}"
-        )
 
     def _is_trusted(self, address: str) -> bool:
         return time.monotonic() - self._lost.get(address, -_RECOVERY_SECONDS) >= _RECOVERY_SECONDS
@@ -435,13 +409,7 @@ class BatchTimes:
 
 
 class BatchDelivery:
-    """Delivery of one batch; used once, in the client's event loop.
-
-    Parameters
-    ----------
-    transport : sends the batch, knows the workers, and how long such work takes
-    call, batch : work and items; deaths : of workers over this batch so far
-    """
+    """Delivery of one batch; used once, in the client's event loop. deaths : of workers over this batch so far"""
 
     def __init__(self, transport: Transport, call: BatchCall, batch: Batch, deaths: int = 0) -> None:
         self._transport = transport
@@ -483,15 +451,15 @@ class BatchDelivery:
         deaths = min(self._deaths, MOST_DEATHS - 1)
         return [
             answer
-            for single in single_batches(self.batch)
-            for answer in await BatchDelivery(self._transport, self.call, single, deaths).run()
+            for position in self.batch.positions
+            for answer in await BatchDelivery(self._transport, self.call, Batch((position,), None), deaths).run()
         ]
 
     def attempt(self, address: str, sending: Coroutine[Any, Any, BatchReply]) -> None:
         """Wait for a worker, too."""
         self._membership.busy[address] += 1
         task = asyncio.get_running_loop().create_task(sending)
-        task.add_done_callback(lambda _: self._membership.release(address))
+        task.add_done_callback(lambda _: self._membership.busy.subtract([address]))
         self._attempts[task] = address
 
     def _finish(self, task: asyncio.Task[BatchReply]) -> BatchReply | None:
@@ -552,16 +520,7 @@ Carrier = Literal["auto", "task", "handler"]
 
 
 class Transport:
-    """Sender of batches to workers, and receiver of their answers.
-
-    Parameters
-    ----------
-    client : of distributed; address : of its scheduler
-    patience_seconds : to wait while there are no workers, or the scheduler does not answer
-    straggler_seconds : a batch is never sent to a second worker sooner
-    carrier : "auto": tasks at first, then handlers for work that is short; "task", "handler": always these
-    most_workers : to use; None: all
-    """
+    """Sender of batches to workers, and receiver of their answers; for the parameters see DaskExecution."""
 
     def __init__(
         self, client: Any, address: str, patience_seconds: float, straggler_seconds: float,
@@ -579,12 +538,10 @@ class Transport:
         self._connections: dict[str, asyncio.Task[WorkerConnection]] = {}
         self._unreachable: set[str] = set()
         self._contents: tuple[Sequence[Any], dict[Batch, bytes]] = ((), {})
-        self._warmed_up: set[str] = set()
-        self._warm_ups: dict[str, Future[str | None]] = {}
+        self._warm_ups: dict[str, Future[None]] = {}
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Return the workers of the last list."""
         return self.membership.slots
 
     def open(self, n_workers: int) -> None:
@@ -618,32 +575,18 @@ class Transport:
             future.cancel()
 
     def _warm_up(self) -> None:
-        for address in set(self.slots) - self._warmed_up:
-            self._warmed_up.add(address)
-            warming = self._processor_of(address)
+        for address in set(self.slots) - set(self._warm_ups):
+            warming = self._warm_up_worker(address)
             self._warm_ups[address] = asyncio.run_coroutine_threadsafe(warming, self._client.loop.asyncio_loop)
         # one that had begun while no worker was present would stay in the scheduler for ever
         for address in set(self._warm_ups) - set(self.slots):
-            self._warm_ups.pop(address).cancel()
-        self.collect_processors()
+            self._warm_ups[address].cancel()
 
-    async def _processor_of(self, address: str) -> str | None:
+    async def _warm_up_worker(self, address: str) -> None:
         with suppress(Exception):  # the worker was lost, or cannot import okl; its work reports that
             kind: str = await self._client.submit(warm_up, workers=[address], pure=False)
-            return kind
-        return None
-
-    def collect_processors(self) -> None:
-        """Collect the kinds of processors of workers that have warmed up."""
-        # Polled: a callback of Dask's would leave a thread that never ends. Only results that are already here: to
-        # fetch one from a worker that has just died can take for ever.
-        for address, future in list(self._warm_ups.items()):
-            if not future.done():
-                continue
-            del self._warm_ups[address]
-            kind = None if future.cancelled() else future.result()
-            if kind is not None and kind not in self.processors:
-                self.processors.add(kind)
+            if kind not in self.processors:
+                self.processors |= {kind}
                 logger.warning(
                     "Processors of several kinds take part (%s). The same model to the bit is promised on one kind "
                     "only.",
@@ -712,9 +655,7 @@ class Transport:
     async def send_to(self, address: str, call: BatchCall, batch: Batch) -> BatchReply:
         """Run a batch on a worker; send the work, too, unless the worker has received it.
 
-        Raises
-        ------
-        WorkerLostError, SchedulerLostError; ImportError : the worker has no such code
+        Raises WorkerLostError, SchedulerLostError; ImportError : the worker has no such code
         """
         for with_work in (False, True)[(address, call.packed.digest) not in self._holders :]:
             message = self._message(call, batch, with_work)
@@ -772,7 +713,6 @@ class Transport:
         )
 
     def times_of(self, digest: str) -> BatchTimes:
-        """Return the times of the latest batches of some work."""
         times = self._times.setdefault(digest, BatchTimes())
         self._times.move_to_end(digest)
         while len(self._times) > _REMEMBERED_TIMES:
@@ -783,7 +723,6 @@ class Transport:
         """Cancel what is pending, and disconnect."""
         for future in self._warm_ups.values():
             future.cancel()
-        self._warm_ups.clear()
         with suppress(TimeoutError, RuntimeError):
             asyncio.run_coroutine_threadsafe(self._close(), self._client.loop.asyncio_loop).result(5.0)
 
@@ -822,20 +761,12 @@ class DaskExecution:
 
     Parameters
     ----------
-    n_workers : int >= 1, processes to start on this machine; or
-    address : of a running scheduler, such as tcp://10.0.0.1:8786; its workers see the data under the same paths; or
-    cluster : path of a file that names a class of clusters, see `okl.distributed.cluster_file`
-    tls : folder with ca.pem, cert.pem and key.pem, for connections with mutual TLS
-    n_threads : threads of this process that stream and learn; None: its cores, at most 4
+    n_workers, address, cluster : one of them, int >= 1, of a running scheduler, or path of a file; see `open_execution`
+    n_threads, tls, run : see there; workers see the data under the same paths
     patience_seconds : to wait while there are no workers, or the scheduler does not answer
     straggler_seconds : a batch that takes this long, and several times as long as others, is sent to a second worker
     carrier : "auto": Dask tasks at first, then handlers for work that is short; "task", "handler": always these
     most_workers : int >= 1, to use; None: all
-    run : name of the run, for the log
-
-    Attributes
-    ----------
-    address : of the scheduler
 
     Raises
     ------
@@ -865,22 +796,20 @@ class DaskExecution:
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
             stack.enter_context(silence_dask())
-            connection = connect_to_cluster(stack, n_workers, address, cluster, tls)
-            self.address = connection.address
-            client = open_client(self.address, connection.security, tls, patience_seconds)
+            self.address, security, n_present = connect_to_cluster(stack, n_workers, address, cluster, tls)
+            client = open_client(self.address, security, tls, patience_seconds)
             stack.callback(client.close, 2 * CONNECT_SECONDS)
             self._client, self._sent_extensions = client, set[str]()
             self._transport = Transport(
                 client, self.address, patience_seconds, straggler_seconds, carrier, most_workers
             )
             stack.callback(self._transport.close)
-            self._transport.open(connection.n_workers)
+            self._transport.open(n_present)
             check_versions(self._on_workers(versions, plugins.packages()))
             self._stack = stack.pop_all()
 
     @property
     def n_workers(self) -> int:
-        """Return the number of workers in the last list."""
         return len(self._transport.slots)
 
     @property
@@ -919,7 +848,6 @@ class DaskExecution:
     @property
     def processors(self) -> tuple[str, ...]:
         """Return the kinds of processors of this process and of the workers that have warmed up."""
-        self._transport.collect_processors()
         return tuple(sorted(self._transport.processors))
 
     def stream(
@@ -1018,7 +946,5 @@ class DaskExecution:
     def __enter__(self) -> DaskExecution:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

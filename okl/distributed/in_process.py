@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from threading import current_thread, get_native_id
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -54,10 +53,6 @@ class _Buffer:
     window: int = -1
     filling: Future[None] | None = None
 
-    def holds(self, rows: int, n_features: int) -> bool:
-        """Return whether a window of this size fits."""
-        return bool(self.inputs.shape[0] >= rows and self.inputs.shape[1] == n_features)
-
     def stop(self) -> None:
         """Wait for running jobs and start no more: no thread writes to the buffer afterwards."""
         self.window = -1
@@ -83,11 +78,9 @@ class WindowReader:
         self._plan = plan
         self._n_threads = n_threads
         self._prefetch = prefetch
-        self._pool = (
-            ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_lower_priority)
-            if prefetch is None
-            else None
-        )
+        self._pool: ThreadPoolExecutor | None = None
+        if prefetch is None:
+            self._pool = ThreadPoolExecutor(n_threads, thread_name_prefix="okl-read", initializer=_lower_priority)
         self._data: Dataset | None = None
         self._windows: Sequence[Window] = ()
         self._buffers: list[_Buffer] = []
@@ -126,7 +119,8 @@ class WindowReader:
         self._stop()
         rows, n_features = max(window.rows for window in windows), data.schema.n_features
         count = 1 if self._pool is None else min(2, len(windows))
-        if not fits or len(self._buffers) < count or not self._buffers[0].holds(rows, n_features):
+        held = self._buffers[0].inputs.shape if fits and len(self._buffers) >= count else (0, 0)
+        if held[0] < rows or held[1] != n_features:
             self._buffers = []  # free the old buffers first
             shape = rows, n_features
             self._buffers = [_Buffer(np.empty(shape, precision), np.empty(rows)) for _ in range(count)]
@@ -242,7 +236,6 @@ class LocalExecution:
 
     @property
     def processors(self) -> tuple[str, ...]:
-        """Return the kind of this machine's processor."""
         return (processor(),)
 
     def stream(
@@ -264,18 +257,6 @@ class LocalExecution:
                 self._sparse = None  # free it first
                 self._sparse = (key, load_window(data, windows[position], precision))
             yield self._sparse[1]
-
-    def mix(
-        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
-    ) -> Part:
-        """Train on every shard from one value, several at once; merge the results in shard order."""
-        return self._round(work, shards, value, merge)
-
-    def sum(
-        self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
-    ) -> Part:
-        """Evaluate every shard at one value, several at once; merge the results in shard order."""
-        return self._round(work, shards, value, merge)
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Run work on independent items, n_threads at once; yield results in the order of the items.
@@ -302,9 +283,10 @@ class LocalExecution:
             for future in waiting:
                 future.cancel()
 
-    def _round(
+    def sum(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
+        """Run work on every shard from one value, several at once; merge the results in shard order."""
         from okl.compiled.jit import one_blas_thread
 
         self._rounds += 1
@@ -318,6 +300,8 @@ class LocalExecution:
                     future.cancel()
             return merge(parts)
 
+    mix = sum  # only on workers is there a difference, in the log
+
     def _check_open(self) -> None:
         if self._closed:
             raise ExecutionError("This LocalExecution is closed; open another one.")
@@ -326,11 +310,8 @@ class LocalExecution:
         self._check_open()
         if self._reader is None:
             spare = len(os.sched_getaffinity(0)) - self.n_threads
-            self._reader = (
-                WindowReader(window_jobs, min(spare, self.n_threads))
-                if spare > 0
-                else WindowReader(window_jobs, self.n_threads, prefetch_window)
-            )
+            readers, prefetch = (min(spare, self.n_threads), None) if spare > 0 else (self.n_threads, prefetch_window)
+            self._reader = WindowReader(window_jobs, readers, prefetch)
         return self._reader
 
     def _workers(self) -> ThreadPoolExecutor:
@@ -354,7 +335,5 @@ class LocalExecution:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -9,7 +9,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -41,6 +41,21 @@ def restored_environment() -> Iterator[None]:
         for name in set(os.environ) - set(before):
             del os.environ[name]
         os.environ.update(before)
+
+
+@contextmanager
+def environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of this process's environment in a block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager
@@ -110,6 +125,9 @@ CONFIG = {
     "distributed.deploy.lost-worker-timeout": "1 day",
 }
 
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+"""Environment of workers."""
+
 PRIVATE = "okl.distributed.preload"  # preload of scheduler and workers: they serve no web pages
 HEALTH = "OKL_HEALTH_SOCKET"  # path of the unix socket of the scheduler's health check
 
@@ -128,7 +146,6 @@ class RunningWorkers:
     tls: str | None = None
 
     def text(self) -> str:
-        """Return the value of the environment variable."""
         return json.dumps(asdict(self))
 
 

@@ -64,9 +64,11 @@ class Recorder(LocalExecution):
         self.calls: list[bytes] = []
         self.n_before = 0
 
-    def _round(self, work: Any, shards: Sequence[Shard], value: Any, merge: Any) -> Any:
+    def sum(self, work: Any, shards: Sequence[Shard], value: Any, merge: Any) -> Any:
         self.calls.append(pack((work, value)).content)  # type: ignore[arg-type]
-        return super()._round(work, shards, value, merge)
+        return super().sum(work, shards, value, merge)
+
+    mix = sum
 
 
 @dataclass(frozen=True)

@@ -198,10 +198,11 @@ def test_processors_of_several_kinds_are_told_once(
 ) -> None:
     assert execution.processors == execution._local.processors
     monkeypatch.setattr(dask, "warm_up", other_processor)
+    warm_ups = execution._transport._warm_ups
     for _ in range(2):
-        execution._transport._warmed_up.clear()
+        warm_ups.clear()
         execution._transport._warm_up()
-        assert soon(lambda: "another kind" in execution.processors and not execution._transport._warm_ups)
+        assert soon(lambda: "another kind" in execution.processors and all(one.done() for one in warm_ups.values()))
     assert sum("Processors of several kinds" in record.message for record in caplog.records) == 1
     assert "another kind" in execution.processors
 
@@ -212,7 +213,7 @@ def test_result_on_a_worker_that_has_stopped_is_not_waited_for(
     marker = tmp_path / "stopped"
     try:
         monkeypatch.setattr(dask, "warm_up", works.StoppedAfterwards(marker))
-        execution._transport._warmed_up.discard(execution._transport.slots[0])
+        del execution._transport._warm_ups[execution._transport.slots[0]]
         execution._transport._warm_up()
         assert soon(
             lambda: marker.exists() and psutil.Process(int(marker.read_text())).status() == psutil.STATUS_STOPPED
