@@ -62,25 +62,14 @@ def clean(value: Any) -> Any:
     return value
 
 
-def record_table(key: str, rows: list[dict[str, Any]], description: str) -> UUID:
-    """Store flat rows as a table artifact of the current run and return its id."""
-    return _id(create_table_artifact(table=clean(rows), key=artifact_key(key), description=description))
+def record_table(key: str, rows: list[dict[str, Any]], description: str) -> None:
+    """Store flat rows as a table artifact of the current run."""
+    create_table_artifact(table=clean(rows), key=artifact_key(key), description=description)
 
 
-def record_markdown(key: str, markdown: str, description: str) -> UUID:
-    """Store a report as a markdown artifact of the current run and return its id; it embeds figures as data URIs."""
-    return _id(create_markdown_artifact(markdown=markdown, key=artifact_key(key), description=description))
-
-
-def record_progress(key: str, description: str) -> UUID:
-    """Store a progress artifact of the current run, at 0 %, and return its id."""
-    return _id(create_progress_artifact(progress=0.0, key=artifact_key(key), description=description))
-
-
-def _id(created: Any) -> UUID:
-    # Prefect's functions are typed as sync or async; called from a sync flow they return the id
-    assert isinstance(created, UUID)
-    return created
+def record_markdown(key: str, markdown: str, description: str) -> None:
+    """Store a report as a markdown artifact of the current run; it embeds figures as data URIs."""
+    create_markdown_artifact(markdown=markdown, key=artifact_key(key), description=description)
 
 
 class ArtifactObserver:
@@ -91,7 +80,9 @@ class ArtifactObserver:
     """
 
     def __init__(self, key: str) -> None:
-        self.artifact = record_progress(key, "starting")
+        created = create_progress_artifact(progress=0.0, key=artifact_key(key), description="starting")
+        assert isinstance(created, UUID)  # typed as sync or async; called from a sync flow it returns the id
+        self.artifact = created
         self._latest: tuple[float, str] = (0.0, "starting")
         self._stage = ""
         self._over = threading.Event()
@@ -105,7 +96,6 @@ class ArtifactObserver:
         self._latest = (self._latest[0], name)
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Store the latest progress for the thread."""
         share = 100.0 * min(done / total, 1.0) if total > 0 else 0.0
         rows = f"{self._stage}: {done:,} of {total:,} rows" if total > 0 else f"{self._stage}: {done:,} rows"
         self._latest = (share, f"{rows}; {describe_metrics(metrics)}" if metrics else rows)
@@ -143,8 +133,6 @@ NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None}
 def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int) -> None:
     """Emit the events of a retraining run, and store its row in the artifact.
 
-    Parameters
-    ----------
     result : result of the run, as printed by `okl retrain --json`
     most_empty : number of consecutive runs without a new file after which `okl.data.missing` is emitted
     """
@@ -162,17 +150,9 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
     empty = before["empty_windows"] + 1 if _is_empty(settings, result) else 0
     if empty and empty % most_empty == 0:
         _emit(MISSING, name, {"model": name, "source": settings.source, "windows": empty})
-    row = {
-        "model": name,
-        "outcome": result["outcome"],
-        "reason": result["reason"],
-        "accepted": len(result["shards"]["accepted"]),
-        "rejected": len(result["shards"]["rejected"]),
-        "still_written": len(result["shards"]["still_written"]),
-        "empty_windows": empty,
-        "announced": champion,
-        "registry": result["registry"],
-    }
+    row = {"model": name, "outcome": result["outcome"], "reason": result["reason"]}
+    row |= {kind: len(result["shards"][kind]) for kind in ("accepted", "rejected", "still_written")}
+    row |= {"empty_windows": empty, "announced": champion, "registry": result["registry"]}
     record_table(key, [row], "New shards, and the version that was announced as champion")
 
 

@@ -56,8 +56,6 @@ def end_with_parent(parent: int) -> None:
 def serve(listener: int, lock: Path) -> None:
     """Serve Prefect's API on an inherited socket until SIGTERM.
 
-    Parameters
-    ----------
     listener : file descriptor of a bound socket; if it does not listen yet, no client connects too early
     lock : file to lock during the start: two servers that migrate a new database at the same time corrupt it
     """

@@ -21,18 +21,19 @@ from urllib.parse import urlsplit
 
 from flows.progress import TeeObserver
 from flows.server import (
+    LOOPBACK,
     PRIVACY,
     READY_SECONDS,
     STOP_SECONDS,
     TemporaryServer,
     connection,
     disk_problem,
-    no_answer_message,
     prefect_home,
     stack_login,
 )
 from flows.service import ATTENDED_SERVICE
 from flows.stack.state import StackServer, live_stack, stack_server, workers_offered
+from okl.distributed.processes import environment
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer
@@ -290,26 +291,14 @@ def client_settings(server: TemporaryServer | StackServer | None, home: Path) ->
         return
     # Not PREFECT_API_URL in the environment: Prefect would remember it after the server has stopped.
     bypass = {name: f"{os.environ.get(name, '')},127.0.0.1".lstrip(",") for name in ("NO_PROXY", "no_proxy")}
-    values = bypass | {"PREFECT_HOME": str(prefect_home(home))}
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
+    with environment(bypass | {"PREFECT_HOME": str(prefect_home(home))}):
         from prefect.settings import temporary_settings
 
         # No heartbeats to okl's own server, which ends with the run: stopping them takes up to a second.
         heartbeat = None if isinstance(server, TemporaryServer) else HEARTBEAT_SECONDS
-        updates = connection(server.url, server.login) | {
-            "home": prefect_home(home),
-            "flows.heartbeat_frequency": heartbeat,
-        }
-        with temporary_settings(updates):
+        updates = {"home": prefect_home(home), "flows.heartbeat_frequency": heartbeat}
+        with temporary_settings(connection(server.url, server.login) | updates):
             yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 @contextmanager
@@ -324,15 +313,19 @@ def require_server() -> None:
     """Raise ExecutionError if the configured server does not answer, or refuses the login."""
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError
-    from prefect.settings import PREFECT_API_URL
 
+    url = configured_url()
     with get_client(sync_client=True) as client:
         if (error := client.api_healthcheck()) is not None:
-            raise ExecutionError(no_answer_message(PREFECT_API_URL.value() or "", error))
+            how = " (okl's own server: `okl up`)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
+            raise ExecutionError(
+                f"The Prefect server at {url} does not answer ({error}). Start it{how}, or unset PREFECT_API_URL (or "
+                "the profile that sets it) to use a temporary server of okl."
+            )
         try:
             client.read_work_pools(limit=1)  # the health check is the same for all
         except PrefectHTTPStatusError as refused:
             raise ExecutionError(
-                f"The Prefect server at {PREFECT_API_URL.value()} answers {refused.response.status_code}. Set "
+                f"The Prefect server at {url} answers {refused.response.status_code}. Set "
                 'PREFECT_API_AUTH_STRING to its login; for the server of okl up: eval "$(okl up)".'
             ) from None

@@ -53,12 +53,7 @@ def flat(values: Any) -> Any:
 
 
 class Form:
-    """Annotation of the settings of a flow: groups their schema, and accepts them grouped or flat.
-
-    Parameters
-    ----------
-    flow : name of the flow's function, a key of `FIRST`
-    """
+    """Annotation of the settings of a flow, a key of `FIRST`: groups their schema, and accepts them grouped or flat."""
 
     def __init__(self, flow: str) -> None:
         self.first = FIRST[flow]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -47,7 +49,6 @@ class TeeObserver:
             observer.stage(name)
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Pass the progress to all observers."""
         for observer in self.observers:
             observer.advance(done, total, metrics)
 
@@ -85,7 +86,6 @@ class TerminalObserver:
             self.bar.update(self.current, completed=done, total=total or None, metrics=describe_metrics(metrics))
 
     def finish(self) -> None:
-        """Remove the bar."""
         self.bar.stop()
 
 
@@ -99,7 +99,6 @@ class LineObserver:
         self.first: tuple[float, int] | None = None  # time and progress of the first call: what is before has no share
 
     def stage(self, name: str) -> None:
-        """Begin a stage."""
         self.name, self.begun, self.first = STAGES.get(name, name), time.monotonic(), None
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
@@ -123,3 +122,13 @@ class LineObserver:
 def terminal_observer() -> Observer:
     """Return a progress bar if standard error is a terminal, otherwise lines now and then."""
     return TerminalObserver() if sys.stderr.isatty() else LineObserver()
+
+
+@contextmanager
+def observed() -> Iterator[Observer]:
+    """Show progress in a block."""
+    observer = terminal_observer()
+    try:
+        yield observer
+    finally:
+        observer.finish()

@@ -62,11 +62,7 @@ UNHEARD = logging.CRITICAL + 1
 def record(flow: str, run: StagedRun, parameters: dict[str, Any], timeout_seconds: float) -> None:
     """Perform a flow with a run that is already open, and wait until the server has stored its records.
 
-    Parameters
-    ----------
-    flow : "MODULE:NAME"
-    parameters : of the flow, as plain values
-    timeout_seconds : time to wait for the records at the end
+    flow : "MODULE:NAME"; parameters : of the flow, as plain values
 
     Raises
     ------
@@ -96,7 +92,7 @@ def quiet_terminal() -> Iterator[None]:
 
     With PREFECT_LOGGING_LEVEL set, the log is shown.
     """
-    handlers = [handler for name in ("prefect", "") for handler in logging.getLogger(name).handlers]
+    handlers = [*logging.getLogger("prefect").handlers, *logging.getLogger().handlers]
     printing = [handler for handler in handlers if isinstance(handler, PrefectConsoleHandler)]
     internal = logging.getLogger("prefect._internal").handlers
     consoles = [] if "PREFECT_LOGGING_LEVEL" in os.environ else [*printing, *internal]
@@ -115,11 +111,6 @@ def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
 
     Flow runs and artifacts are stored when the call that creates them returns. The states of task runs are sent as
     events in the background and stored later; a server that is stopped too early loses them.
-
-    Parameters
-    ----------
-    started : ids of the runs to wait for
-    timeout_seconds : total time to wait
 
     Returns
     -------
@@ -140,7 +131,6 @@ def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
 
 
 def _missing(client: SyncPrefectClient, started: Started) -> list[str]:
-
     missing = []
     for identifier in started.flow_runs:
         state = client.read_flow_run(UUID(identifier)).state

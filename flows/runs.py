@@ -38,8 +38,6 @@ def staged_flow(
 ) -> Callable[[Callable[..., Run[Any]]], Flow[..., Result]]:
     """Return a decorator that makes a flow of a function that returns a run; okl_train gives the flow okl-train.
 
-    Parameters
-    ----------
     after : called with the settings, the result and the service levels of a run that was not skipped
     levels : service levels where the parameter is None, as in the form, whose group is closed then
     """
@@ -126,11 +124,7 @@ def okl_score(
     return ScoringRun(fill_out_fields(settings, due, str(runtime.flow_run.id)))
 
 
-def _announce(settings: RetrainSettings, result: dict[str, Any], service: RetrainService) -> None:
-    announce(settings, result, service.empty_windows)
-
-
-@staged_flow(after=_announce, levels=RetrainService)
+@staged_flow(lambda settings, result, service: announce(settings, result, service.empty_windows), RetrainService)
 def okl_retrain(
     settings: Annotated[RetrainSettings, Form("okl_retrain")], service: RetrainService | None = None
 ) -> Run[RetrainSettings]:

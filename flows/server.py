@@ -31,21 +31,12 @@ READY_SECONDS = 180.0  # a new home folder migrates its database: 12-20 s on an 
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
 ASK_SECONDS = 2.0
-LONGEST_SOCKET_PATH = 100
 MOST_READ = 5_000  # letters of the end of a log
 ROOT = Path(__file__).absolute().parents[1]
 
 PRIVACY = {"DO_NOT_TRACK": "1", "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-DEPLOYMENT_SERVICES = (
-    "SCHEDULER",
-    "LATE_RUNS",
-    "PAUSE_EXPIRATIONS",
-    "CANCELLATION_CLEANUP",
-    "CLEANUP_RECONCILER",
-    "FOREMAN",
-    "REPOSSESSOR",
-    "TRIGGERS",
-)
+DEPLOYMENT_SERVICES = ("SCHEDULER", "LATE_RUNS", "PAUSE_EXPIRATIONS", "CANCELLATION_CLEANUP", "CLEANUP_RECONCILER",
+                       "FOREMAN", "REPOSSESSOR", "TRIGGERS")  # fmt: skip
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -56,13 +47,12 @@ class UnixConnection(http.client.HTTPConnection):
         self.path = path
 
     def connect(self) -> None:
-        """Connect; the path of a socket has at most 107 bytes, so a longer one is reached through its folder."""
+        """Connect through the folder of the socket, whose path may have at most 107 bytes."""
         folder = os.open(os.path.dirname(self.path), os.O_RDONLY)
         try:
             self.sock = socket.socket(socket.AF_UNIX)
             self.sock.settimeout(self.timeout)
-            short = f"/proc/self/fd/{folder}/{os.path.basename(self.path)}"
-            self.sock.connect(self.path if len(os.fsencode(self.path)) <= LONGEST_SOCKET_PATH else short)
+            self.sock.connect(f"/proc/self/fd/{folder}/{os.path.basename(self.path)}")
         finally:
             os.close(folder)
 
@@ -70,27 +60,22 @@ class UnixConnection(http.client.HTTPConnection):
 def get_json(url: str, body: Any = None, seconds: float = ASK_SECONDS, login: str = "", socket_path: str = "") -> Any:
     """Return the JSON answer of a server on this machine to a GET, or to a POST of `body`; None without an answer.
 
-    Parameters
-    ----------
     login : "user:password" of basic authentication
     socket_path : unix socket on which the server listens, instead of the host and port of the URL
     """
     parts = urlsplit(url)
     # http.client, not urllib: it ignores proxies, which must not be used for 127.0.0.1
-    connection = (
-        UnixConnection(socket_path, seconds)
-        if socket_path
-        else http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=seconds)
-    )
-    headers = {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=seconds)
+    if socket_path:
+        connection = UnixConnection(socket_path, seconds)
+    headers = {"Content-Type": "application/json"}
+    if login:
+        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+    verb, content = ("GET", None) if body is None else ("POST", json.dumps(body))
     try:
-        if body is None:
-            connection.request("GET", parts.path, headers=headers)
-        else:
-            connection.request("POST", parts.path, json.dumps(body), headers | {"Content-Type": "application/json"})
+        connection.request(verb, parts.path, content, headers)
         answer = connection.getresponse()
-        content = answer.read()
-        return json.loads(content) if answer.status == http.HTTPStatus.OK else None
+        return json.loads(answer.read()) if answer.status == http.HTTPStatus.OK else None
     except (OSError, http.client.HTTPException, ValueError):
         return None
     finally:
@@ -114,6 +99,17 @@ def child_imports(inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variable by which child processes import okl, even if it is not installed."""
     paths = [str(ROOT), *filter(None, [inherited.get("PYTHONPATH")])]
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "PYTHONUNBUFFERED": "1"}
+
+
+def start_child(
+    command: list[str], log: Path, environment: Mapping[str, str], inherited: tuple[int, ...] = ()
+) -> subprocess.Popen[bytes]:
+    """Start a process in the folder of its log and in a session of its own; inherited : file descriptors."""
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=log.parent, env=environment,
+            pass_fds=inherited, start_new_session=True,
+        )  # fmt: skip
 
 
 def prefect_home(home: Path) -> Path:
@@ -157,7 +153,7 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
     environment |= PRIVACY | child_imports(inherited)
     if not deployments:
         environment |= {f"PREFECT_SERVER_SERVICES_{service}_ENABLED": "false" for service in DEPLOYMENT_SERVICES}
-    environment |= {
+    return environment | {
         "PREFECT_HOME": str(prefect_home(home)),
         "PREFECT_SERVER_API_AUTH_STRING": login,
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{prefect_home(home) / 'prefect.db'}",
@@ -166,7 +162,6 @@ def server_environment(home: Path, inherited: Mapping[str, str], deployments: bo
         # in memory, a restarted server loses the leases of active runs, and Prefect then ends these runs
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
-    return environment
 
 
 LEAST_FREE_BYTES = 4 * 2**20  # a new database and logs take 2 MB
@@ -239,33 +234,24 @@ class TemporaryServer:
         """Start the child and return at once. Raises ExecutionError (the home folder cannot be written)."""
         try:
             make_folders(self.log.parent)
-            log = self.log.open("ab")
+            self.log.touch()
         except OSError as error:
             raise ExecutionError(
                 f"okl's home folder {self.home} cannot be written: {error.strerror}. Set OKL_HOME to a writable folder."
             ) from None
         # Bound here and inherited by the child: the port is known at once and cannot be taken. The socket does not
         # listen yet, so connections are refused instead of queued until the server is ready.
-        with log, socket.socket() as listener:
+        with socket.socket() as listener:
             listener.bind((LOOPBACK, 0))
             self.port = listener.getsockname()[1]
-            self.process = subprocess.Popen(
-                child_command("server", listener.fileno(), self.log.with_name("start.lock")),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=server_environment(self.home, os.environ, self.deployments, self.login),
-                cwd=self.log.parent,
-                pass_fds=(listener.fileno(),),
-                start_new_session=True,
-            )
+            command = child_command("server", listener.fileno(), self.log.with_name("start.lock"))
+            environment = server_environment(self.home, os.environ, self.deployments, self.login)
+            self.process = start_child(command, self.log, environment, (listener.fileno(),))
 
     def wait_ready(self) -> None:
         """Return as soon as the server answers.
 
-        Raises
-        ------
-        ExecutionError : the server ended, or it did not answer within three minutes
+        Raises ExecutionError : the server ended, or it did not answer within three minutes
         """
         assert self.process is not None, "call start() first"
         deadline = time.monotonic() + READY_SECONDS
@@ -299,12 +285,3 @@ class TemporaryServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def no_answer_message(url: str, error: object) -> str:
-    """Return the error message for a configured server that does not answer."""
-    how = " (okl's own server: `okl up`)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
-    return (
-        f"The Prefect server at {url} does not answer ({error}). Start it{how}, or unset PREFECT_API_URL (or the "
-        "profile that sets it) to use a temporary server of okl."
-    )

@@ -38,7 +38,6 @@ class Interrupts:
         self.discarded = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Handle the signal SIGINT."""
         if self.discarded:
             self.discarded = False
             raise Interrupted
@@ -116,13 +115,8 @@ def main() -> None:
     solver did not converge; 130 Ctrl-C.
     """
     with interruptible():
-        import flows.cli.compare
-        import flows.cli.deploy
-        import flows.cli.models
-        import flows.cli.plan
-        import flows.cli.predict
-        import flows.cli.retrain
-        import flows.cli.stack  # noqa: F401  each module adds its commands
+        # each module adds its commands
+        from flows.cli import compare, deploy, models, plan, predict, retrain, stack  # noqa: F401
         from flows.cli.commands import app
         from okl.foundation.errors import OklError
         from okl.foundation.locations import keep_private

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -20,16 +20,16 @@ from flows.cli.options import (
     Command,
     OptionValues,
     accepts,
+    argument,
     data_location,
     help_for,
+    option,
     resumed_settings,
     train_settings,
 )
+from flows.progress import observed, terminal_observer
 from okl.foundation.settings import ExecutionSettings, IngestSettings, settings_from
 from okl.solvers.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from okl.foundation.telemetry import Observer
 
 # Main help
 
@@ -93,27 +93,15 @@ Record = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on standard output.")]
 Config = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE.toml",
-        help="TOML file of settings; --set and options override it; none: no file.",
-        rich_help_panel=FROM_FILES,
-    ),
+    option("FILE.toml", "TOML file of settings; --set and options override it; none: no file.", panel=FROM_FILES),
 ]
 Pairs = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set any setting, such as epsilon=0.1 (repeatable).",
-        rich_help_panel=FROM_FILES,
-    ),
+    option("KEY=VALUE", "Set any setting, such as epsilon=0.1 (repeatable).", "--set", panel=FROM_FILES),
 ]
 MODEL_HELP = "Folder or URL of a model or run, name of a run, or registered model NAME, NAME@7, NAME@previous."
 Registered = Annotated[
-    str | None,
-    typer.Option(
-        "--registry", metavar="URL", help="Folder or URL of the model registry; none: OKL_REGISTRY, or okl's home."
-    ),
+    str | None, option("URL", "Folder or URL of the model registry; none: OKL_REGISTRY, or okl's home.", "--registry")
 ]
 SOURCE_HELP = (
     "File, folder, quoted glob pattern or URL (s3://BUCKET/FOLDER) of Parquet, CSV, JSON lines or svmlight rows, "
@@ -139,9 +127,9 @@ def okl(
     ] = False,
     extension: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FILE.py",
-            help="Python file that adds losses, models or maps; run when one of its names is used (repeatable); none: "
+        option(
+            "FILE.py",
+            "Python file that adds losses, models or maps; run when one of its names is used (repeatable); none: "
             "those of OKL_EXTENSIONS.",
         ),
     ] = None,
@@ -157,8 +145,8 @@ def okl(
 @app.command(cls=Command, short_help="Convert a source into a sharded data set with a manifest.")
 @accepts(given=INGEST_ALL, where=INGEST_EXECUTION)
 def ingest(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=SOURCE_HELP)],
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="Folder or URL of the data set to create.")],
+    source: Annotated[str, argument("SOURCE", SOURCE_HELP)],
+    destination: Annotated[str, argument("DEST", "Folder or URL of the data set to create.")],
     given: OptionValues,
     where: OptionValues,
     overwrite: Annotated[
@@ -187,29 +175,19 @@ def ingest(
         from okl.distributed.cluster_file import check_execution_options
 
         check_execution_options(execution_settings)
-    observer = _observer()
-    try:
+    with observed() as observer:
         observer.stage("ingest")
         with open_for(execution_settings, "ingest") if where else nullcontext() as execution:
             ingested = make(
-                source,
-                destination,
-                settings,
-                overwrite=overwrite,
+                source, destination, settings, overwrite=overwrite, execution=execution,
                 progress=lambda done, total: observer.advance(done, total or 0, {}),
-                execution=execution,
-            )
-    finally:
-        observer.finish()
-    print_result(
-        description_of(ingested.dataset) | {"changed": ingested.changed}, json, describe_text(ingested.dataset)
-    )
+            )  # fmt: skip
+    described = description_of(ingested.dataset) | {"changed": ingested.changed}
+    print_result(described, json, describe_text(ingested.dataset))
 
 
 @app.command(short_help="Show a data set's columns, classes, splits, shards and scaling.")
-def describe(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="Folder or URL of a data set.")], json: Json = False
-) -> None:
+def describe(dataset: Annotated[str, argument("DATASET", "Folder or URL of a data set.")], json: Json = False) -> None:
     """Show a data set's columns, classes, splits, shards and scaling."""
     from okl.data.describe import describe as description_of
     from okl.data.describe import describe_text
@@ -224,17 +202,15 @@ def describe(
 def train(
     options: OptionValues,
     ingest_options: OptionValues,
-    dataset: Annotated[
-        str | None, typer.Argument(metavar="DATASET", help=help_for(TrainSettings, "data", False), show_default=False)
-    ] = None,
+    dataset: Annotated[str | None, argument("DATASET", help_for(TrainSettings, "data", False))] = None,
     config: Config = None,
     pairs: Pairs = None,
     resume: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN",
-            help="Name or folder of an interrupted run to resume from its last checkpoint; none: start a new run.",
-            rich_help_panel=CHECKPOINTS,
+        option(
+            "RUN",
+            "Name or folder of an interrupted run to resume from its last checkpoint; none: start a new run.",
+            panel=CHECKPOINTS,
         ),
     ] = None,
     verbose: Annotated[
@@ -276,7 +252,7 @@ def train(
         check(settings)
         run, folder = TrainingRun(settings), None
     parameters = {} if folder is None else {"resume": str(folder)}
-    result = perform_run(run, "flows.runs:okl_train", _observer(), record, parameters)
+    result = perform_run(run, "flows.runs:okl_train", terminal_observer(), record, parameters)
     from okl.report.training import not_converged, text_summary
 
     print_result(result, json, "" if json else text_summary(result, verbose))
@@ -284,12 +260,6 @@ def train(
         if json:
             typer.echo(f"Warning: {warning}", err=True)
         raise typer.Exit(NOT_CONVERGED)
-
-
-def _observer() -> Observer:
-    from flows.progress import terminal_observer
-
-    return terminal_observer()
 
 
 def print_result(result: dict[str, Any], as_json: bool, text: str) -> None:

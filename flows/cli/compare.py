@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from flows.cli.commands import Json, Record, app, print_result
 from flows.cli.options import (
     EXECUTION,
@@ -19,8 +17,10 @@ from flows.cli.options import (
     Options,
     OptionValues,
     accepts,
+    argument,
     data_location,
     help_for,
+    option,
 )
 from flows.progress import terminal_observer
 from okl.foundation.locations import absolute_location, local_location
@@ -46,16 +46,11 @@ INGESTED = INGEST.without("holdout")
 @app.command(cls=Command, short_help="Compare models on the same folds and save the best one, with a report.")
 @accepts(given=COMPARE, ingest_options=INGESTED)
 def compare(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help=help_for(CompareSettings, "data", False))],
+    dataset: Annotated[str, argument("DATASET", help_for(CompareSettings, "data", False))],
     given: OptionValues,
     ingest_options: OptionValues,
     models: Annotated[
-        str,
-        typer.Option(
-            metavar="all|online|NAME,...",
-            help=help_for(CompareSettings, "models", False),
-            rich_help_panel=VALIDATION,
-        ),
+        str, option("all|online|NAME,...", help_for(CompareSettings, "models", False), panel=VALIDATION)
     ] = "all",
     record: Record = False,
     json: Json = False,
@@ -96,15 +91,11 @@ REPRODUCE = Options(
 @app.command(short_help="Reproduce a table of a paper and compare it with the printed numbers.")
 @accepts(given=REPRODUCE)
 def reproduce(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help=help_for(ReproduceSettings, "table", False))],
+    table: Annotated[str, argument("TABLE", help_for(ReproduceSettings, "table", False))],
     given: OptionValues,
-    data: Annotated[str, typer.Option(metavar="DIR", help=help_for(ReproduceSettings, "data", False))] = "",
-    datasets: Annotated[
-        str, typer.Option(metavar="NAME,...", help=help_for(ReproduceSettings, "datasets", False))
-    ] = "",
-    algorithms: Annotated[
-        str, typer.Option(metavar="NAME,...", help=help_for(ReproduceSettings, "algorithms", False))
-    ] = "",
+    data: Annotated[str, option("DIR", help_for(ReproduceSettings, "data", False))] = "",
+    datasets: Annotated[str, option("NAME,...", help_for(ReproduceSettings, "datasets", False))] = "",
+    algorithms: Annotated[str, option("NAME,...", help_for(ReproduceSettings, "algorithms", False))] = "",
     record: Record = False,
     json: Json = False,
 ) -> None:

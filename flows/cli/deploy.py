@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from glob import has_magic
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,9 @@ from flows.cli.options import (
     Options,
     OptionValues,
     accepts,
+    argument,
     help_for,
+    option,
     train_settings,
 )
 from flows.cli.retrain import (
@@ -45,20 +48,14 @@ SERVICE = Options(
     {SERVICE_LEVELS: ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")},
 )
 # no --out: every run of a deployment creates its own folder
-DEPLOYED = TRAIN.without(
-    "out",
-    solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto"),
-)
+DEPLOYED = TRAIN.without("out", solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto"))
 SPLIT = INGEST.without(
     holdout=f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
     f"{help_for(RETRAIN.kind, 'holdout')}",
     keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} [default: none]",
 )
 OWN_FOLDER = "{time}-version-{version}"
-
-
-def _deployment(metavar: str, text: str) -> Any:
-    return typer.Option(metavar=metavar, help=text, rich_help_panel=DEPLOYMENT)
+_deployment = partial(option, panel=DEPLOYMENT)
 
 
 @app.command(cls=Command, short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.")
@@ -70,9 +67,9 @@ def deploy(
     ingest_options: OptionValues,
     dataset: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATASET",
-            help="Default data set or source of the runs; with --retrain, the location of new files; none: each run "
+        argument(
+            "DATASET",
+            "Default data set or source of the runs; with --retrain, the location of new files; none: each run "
             "names its data.",
         ),
     ] = None,
@@ -94,8 +91,7 @@ def deploy(
     score_out: Annotated[
         str | None,
         _deployment(
-            "DIR",
-            "Folder for the scores; may contain {date}, {time}, {version}, {run}; none: in okl's home folder.",
+            "DIR", "Folder for the scores; may contain {date}, {time}, {version}, {run}; none: in okl's home folder."
         ),
     ] = None,
     pool: Annotated[str, _deployment("NAME", "Work pool; created if it is missing.")] = "okl",
@@ -111,16 +107,18 @@ def deploy(
     """
     from flows.foreground import server_is_configured, stack_server_settings
 
-    groups = retrain_options, options, ingest_options
     if retrain is None:
         if score is not None or score_out is not None:
             raise ConfigError("--score and --score-out need a retrained model: add --retrain NAME.")
-        training, retraining = _training(dataset, *groups, config, pairs or []), None
+        if odd := [name for name in retrain_options if name not in INGEST.fields]:
+            raise ConfigError(f"--{odd[0].replace('_', '-')} is an option of retraining: add --retrain NAME.")
+        training, retraining = _training(dataset, options, ingest_options, config, pairs or []), None
         levels = settings_from(ServiceSettings, service, "okl deploy")
     else:
         if score is None and score_out is not None:
             raise ConfigError("--score-out needs rows to score: add --score SOURCE.")
-        training, retraining = None, _retraining(retrain, dataset, *groups, config, pairs or [])
+        groups = retrain_options, options, ingest_options
+        training, retraining = None, _retraining(retrain, dataset, groups, config, pairs or [])
         levels = settings_from(RetrainService, service, "okl deploy")
         if score is not None and isinstance(rows := place_of(score), Path) and not (rows.exists() or has_magic(score)):
             typer.echo(f"Warning: {rows.absolute()} does not exist. Scoring fails until it does.", err=True)
@@ -143,16 +141,9 @@ def deploy(
 
 
 def _training(
-    dataset: str | None,
-    retraining: OptionValues,
-    options: OptionValues,
-    ingest: OptionValues,
-    config: str | None,
-    pairs: list[str],
+    dataset: str | None, options: OptionValues, ingest: OptionValues, config: str | None, pairs: list[str]
 ) -> TrainSettings | None:
     """Return the checked settings of training; None if each run names its data."""
-    if odd := [name for name in retraining if name not in INGEST.fields]:
-        raise ConfigError(f"--{odd[0].replace('_', '-')} is an option of retraining: add --retrain NAME.")
     if dataset is None:
         if options or ingest or config or pairs:
             raise ConfigError("Training options need data: add the argument DATASET.")
@@ -165,15 +156,10 @@ def _training(
 
 
 def _retraining(
-    name: str,
-    source: str | None,
-    retraining: OptionValues,
-    options: OptionValues,
-    ingest: OptionValues,
-    config: str | None,
-    pairs: list[str],
+    name: str, source: str | None, given_of: tuple[OptionValues, ...], config: str | None, pairs: list[str]
 ) -> RetrainSettings:
-    """Return the checked settings of retraining."""
+    """Return the checked settings of retraining; given_of : the values of retraining, training and ingestion."""
+    retraining, options, ingest = given_of
     allowed = {"train": (options, LEARNING), "ingest": (ingest, READING)}
     for given, known in allowed.values():
         if odd := [field for field in given if not known.takes(field) and field not in RETRAIN.fields]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
-from flows.cli.options import Command
-from flows.progress import terminal_observer
+from flows.cli.options import Command, argument, option
+from flows.progress import observed
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 
@@ -27,12 +27,11 @@ app.add_typer(
     models, name="models", short_help="Manage registered models: list, show, diff, publish, promote, rollback, prune."
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the model.")]
-Which = Annotated[str | None, typer.Argument(metavar="WHICH", help="Number or alias of a version.", show_default=False)]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, stored in the log; none: no reason.")]
+Name = Annotated[str, argument("NAME", "Name of the model.")]
+Which = Annotated[str | None, argument("WHICH", "Number or alias of a version.")]
+Why = Annotated[str, option("TEXT", "Reason, stored in the log; none: no reason.", "--why")]
 Expected = Annotated[
-    int | None,
-    typer.Option("--expect", metavar="VERSION", help="Fail unless this version is the champion; none: no check."),
+    int | None, option("VERSION", "Fail unless this version is the champion; none: no check.", "--expect")
 ]
 
 
@@ -48,7 +47,7 @@ def list_models(registry: Registered = None, json: Json = False) -> None:
 
 @models.command("show", short_help="Show the versions and log of a model, or the lineage of one version.")
 def show_model(
-    model: Annotated[str, typer.Argument(metavar="NAME[@WHICH]", help="A model, or a version: NAME@7, NAME@champion.")],
+    model: Annotated[str, argument("NAME[@WHICH]", "A model, or a version: NAME@7, NAME@champion.")],
     which: Which = None,
     whole: Annotated[
         bool, typer.Option("--all", help="Show all settings, the environment and all shards of a version.")
@@ -88,7 +87,7 @@ def show_model(
 
 @models.command(short_help="Show the differences between two versions of a model.")
 def diff(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model; or NAME@WHICH NAME@WHICH.")],
+    name: Annotated[str, argument("NAME", "Name of the model; or NAME@WHICH NAME@WHICH.")],
     first: Which = None,
     second: Which = None,
     registry: Registered = None,
@@ -110,7 +109,7 @@ def diff(
 @models.command(short_help="Add a trained model as a new version.")
 def publish(
     name: Name,
-    trained: Annotated[str, typer.Argument(metavar="RUN", help="Name, folder or URL of a run, or folder of a model.")],
+    trained: Annotated[str, argument("RUN", "Name, folder or URL of a run, or folder of a model.")],
     promote: Annotated[bool, typer.Option("--promote", help="Also make it the champion.")] = False,
     why: Why = "",
     registry: Registered = None,
@@ -137,9 +136,7 @@ def publish(
 @models.command(short_help="Promote a version to champion.")
 def promote(
     name: Name,
-    which: Annotated[
-        str | None, typer.Argument(metavar="WHICH", help="Number or alias, such as 7 or candidate.", show_default=False)
-    ] = None,
+    which: Annotated[str | None, argument("WHICH", "Number or alias, such as 7 or candidate.")] = None,
     expect: Expected = None,
     why: Why = "",
     registry: Registered = None,
@@ -175,7 +172,7 @@ def rollback(
 @models.command(short_help="Remove the files of old versions.")
 def prune(
     name: Name,
-    keep: Annotated[int, typer.Option("--keep", metavar="N", help="Number of newest versions to keep.")] = 10,
+    keep: Annotated[int, option("N", "Number of newest versions to keep.", "--keep")] = 10,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; list what would be removed.")] = False,
     why: Why = "",
     registry: Registered = None,
@@ -234,14 +231,14 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
 
 @app.command(short_help="Export a model to ONNX or scikit-learn.")
 def export(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
-    out: Annotated[str, typer.Argument(metavar="FILE", help="File or URL to write, such as model.onnx.")],
+    model: Annotated[str, argument("MODEL", MODEL_HELP)],
+    out: Annotated[str, argument("FILE", "File or URL to write, such as model.onnx.")],
     to: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "onnx|skops",
+            "File format; skops: a pipeline of scikit-learn estimators; none: by the suffix of FILE.",
             "--format",
-            metavar="onnx|skops",
-            help="File format; skops: a pipeline of scikit-learn estimators; none: by the suffix of FILE.",
         ),
     ] = None,
     registry: Registered = None,
@@ -269,12 +266,9 @@ def export(
 
 @app.command(cls=Command, short_help="Explain a model: settings, certificate and important columns.")
 def explain(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
+    model: Annotated[str, argument("MODEL", MODEL_HELP)],
     source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE", help="Labelled rows or a data set; none: the data set of the run.", show_default=False
-        ),
+        str | None, argument("SOURCE", "Labelled rows or a data set; none: the data set of the run.")
     ] = None,
     rows: Annotated[int, typer.Option("--rows", metavar="N", min=2, help="Number of rows to sample.")] = 5000,
     repeats: Annotated[
@@ -285,11 +279,11 @@ def explain(
     ] = 0,
     optimise: Annotated[
         str,
-        typer.Option(
-            "--optimise",
-            metavar="NAME",
-            help="Criterion of the error: log-loss, auc, average-precision, balanced-accuracy, accuracy; auto: that of "
+        option(
+            "NAME",
+            "Criterion of the error: log-loss, auc, average-precision, balanced-accuracy, accuracy; auto: that of "
             "the model's training.",
+            "--optimise",
         ),
     ] = "auto",
     registry: Registered = None,
@@ -303,18 +297,8 @@ def explain(
     from okl.runs.explain import ExplainSettings
     from okl.runs.explain import explain as explain_model
 
-    observer = terminal_observer()
-    try:
-        values = {
-            "model": model,
-            "registry": registry,
-            "source": source,
-            "rows": rows,
-            "repeats": repeats,
-            "seed": seed,
-        }
+    values = {"model": model, "registry": registry, "source": source, "rows": rows, "repeats": repeats, "seed": seed}
+    with observed() as observer:
         settings = settings_from(ExplainSettings, values | {"optimise": optimise}, "okl explain")
         explanation = explain_model(settings, observer)
-    finally:
-        observer.finish()
     print_result(explanation, json, explanation_text(explanation))

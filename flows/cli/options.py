@@ -28,6 +28,12 @@ from okl.solvers.settings import TrainSettings, solver_settings
 
 # Options generated from settings
 
+
+def words(text: str) -> tuple[str, ...]:
+    """Return names of settings, written with spaces between them."""
+    return tuple(text.split())
+
+
 OptionValues = dict[str, Any]
 """Values that the user gave for a group of options, by the names of their settings."""
 
@@ -55,7 +61,6 @@ class Options:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Return the names of the settings that are options."""
         return tuple(field for fields in self.panels.values() for field in fields)
 
     def without(self, *names: str, **help_texts: str) -> Options:
@@ -64,7 +69,6 @@ class Options:
         return replace(self, panels=left, help_texts={**self.help_texts, **help_texts}, refused=self.refused | {*names})
 
     def takes(self, name: str) -> bool:
-        """Return whether a setting is an option of the group."""
         return name in self.fields or (self.of_solvers and name not in (*self.kind.model_fields, *self.refused))
 
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -99,26 +103,28 @@ CONTEXT = "context"  # parameter that typer fills with click's context
 SOLVER_OPTIONS = "okl.solver_options"  # key in click's context: the given values of a solver's options
 
 
+def argument(metavar: str, text: str) -> Any:
+    """Return typer's declaration of a positional argument."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+def option(metavar: str, text: str, *names: str, panel: str | None = None) -> Any:
+    """Return typer's declaration of an option that is no setting; names : such as "--set", if not the parameter's."""
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel)
+
+
 def option_of(kind: type[BaseModel], field: str, panel: str, help_text: str | None = None) -> inspect.Parameter:
     """Return typer's parameter of a setting."""
     annotation = kind.model_fields[field].annotation
-    flag = ONE_OF_MANY.get(field, field).replace("_", "-")
-    text = help_text or help_for(kind, field)
+    flag, text = f"--{ONE_OF_MANY.get(field, field).replace('_', '-')}", help_text or help_for(kind, field)
+    value_kind: Any = str
     if annotation is bool:
-        value_kind: Any = bool
-        option = typer.Option(f"--{flag}/--no-{flag}", help=text, rich_help_panel=panel)
-    else:
-        many = get_origin(annotation) is tuple
-        value_kind = list[str] if many else str
-        option = typer.Option(
-            f"--{flag}",
-            metavar=metavar(annotation, field),
-            help=f"{text} (repeatable)" if many else text,
-            rich_help_panel=panel,
-        )
-    return inspect.Parameter(
-        field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_kind | None, option]
-    )
+        value_kind, flag = bool, f"{flag}/--no-{flag[2:]}"
+    elif get_origin(annotation) is tuple:
+        value_kind, text = list[str], f"{text} (repeatable)"
+    shown = None if annotation is bool else metavar(annotation, field)
+    annotated = Annotated[value_kind | None, typer.Option(flag, metavar=shown, help=text, rich_help_panel=panel)]
+    return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotated)
 
 
 # Headings of the help, in their order; the options of a solver follow those of the model
@@ -136,38 +142,17 @@ CHECKPOINTS = "Checkpoints and interrupted runs"
 WORKERS = "Workers and threads"
 FORMATS = "File formats"
 OTHER = "Options"
-PANELS = (
-    *("Arguments", DEPLOYMENT, SIZES, DATA, SHARDS, PUBLICATION, SERVICE_LEVELS, VALIDATION, MODEL, OUTPUT),
-    *(FROM_FILES, CHECKPOINTS, WORKERS, FORMATS, OTHER),
-)
+PANELS = ("Arguments", DEPLOYMENT, SIZES, DATA, SHARDS, PUBLICATION, SERVICE_LEVELS, VALIDATION, MODEL, OUTPUT,
+          FROM_FILES, CHECKPOINTS, WORKERS, FORMATS, OTHER)  # fmt: skip
 
 INGEST_ALL = Options(
     IngestSettings,
     {
-        DATA: (
-            *(
-                "target",
-                "task",
-                "positive",
-                "holdout",
-                "split_column",
-                "missing",
-                "dates",
-                "categories",
-                "max_categories",
-            ),
-            *("keys", "drop", "text", "min_documents", "max_terms", "scale", "scale_target"),
+        DATA: words(
+            "target task positive holdout split_column missing dates categories max_categories keys drop text "
+            "min_documents max_terms scale scale_target"
         ),
-        FORMATS: (
-            "date_order",
-            "decimal",
-            "svmlight_index",
-            "hash_columns",
-            "storage",
-            "normalise",
-            "rows_per_shard",
-            "compression",
-        ),
+        FORMATS: words("date_order decimal svmlight_index hash_columns storage normalise rows_per_shard compression"),
     },
 )
 INGEST = INGEST_ALL.without("compression")
@@ -184,60 +169,28 @@ TRAIN = Options(
     },
     of_solvers=True,
 )
-RARE = frozenset(
-    {
-        "split_column",
-        "max_categories",
-        "svmlight_index",
-        "hash_columns",
-        "rows_per_shard",
-        "scale_target",
-        "categories",
-        "positive",
-    }
-    | {"storage", "normalise", "min_documents", "max_terms"}
-    | {
-        "date_order",
-        "decimal",
-        "tls",
-        "threads",
-        "checkpoint_rounds",
-        "checkpoint_seconds",
-        "metric",
-        "precision",
-        "mode",
-        "validation",
-    }
+_RARE = (
+    "split_column max_categories svmlight_index hash_columns rows_per_shard scale_target categories positive storage "
+    "normalise min_documents max_terms date_order decimal tls threads checkpoint_rounds checkpoint_seconds metric "
+    "precision mode validation"
 )
-"""Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`."""
-_OF_SHARDS = frozenset(
-    {
-        "rescale",
-        "release",
-        "max_shards",
-        "settle_seconds",
-        "slices",
-        "holdout_shards",
-        "window_shards",
-        "threshold",
-        "cluster",
-    }
-)
-RARE_OF: dict[str | None, frozenset[str]] = {
-    "train": frozenset({"cluster", "scheduler", "dates", "scale"}),
-    "compare": frozenset({"rescale", "grid", "halving", "tolerance", "iterations", "memory", "map"}),
-    "plan": frozenset({"rescale", "text", "out", "name", "beside", "threshold"}),
-    "retrain": _OF_SHARDS | frozenset({"scheduler", "margin", "on_bad", "budget_seconds"}),
-    "deploy": _OF_SHARDS
-    | frozenset({"text", "on_bad", "time_column", "margin", "beside", "seed", "budget_seconds", "scheduler", "dry_run"})
-    | frozenset({"stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows"}),
+_OF_SHARDS = "rescale release max_shards settle_seconds slices holdout_shards window_shards threshold cluster"
+RARE: dict[str | None, tuple[str, ...]] = {
+    "ingest": words("svmlight_index min_documents max_terms storage normalise hash_columns"),
+    "train": words(f"{_RARE} cluster scheduler dates scale"),
+    "compare": words(f"{_RARE} rescale grid halving tolerance iterations memory map"),
+    "plan": words(f"{_RARE} rescale text out name beside threshold"),
+    "retrain": words(f"{_RARE} {_OF_SHARDS} scheduler margin on_bad budget_seconds"),
+    "deploy": words(
+        f"{_RARE} {_OF_SHARDS} text on_bad time_column margin beside seed budget_seconds scheduler dry_run "
+        "stage_seconds retries retry_seconds late late_seconds empty_windows"
+    ),
 }
-"""Further ones of single commands."""
-RARE_OF_INGEST = frozenset({"svmlight_index", "min_documents", "max_terms", "storage", "normalise", "hash_columns"})
+"""Options that `--help` shows only with --solver NAME or --help-all, or, of data, in `okl ingest --help`."""
 ALL_OPTIONS = "okl.all_options"  # key in click's context: whether the help shows all options, as with --help-all
-HIDDEN = frozenset(
-    {"degree", "offset", "first_sample", "bundle_size", "batch", "project", "max_iterations", "regularisation"}
-    | {"aggressiveness", "epsilon", "average", "step_rule"}
+HIDDEN = words(
+    "degree offset first_sample bundle_size batch project max_iterations regularisation aggressiveness epsilon average "
+    "step_rule"
 )
 """Settings of solvers for --set and TOML files, without an option of their own."""
 
@@ -250,13 +203,13 @@ def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., 
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
-        added = {name: group.parameters() for name, group in groups.items()}
-        options = {field: parameter for parameters in added.values() for field, parameter in parameters.items()}
+        options = {field: one for group in groups.values() for field, one in group.parameters().items()}
         solver_group = next((group for group in groups.values() if group.of_solvers), None)
         if solver_group is not None:
             options[CONTEXT] = inspect.Parameter(CONTEXT, inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
-        shown = [*(parameter for parameter in keywords if parameter.name not in groups), *options.values()]
+        keywords = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own.parameters.values()]
+        shown = [*(one for one in keywords if one.name not in groups), *options.values()]
+        shown.sort(key=lambda parameter: parameter.name == "json")  # --json and --help come last in every command
 
         @wraps(command)
         def run(**arguments: Any) -> None:
@@ -264,11 +217,7 @@ def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., 
             given = {name: group.given(arguments, of_solver) for name, group in groups.items()}
             command(**{name: value for name, value in arguments.items() if name not in options}, **given)
 
-        # --json and --help come last in every command
-        last = [parameter for parameter in shown if parameter.name == "json"]
-        run.__signature__ = own.replace(  # type: ignore[attr-defined]  # inspect.signature's own protocol
-            parameters=[parameter for parameter in shown if parameter not in last] + last
-        )
+        run.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]  # inspect.signature's protocol
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
         run.solver_group = solver_group  # type: ignore[attr-defined]  # for Command, which sees the function only
         return run
@@ -358,13 +307,9 @@ def merged_values(
 ) -> tuple[OptionValues, dict[str, OptionValues]]:
     """Return the values of a TOML file, overridden by --set pairs, and its tables, also overridden by options.
 
-    Parameters
-    ----------
     groups : given options by table; --set TABLE.KEY=VALUE sets a value of a table
 
-    Raises
-    ------
-    ConfigError : the file cannot be read, or a table is a value
+    Raises ConfigError : the file cannot be read, or a table is a value
     """
     read = read_toml(config, "--config") if config else {}
     values = {_underscored(name): value for name, value in read.items()}
@@ -385,9 +330,7 @@ def merged_values(
 def data_location(dataset: str) -> str:
     """Return the absolute location of data.
 
-    Raises
-    ------
-    ConfigError : it is the folder of a run, whose files are not rows
+    Raises ConfigError : it is the folder of a run, whose files are not rows
     """
     location = place_of(dataset)
     if isinstance(location, Path) and (location / "result.json").is_file() and (location / "model").is_dir():
@@ -424,9 +367,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with the options of solvers; called by typer.
 
-        Raises
-        ------
-        ConfigError : the shell has expanded a pattern into several files, or an unknown solver
+        Raises ConfigError : the shell has expanded a pattern into several files, or an unknown solver
         """
         group = self._solver_group
         solver, shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
@@ -450,19 +391,15 @@ class Command(TyperCommand):
         return getattr(self.callback, "solver_group", None)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters, with those of the solver; called by typer."""
         own = super().get_params(ctx)
         return [*own[:-1], *ctx.meta.get(PARAMETERS, ()), *own[-1:]]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the parameters by panel; called by typer for --help."""
-        rare = RARE_OF_INGEST if self.name == "ingest" else frozenset()
-        if self.name in RARE_OF:
-            rare = RARE | RARE_OF[self.name]
         solver = ctx.meta.get(SOLVER)
-        if ctx.meta.get(ALL_OPTIONS) or solver is not None:
-            rare = frozenset()
-        hidden = rare | ({"mode"} if solver not in (None, "auto") and has_one_mode(solver) else set())
+        rare = () if ctx.meta.get(ALL_OPTIONS) or solver is not None else RARE.get(self.name, ())
+        has_one_mode = solver not in (None, "auto") and solver_settings(solver).mode is SolverSettings.mode
+        hidden = {*rare, "mode"} if has_one_mode else {*rare}  # it refuses --mode
         entries: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -483,11 +420,6 @@ PARAMETERS = "okl.solver_parameters"  # keys in click's context: the parameters 
 SOLVER = "okl.solver"
 
 
-def has_one_mode(solver: str) -> bool:
-    """Return whether a solver refuses --mode, because it has one mode only."""
-    return solver_settings(solver).mode is SolverSettings.mode
-
-
 def _solver_in(args: Sequence[str]) -> str | None:
     """Return the solver that the arguments name, or None."""
     for number, argument in enumerate(args):
@@ -501,9 +433,7 @@ def _solver_in(args: Sequence[str]) -> str | None:
 def solver_parameters(group: Options, solver: str | None) -> list[Any]:
     """Return click's parameters of a solver's options, or of those of all solvers, for a command with a group.
 
-    Raises
-    ------
-    ConfigError : an unknown solver
+    Raises ConfigError : an unknown solver
     """
     if solver is not None and solver not in SOLVERS:
         raise ConfigError(f"solver = {solver!r}; expected one of {', '.join(SOLVERS)}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands import Config, Json, Pairs, app, print_result
-from flows.cli.options import INGEST, SIZES, TRAIN, Command, OptionValues, accepts, train_settings
+from flows.cli.options import INGEST, SIZES, TRAIN, Command, OptionValues, accepts, argument, option, train_settings
 from okl.foundation.errors import ConfigError, RegistryError
 from okl.foundation.settings import IngestSettings
 from okl.solvers.settings import TrainSettings
@@ -26,37 +26,16 @@ GIB = 2**30
 def plan(
     options: OptionValues,
     ingest_options: OptionValues,
-    dataset: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="DATASET", help="Folder of a data set; none: use --rows and --columns.", show_default=False
-        ),
-    ] = None,
+    dataset: Annotated[str | None, argument("DATASET", "Folder of a data set; none: use --rows and --columns.")] = None,
     rows: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N", help="Number of training rows, such as 1e9; none: as in DATASET.", rich_help_panel=SIZES
-        ),
+        str | None, option("N", "Number of training rows, such as 1e9; none: as in DATASET.", panel=SIZES)
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Number of input columns; none: as in DATASET.", rich_help_panel=SIZES),
-    ] = None,
+    columns: Annotated[str | None, option("N", "Number of input columns; none: as in DATASET.", panel=SIZES)] = None,
     classes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="K",
-            help="Number of classes, with --rows and --task multiclass [default: 3]",
-            rich_help_panel=SIZES,
-        ),
+        str | None, option("K", "Number of classes, with --rows and --task multiclass [default: 3]", panel=SIZES)
     ] = None,
     memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="GIB",
-            help="Memory of each worker; none: an equal share of this machine's memory.",
-            rich_help_panel=SIZES,
-        ),
+        str | None, option("GIB", "Memory of each worker; none: an equal share of this machine's memory.", panel=SIZES)
     ] = None,
     config: Config = None,
     pairs: Pairs = None,
@@ -85,9 +64,7 @@ def assumed_data(
 ) -> AssumedData | None:
     """Return the assumed size of the data, with the given task (default: binary); None if there is a data set.
 
-    Raises
-    ------
-    ConfigError : task auto, which needs rows; a value that is not a number; or classes without task multiclass
+    Raises ConfigError : task auto, which needs rows; a value that is not a number; or classes without task multiclass
     """
     from okl.runs.memory import AssumedData
 

@@ -11,8 +11,8 @@ from uuid import uuid4
 import typer
 
 from flows.cli.commands import MODEL_HELP, Json, Record, Registered, app, print_result
-from flows.cli.options import EXECUTION, KEYS, Command, OptionValues, accepts, data_location
-from flows.progress import terminal_observer
+from flows.cli.options import EXECUTION, KEYS, Command, OptionValues, accepts, argument, data_location, option
+from flows.progress import observed, terminal_observer
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
 from okl.foundation.settings import settings_from
@@ -21,45 +21,31 @@ OTHER_FILES = (".tsv", ".txt", ".json", ".jsonl", ".gz", ".xlsx")
 MOST_LABELS = 10
 Threshold = Annotated[
     str | None,
-    typer.Option(
-        metavar="NUMBER",
-        help="Probability from which on the second of two classes is predicted; none: the model's own.",
-    ),
+    option("NUMBER", "Probability from which on the second of two classes is predicted; none: the model's own."),
 ]
 
 
 @app.command(cls=Command, short_help="Evaluate a model on labelled rows.")
 @accepts(where=EXECUTION)
 def evaluate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
+    model: Annotated[str, argument("MODEL", MODEL_HELP)],
     where: OptionValues,
     dataset: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATASET",
-            help="Data set, or a source with the model's target column; none: the data set of the model's run.",
-            show_default=False,
+        argument(
+            "DATASET", "Data set, or a source with the model's target column; none: the data set of the model's run."
         ),
     ] = None,
     split: Annotated[
-        str,
-        typer.Option(
-            metavar="test|train|all", help="Rows to evaluate on; a source, or a data set without a split, uses all."
-        ),
+        str, option("test|train|all", "Rows to evaluate on; a source, or a data set without a split, uses all.")
     ] = "test",
     threshold: Threshold = None,
     recall: Annotated[
         str | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Choose the highest threshold with this recall on these rows, such as 0.9; none: --threshold.",
-        ),
+        option("SHARE", "Choose the highest threshold with this recall on these rows, such as 0.9; none: --threshold."),
     ] = None,
     precision: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE", help="Choose the lowest threshold with this precision on these rows; none: --threshold."
-        ),
+        str | None, option("SHARE", "Choose the lowest threshold with this precision on these rows; none: --threshold.")
     ] = None,
     registry: Registered = None,
     json: Json = False,
@@ -78,11 +64,8 @@ def evaluate(
     asked = {name: value for name, value in asked.items() if value is not None}
     values = {"source": None if dataset is None else data_location(dataset), "split": split} | asked
     settings = settings_from(EvaluateSettings, resolved | values | where, "okl evaluate")
-    observer = terminal_observer()
-    try:
+    with observed() as observer:
         result = evaluate_model(settings, observer)
-    finally:
-        observer.finish()
     text = "\n".join([text_evaluation(result), *_warned(result)])
     if result["learnt_rows"] and split != "train":
         again = " ".join(["okl evaluate", quote(model), *(f"--{name} {value}" for name, value in asked.items())])
@@ -96,12 +79,9 @@ def evaluate(
 @app.command(cls=Command, short_help="Score rows with a model.")
 @accepts(given=KEYS, where=EXECUTION)
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)],
+    model: Annotated[str, argument("MODEL", MODEL_HELP)],
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE", help="Rows (Parquet, CSV, JSON lines, svmlight), a data set, or - for standard input."
-        ),
+        str, argument("SOURCE", "Rows (Parquet, CSV, JSON lines, svmlight), a data set, or - for standard input.")
     ],
     given: OptionValues,
     where: OptionValues,
@@ -131,7 +111,14 @@ def predict(
     if out is not None and out.endswith(OTHER_FILES):
         raise ConfigError(f"--out {out}: scores are written to one file (.csv, .parquet) or to a folder. Change --out.")
     if source == "-" or out is None:
-        _stream(model, source, registry, given, where, out, record or json)
+        if out is not None or record or json or where:
+            raise ConfigError(
+                "Scores of standard input are written to standard output, with --key, --threshold and --registry as "
+                "the only options. Remove the others."
+                if source == "-"
+                else "Without --out, scores are written to standard output as CSV. Add --out DIR for the other options."
+            )
+        _stream(model, source, registry, given)
         return
     from okl.runs.predict import ONE_FILE, ScoreSettings, ScoringRun, check_score, fill_out_fields, score_to_file
 
@@ -141,17 +128,14 @@ def predict(
     if one_file and record:
         raise ConfigError(f"A run that writes one file, --out {out}, is not recorded. Give a folder as --out.")
     settings = fill_out_fields(settings, datetime.now(UTC), uuid4().hex)
-    observer = terminal_observer()
     if one_file:
-        try:
+        with observed() as observer:
             result = score_to_file(settings, observer)
-        finally:
-            observer.finish()
     else:
         from flows.foreground import perform_run
 
         check_score(settings, look=False)  # the run itself reads the source
-        result = perform_run(ScoringRun(settings), "flows.runs:okl_score", observer, record)
+        result = perform_run(ScoringRun(settings), "flows.runs:okl_score", terminal_observer(), record)
     print_result(result, json, scored_text(result))
 
 
@@ -190,23 +174,8 @@ def _resolve_model(model: str, registry: str | None) -> dict[str, str]:
     return {"model": resolved, "registry": registry_location(registry)}
 
 
-def _stream(
-    model: str,
-    source: str,
-    registry: str | None,
-    given: dict[str, Any],
-    where: dict[str, Any],
-    out: str | None,
-    other: bool,
-) -> None:
+def _stream(model: str, source: str, registry: str | None, given: OptionValues) -> None:
     """Score rows to standard output."""
-    if out is not None or other or where:
-        raise ConfigError(
-            "Scores of standard input are written to standard output, with --key, --threshold and --registry as the "
-            "only options. Remove the others."
-            if source == "-"
-            else "Without --out, scores are written to standard output as CSV. Add --out DIR for the other options."
-        )
     from okl.models.reference import is_reference, pinned
     from okl.runs.predict import ScoreSettings, score_stream, score_to_stream
 

@@ -16,8 +16,10 @@ from flows.cli.options import (
     Options,
     OptionValues,
     accepts,
+    argument,
     help_for,
     merged_values,
+    option,
 )
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
@@ -61,30 +63,16 @@ def retrain(
     given: OptionValues,
     options: OptionValues,
     ingest_options: OptionValues,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the registered model.")],
+    name: Annotated[str, argument("NAME", "Name of the registered model.")],
     source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE", help="Folder, URL or glob of the new files; each file is a shard.", show_default=False
-        ),
+        str | None, argument("SOURCE", "Folder, URL or glob of the new files; each file is a shard.")
     ] = None,
     window_from: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="DATE",
-            help="Use only shards at or after this time; none: from the first.",
-            rich_help_panel=SHARDS,
-        ),
+        option("DATE", "Use only shards at or after this time; none: from the first.", "--from", panel=SHARDS),
     ] = None,
     window_to: Annotated[
-        str | None,
-        typer.Option(
-            "--to",
-            metavar="DATE",
-            help="Use only shards before this time; none: to the last.",
-            rich_help_panel=SHARDS,
-        ),
+        str | None, option("DATE", "Use only shards before this time; none: to the last.", "--to", panel=SHARDS)
     ] = None,
     config: Config = None,
     pairs: Pairs = None,

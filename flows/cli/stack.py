@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.commands import Json, app, print_result
+from flows.cli.options import option
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.locations import okl_home
 
@@ -23,10 +24,9 @@ ASK_SECONDS = 0.3  # part of the five seconds within which the stack must stop
 @app.command(short_help="Start the local stack: Prefect server and worker, Dask scheduler and workers.")
 def up(
     port: Annotated[
-        int,
-        typer.Option(metavar="N", help="Port of Prefect's API and web pages; 0: the last one, 4200, or any free port."),
+        int, option("N", "Port of Prefect's API and web pages; 0: the last one, 4200, or any free port.")
     ] = 0,
-    workers: Annotated[int, typer.Option(metavar="N", help="Number of Dask worker processes.")] = 2,
+    workers: Annotated[int, option("N", "Number of Dask worker processes.")] = 2,
     foreground: Annotated[
         bool,
         typer.Option("--foreground", help="Stay in the foreground until Ctrl-C or SIGTERM, for a service manager."),
@@ -42,7 +42,7 @@ def up(
     from flows.stack.control import prepare
     from flows.stack.control import up as bring_up
     from flows.stack.state import stack_folder
-    from flows.stack.status import describe, export_line
+    from flows.stack.status import describe, variables
     from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, supervise
 
     options = StackOptions(okl_home(), port, workers)
@@ -72,7 +72,7 @@ def up(
         pages = state.url.removesuffix("/api")
         print(f"okl is up ({since}): {state.workers} workers, pool {state.pool}, pages at {pages}", file=sys.stderr)
     stack = describe(state, stack_folder(options.home)) | {"started": started} if json else {}
-    print_result(stack, json, export_line(state.url))
+    print_result(stack, json, f"export {variables(state.url)}")
 
 
 def _replace_line(text: str, terminal: bool) -> None:

@@ -12,15 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from flows.server import child_imports, database_problem, disk_problem, make_login, prefect_home
-from flows.stack.state import (
-    POLL_SECONDS,
-    StackState,
-    live_state,
-    read_state,
-    stack_folder,
-    supervisor_of,
-)
+from flows.server import child_imports, database_problem, disk_problem, make_login, prefect_home, start_child
+from flows.stack.state import POLL_SECONDS, StackState, live_state, read_state, stack_folder, supervisor_of
 from flows.stack.status import health
 from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, end_marked
 from okl.foundation.errors import ConfigError, ExecutionError
@@ -36,9 +29,7 @@ HOPELESS_RESTARTS = 3
 def prepare(options: StackOptions) -> Path:
     """Check the options and create the folder of the stack, which only this user may enter.
 
-    Raises
-    ------
-    ConfigError : a number out of range; ExecutionError : the folder cannot be written
+    Raises ConfigError : a number out of range; ExecutionError : the folder cannot be written
     """
     if not 0 <= options.port <= 65535:
         raise ConfigError(f"--port {options.port} is invalid: expected a number from 1 to 65535.")
@@ -78,12 +69,8 @@ def up(options: StackOptions, show: Callable[[dict[str, str]], None]) -> tuple[S
     if full := disk_problem(options.home):
         raise ExecutionError(full)
     values = {"home": str(options.home), "port": options.port, "workers": options.workers}
-    with (folder / "supervisor.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "flows.stack.supervisor", json.dumps(values)],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder, env=os.environ | child_imports(os.environ),
-            start_new_session=True,
-        )  # fmt: skip
+    command = [sys.executable, "-P", "-m", "flows.stack.supervisor", json.dumps(values)]
+    process = start_child(command, folder / "supervisor.log", os.environ | child_imports(os.environ))
     try:
         state = _wait_ready(folder, show, process)
     except BaseException:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from flows.server import ROOT, server_answers, stack_login
-from okl.distributed.processes import VARIABLE, RunningWorkers
+from okl.distributed.processes import VARIABLE, RunningWorkers, environment
 from okl.foundation.errors import ExecutionError
 from okl.foundation.locations import write_private
 
@@ -61,7 +61,6 @@ class StackState:
     children: tuple[ChildState, ...]
 
     def write(self, folder: Path) -> None:
-        """Write atomically: a reader sees the old or the new state."""
         write_private(folder / "stack.json", json.dumps(asdict(self), indent=1))
 
 
@@ -97,19 +96,17 @@ def take_lock(folder: Path) -> IO[str] | None:
     """
     file = (folder / "lock").open("a+")
     deadline = time.monotonic() + LOCK_SECONDS
-    while True:
+    while time.monotonic() < deadline:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            return file
         except BlockingIOError:  # another supervisor, or a reader
-            if time.monotonic() > deadline:
-                file.close()
-                return None
             time.sleep(POLL_SECONDS)
-    file.truncate(0)
-    file.write(str(os.getpid()))
-    file.flush()
-    return file
+    file.close()
+    return None
 
 
 def supervisor_of(folder: Path) -> int | None:
@@ -122,13 +119,12 @@ def supervisor_of(folder: Path) -> int | None:
         while time.monotonic() < deadline:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None
             except BlockingIOError:
                 file.seek(0)
                 with suppress(ValueError):  # it has the lock, but has not written its number yet
                     return int(file.read())
                 time.sleep(POLL_SECONDS)
-            else:
-                break
     return None
 
 
@@ -165,9 +161,7 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
     A stack whose supervisor runs exists, however busy: if silence counted as absence, a caller would start a second
     server, or report that there is none.
 
-    Raises
-    ------
-    ExecutionError : the stack runs, but its server did not answer within `patience_seconds`
+    Raises ExecutionError : the stack runs, but its server did not answer within `patience_seconds`
     """
     deadline = time.monotonic() + patience_seconds
     while (state := live_stack(home)) is not None:
@@ -193,12 +187,5 @@ def workers_offered(home: Path) -> Iterator[None]:
     if state is None or not state.workers or state.code != code_on_disk():
         yield
         return
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = RunningWorkers(state.scheduler, state.workers, state.tls).text()
-    try:
+    with environment({VARIABLE: RunningWorkers(state.scheduler, state.workers, state.tls).text()}):
         yield
-    finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before

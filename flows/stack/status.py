@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shlex import quote
@@ -13,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from flows.processes import is_command, is_dead_process
 from flows.server import ASK_SECONDS, LOOPBACK, disk_problem, get_json, login_file, server_answers, stack_login
-from flows.stack.state import HEALTH_SOCKET, StackState, code_on_disk, live_stack, stack_folder
+from flows.stack.state import HEALTH_SOCKET, ChildState, StackState, code_on_disk, live_stack, stack_folder
 from flows.stack.supervisor import PREFECT_WORKER, memory_of
 from okl.foundation.locations import okl_home
 from okl.report.format import aligned
@@ -147,8 +149,6 @@ def rescoring(model: str, registry: str | None) -> str:
 
     A scoring is triggered at the end of a retraining, however the champion changed before that.
 
-    Parameters
-    ----------
     model : its name; registry : as given to the command, None for the usual one
     """
     from okl.models.registry import registry_location
@@ -187,12 +187,10 @@ def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:
         return []
     notices = []
     for line in lines:
-        try:
+        with suppress(ValueError, KeyError, TypeError):  # half a line: the disk was full
             notice = json.loads(line)
             if datetime.fromisoformat(notice["time"]) >= since:
                 notices.append(notice)
-        except (ValueError, KeyError, TypeError):  # half a line: the disk was full
-            continue
     return notices[: -MOST_NOTICES - 1 : -1]
 
 
@@ -202,17 +200,8 @@ def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:
 def describe(state: StackState, folder: Path) -> dict[str, Any]:
     """Return what `okl status --json` prints; times in seconds since 1970, memory in bytes."""
     found = health(state)
-    processes = [
-        {
-            "name": child.name, "pid": child.pid, "address": child.address, "since": child.since,
-            "memory_bytes": memory_of(child.pid), "restarts": child.restarts, "ended": child.ended,
-            "health": found[child.name], "log": child.log,
-        }
-        for child in state.children
-    ]  # fmt: skip
-    supervisor = {"name": "supervisor", "pid": state.pid, "address": None, "since": state.since,
-                  "memory_bytes": memory_of(state.pid), "restarts": 0, "ended": None, "health": state.phase,
-                  "log": str(folder / "supervisor.log")}  # fmt: skip
+    log = str(folder / "supervisor.log")
+    supervisor = ChildState("supervisor", state.pid, None, state.since, restarts=0, ended=None, log=log)
     return {
         "up": True,
         "healthy": state.phase == "up" and set(found.values()) == {"ok"} and not disk_problem(folder.parent),
@@ -225,7 +214,10 @@ def describe(state: StackState, folder: Path) -> dict[str, Any]:
         "pool": state.pool,
         "code_is_current": state.code == code_on_disk(),
         "disk": disk_problem(folder.parent),
-        "processes": [supervisor, *processes],
+        "processes": [
+            asdict(one) | {"memory_bytes": memory_of(one.pid), "health": found.get(one.name, state.phase)}
+            for one in (supervisor, *state.children)
+        ],
         "runs": active_runs(state),
         "deployments": deployments_of(state.url),
         "notices": notices_in(folder.parent),
@@ -251,7 +243,7 @@ def text(stack: dict[str, Any]) -> str:
     lines.append(f"runs: {len(stack['runs']) or 'none'}")
     lines += [f"  {run['name']}  {run['state']}  since {run['since'] or 'not yet'}" for run in stack["runs"]]
     lines += deployed_lines(stack["deployments"], stack["notices"])
-    return "\n".join([*lines, f"pages: {stack['pages']}", export_line(stack["url"])])
+    return "\n".join([*lines, f"pages: {stack['pages']}", f"export {variables(stack['url'])}"])
 
 
 def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, Any]]) -> list[str]:
@@ -275,11 +267,6 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
     return lines
 
 
-def export_line(url: str) -> str:
-    """Return the line that sets up a shell for the command `prefect`."""
-    return f"export {variables(url)}"
-
-
 def variables(url: str) -> str:
     """Return the variables of Prefect for a shell, which reads the login from its file: it is never shown.
 
@@ -292,8 +279,6 @@ def variables(url: str) -> str:
 def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> list[str]:
     """Return the messages after a stack has ended.
 
-    Parameters
-    ----------
     url : of its server; configured : PREFECT_API_URL of the shell
     n_schedules : result of `schedules_at`, None if unknown
     """
@@ -317,7 +302,6 @@ def _short(said: Any) -> str:
 
 
 def _age(since: float) -> str:
-    """Return the time since a moment in seconds, minutes or hours."""
     seconds = time.time() - since
     if seconds < 120:
         return f"{max(0.0, seconds):.0f} s"

@@ -30,6 +30,7 @@ from flows.server import (
     make_login,
     prefect_home,
     server_environment,
+    start_child,
 )
 from flows.stack.state import (
     HEALTH_SOCKET,
@@ -42,7 +43,7 @@ from flows.stack.state import (
     stack_folder,
     take_lock,
 )
-from okl.distributed.processes import CONFIG, HEALTH, PRIVATE
+from okl.distributed.processes import CONFIG, HEALTH, ONE_THREAD, PRIVATE
 from okl.distributed.tls import FILES, write_self_signed
 from okl.foundation.locations import keep_private, make_folders
 
@@ -100,7 +101,6 @@ QUERY_SECONDS = "1"  # polling interval of the Prefect worker: a run waits half 
 HEARTBEAT_SECONDS = "30"  # as in infra/prefect.yaml
 WELL_KNOWN_PORT = 4200  # of Prefect's
 PRELOADED = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.parquet")
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 DASK = {f"DASK_{key.upper().replace('.', '__').replace('-', '_')}": str(value) for key, value in CONFIG.items()}
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.25, 30.0
@@ -149,11 +149,7 @@ class Child:
     def start(self, now: float) -> None:
         """Start the process in the folder of its log; where the system refuses, it is due again later."""
         try:
-            with self.log.open("ab") as log:
-                self.process = subprocess.Popen(
-                    self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment,
-                    cwd=self.log.parent, pass_fds=self.inherited, start_new_session=True,
-                )  # fmt: skip
+            self.process = start_child(self.command, self.log, self.environment, self.inherited)
         except OSError as error:  # no memory, no process numbers, a full disk
             self._fail(f"could not be started: {error.strerror}", self.failures + 1, now)
         else:
@@ -248,9 +244,7 @@ def listening_socket(*ports: int) -> socket.socket:
 
     It listens, because two sockets that are only bound can share a port; requests wait until a server accepts them.
 
-    Raises
-    ------
-    OSError : none of them is free
+    Raises OSError : none of them is free
     """
     for port in ports:
         opened = socket.socket()
@@ -273,12 +267,7 @@ ANOTHER_IS_UP, PORT_IS_TAKEN = 3, 4
 
 
 class Supervisor:
-    """Supervisor that keeps processes running until it is stopped.
-
-    Parameters
-    ----------
-    folder : for state and logs; also where the processes run
-    """
+    """Supervisor that keeps processes running until it is stopped; folder : for state and logs."""
 
     def __init__(self, folder: Path, state: StackState, children: list[Child]) -> None:
         self.folder = folder
