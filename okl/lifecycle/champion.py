@@ -23,7 +23,6 @@ from okl.runs.loop import TrainedSolver, run_loop
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
-from okl.solvers.online.base import Progress
 from okl.solvers.online.solver import OnlineSolver, OnlineState
 from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.solver import SubgradientSolver
@@ -94,19 +93,17 @@ def _load(folder: Path) -> tuple[OnlineState, dict[str, Any]]:
 
 def _parts(value: Any, visited: set[int]) -> Iterator[Any]:
     """Yield all instances of known dataclasses in a value."""
-    if id(value) in visited:
-        return
+    items: Sequence[Any] = ()
     if isinstance(value, tuple | list):
-        for item in value:
-            yield from _parts(item, visited)
+        items = value
     elif isinstance(value, dict):
-        for item in value.values():
-            yield from _parts(item, visited)
-    elif is_dataclass(value) and name_of(type(value)) is not None:
+        items = [*value.values()]
+    elif is_dataclass(value) and name_of(type(value)) is not None and id(value) not in visited:
         visited.add(id(value))
         yield value
-        for item in list(vars(value).values()):
-            yield from _parts(item, visited)
+        items = [*vars(value).values()]
+    for item in items:
+        yield from _parts(item, visited)
 
 
 # The champion and its history.
@@ -180,9 +177,7 @@ class ModelHistory:
             for sha, record in self.records.items()
             if sha in self.trained_on and record.last_time is not None
         ]
-        texts = [record for record in times if isinstance(record, str)]
-        numbers = [record for record in times if not isinstance(record, str)]
-        return max(texts) if texts else max(numbers, default=None)
+        return max(times, key=lambda time: (isinstance(time, str), time), default=None)
 
 
 def open_champion(model: RegisteredModel) -> Champion | None:
@@ -289,7 +284,9 @@ def learn_shards(
         solver, before = made, state.learned.progress
         done = run_loop(solver, solver.continued(state, data), data, execution, observer)
         state, seconds = done.state, seconds + done.seconds
-        curve.append(_row(record, state.learned.progress.since(before)))
+        grown = state.learned.progress.since(before)
+        errors = {"error": grown.error, "baseline_error": grown.baseline_error}
+        curve.append({"shard": record.name, "rows": grown.rows, **errors})
     assert solver is not None, "there is a shard"
     size = settings.options.n_passes * _bytes(whole)
     return Challenger(solver, state, whole, tuple(records), how, seconds, size, tuple(curve))
@@ -334,7 +331,3 @@ def same_location(settings: TrainSettings, location: str) -> TrainSettings:
 
 def _bytes(data: Dataset) -> int:
     return sum(shard.size_bytes for shard in data.split("train"))
-
-
-def _row(record: ShardRecord, grown: Progress) -> dict[str, Any]:
-    return {"shard": record.name, "rows": grown.rows, "error": grown.error, "baseline_error": grown.baseline_error}

@@ -68,16 +68,8 @@ class PairedSums:
     scored: tuple[NDArray[np.float32], ...] = ()
 
     def plus(self, other: PairedSums) -> PairedSums:
-        """Over the rows of both."""
-        return PairedSums(
-            self.rows + other.rows,
-            self.first + other.first,
-            self.second + other.second,
-            self.differences + other.differences,
-            self.agreement + other.agreement,
-            self.beyond + other.beyond,
-            self.scored + other.scored,
-        )
+        """Return the sums over the rows of both."""
+        return PairedSums(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 
     @property
     def only_first(self) -> int:
@@ -135,11 +127,21 @@ class PairWork:
             for column, values in names.items():
                 part = values[block]
                 masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
-            scored = _scored(schema, scores, targets) if self.criterion in OF_SCORES else None
+            if self.criterion in OF_SCORES:
+                both = [score.reshape(len(targets), -1) for score in scores.values()]
+                scored = np.column_stack([*both, class_indices(schema, targets)]).astype(np.float32)
             for name, mask in masks.items():
-                pairs = _pairs(schema, scores[FIRST][mask], targets[mask], first[mask], second[mask], self.limit)
-                pairs = pairs if scored is None else replace(pairs, scored=(scored[mask],))
-                sums[name] = sums[name].plus(pairs) if name in sums else pairs
+                own, other = first[mask], second[mask]
+                pairs = PairedSums(
+                    len(own),
+                    float(own.sum()),
+                    float(other.sum()),
+                    float(np.square(own - other).sum()),
+                    _agreement(schema, scores[FIRST][mask], targets[mask]),
+                    int((own > self.limit).sum()),
+                    (scored[mask],) if self.criterion in OF_SCORES else (),
+                )
+                sums = merged(sums, {name: pairs})
         return sums, {name: merge(blocks) for name, blocks in tallies.items() if blocks}
 
     def _losses(self, name: str, scores: FloatArray, targets: Doubles) -> Doubles:
@@ -183,22 +185,9 @@ def check_slices(schema: Schema, slices: Sequence[str]) -> None:
     for name in slices:
         if name not in (*schema.features, *schema.keys):
             raise ConfigError(
-                f"slices has the column {name!r}, which is neither an input nor a key. Use another column, or make "
-                f"it a key "
-                "when the model is created (ingest.keys)."
+                f"slices has the column {name!r}, which is neither an input nor a key. Use another column, or make it "
+                "a key when the model is created (ingest.keys)."
             )
-
-
-def _pairs(
-    schema: Schema, scores: FloatArray, targets: Doubles, first: Doubles, second: Doubles, limit: float
-) -> PairedSums:
-    sums = float(first.sum()), float(second.sum()), float(np.square(first - second).sum())
-    return PairedSums(len(targets), *sums, _agreement(schema, scores, targets), int((first > limit).sum()))
-
-
-def _scored(schema: Schema, scores: Mapping[str, FloatArray], targets: Doubles) -> NDArray[np.float32]:
-    both = [score.reshape(len(targets), -1) for score in (scores[FIRST], scores[SECOND])]
-    return np.column_stack([*both, class_indices(schema, targets)]).astype(np.float32)
 
 
 def _agreement(schema: Schema, scores: FloatArray, targets: Doubles) -> Doubles:
@@ -216,27 +205,21 @@ def _names(schema: Schema, column: str, values: pa.Array) -> NDArray[Any]:
     if not is_number(values.type):
         texts = pc.dictionary_encode(pc.fill_null(values.cast(pa.string()), "none"))
         _check_few(column, len(texts.dictionary))
-        return np.array([_group_name(word) for word in texts.dictionary.to_pylist()], dtype=str)[codes_of(texts)]
+        words = texts.dictionary.to_pylist()  # numbers are normalised, so that 01 and 1 are one group
+        names = [word if (value := number_of_word(word)) is None else _number_name(value) for word in words]
+        return np.array(names, dtype=str)[codes_of(texts)]
     raw = numbers(values).astype(np.float64)
     if column in schema.features:
         statistics = schema.feature_statistics[schema.features.index(column)]
         whole = statistics.maximum - statistics.minimum < MOST_VALUES and bool((raw == np.rint(raw)).all())
         if not whole:
             edges = statistics.mean + statistics.standard_deviation * np.array([-1.0, 0.0, 1.0])
-            names = [
-                f"below {edges[0]:.4g}",
-                *(f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)),
-            ]
-            return np.array([*names, f"above {edges[2]:.4g}"])[np.searchsorted(edges, raw)]
+            between = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+            names = [f"below {edges[0]:.4g}", *between, f"above {edges[2]:.4g}"]
+            return np.array(names)[np.searchsorted(edges, raw)]
     each, index = np.unique(raw, return_inverse=True)
     _check_few(column, len(each))
     return np.array([_number_name(value) for value in each])[index]
-
-
-def _group_name(word: str) -> str:
-    """Return the name of a text value; numbers are normalised, so that 01 and 1 are one group."""
-    value = number_of_word(word)
-    return word if value is None else _number_name(value)
 
 
 def _number_name(value: float) -> str:
@@ -338,7 +321,7 @@ class Decision:
 
     def as_json(self) -> dict[str, Any]:
         """Return the decision for lineage and report."""
-        return asdict(self) | {"slices": {name: asdict(test) for name, test in self.slices.items()}}
+        return asdict(self)
 
 
 def paired_test(
@@ -429,7 +412,10 @@ def apply_rule(
         if name not in (ALL, NEWEST, BEFORE) and pair.rows >= FEWEST_ROWS
     }
     bound = {name: pair for name, pair in named.items() if rule.shards or not name.startswith(SHARD)}
-    worse = _worse_slices(criterion, bound, rule, level, overall.champion)
+    # beyond the margin, and beyond chance on as many slices (Bonferroni)
+    least = rule.slice_margin * (overall.champion if criterion in RELATIVE else 1.0)
+    share = level / max(1, len(bound))
+    worse = tuple(name for name, pair in bound.items() if -pair.gain > least and pair.p_worse <= share)
     lacking = f" No reserved row has the label {' or '.join(missing)}." if missing else ""
     figures = _figures(criterion, overall, newest, before, other) + lacking
     compared, judged = (recent, newest) if rule.needed == "better" else (whole, overall)
@@ -451,15 +437,6 @@ def apply_rule(
 def constant_name(task: Task) -> str:
     """Return what a constant prediction is called in sentences."""
     return "the mean so far" if task == "regression" else "the majority class"
-
-
-def _worse_slices(
-    criterion: Criterion, bound: Mapping[str, PairedTest], rule: PublishRule, level: float, champion: float
-) -> tuple[str, ...]:
-    """Return the slices that are significantly worse by more than the margin (Bonferroni)."""
-    least = rule.slice_margin * (champion if criterion in RELATIVE else 1.0)
-    share = level / max(1, len(bound))
-    return tuple(name for name, test in bound.items() if -test.gain > least and test.p_worse <= share)
 
 
 def _by_rule(
@@ -505,8 +482,7 @@ def _figures(
         return f"On {overall.rows:,} reserved rows: {_rates(criterion, overall, other)}."
     return (
         f"On the {newest.rows:,} newest reserved rows: {_rates(criterion, newest, other)}; on the {before.rows:,} "
-        f"earlier ones: "
-        f"{_rates(criterion, before, other)}."
+        f"earlier ones: {_rates(criterion, before, other)}."
     )
 
 
@@ -563,11 +539,8 @@ def decide_publication(
     chosen = comparison_shards(some, settings.holdout_shards, schema, history.trained_on)
     criterion = criterion_of(settings.train.optimise, schema.task, schema.class_counts, schema.target)
     if not chosen:
-        reason = "there are no reserved rows to compare on."
-        if champion is None:
-            nothing = Decision("publish", f"Published: {_FIRST}; {reason}", TESTS[criterion], None, {})
-        else:
-            nothing = Decision("keep", f"Kept: {reason}", TESTS[criterion], None, {})
+        reason = f"{f'Published: {_FIRST};' if champion is None else 'Kept:'} there are no reserved rows to compare on."
+        nothing = Decision("publish" if champion is None else "keep", reason, TESTS[criterion], None, {})
         return ChallengerResult(nothing, (), {}, 0, predictor=challenger.predictor)
     compared = store.union(chosen)
     predictor, record = calibrated(

@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from okl.foundation.types import Doubles
 from okl.report.format import number
 from okl.solvers.base import LEVEL, excess_spread, fisher_test
 
@@ -65,29 +64,24 @@ def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
 
     past : of the champion and its ancestors, in the order of training; now : not compared yet
     """
-    before, wrong, rows = _since_signal(past), now.wrong, now.rows
+    signal = max((index for index, scores in enumerate(past) if scores.fired), default=0)
+    before, wrong, rows = [scores for scores in past[signal:] if scores.rows][-MOST_PAST:], now.wrong, now.rows
     if len(before) < FEWEST_PAST or rows == 0:
         return now
-    wrongs, counts = (
-        np.array([float(window.wrong) for window in before]),
-        np.array([float(window.rows) for window in before]),
-    )
+    wrongs = np.array([float(scores.wrong) for scores in before])
+    counts = np.array([float(scores.rows) for scores in before])
     verdict = fisher_test(int(wrongs.sum()), int(counts.sum()), wrong, rows)
     p_value = verdict.p_value
     if 0.0 < p_value < 1.0 and 0.0 < verdict.past_rate < 1.0:
         degrees = 2.0 * (len(before) - 1) / 3.0
-        observed, taken = excess_spread(wrongs, counts), _taken_spread(verdict.past_rate, counts, rows)
+        rate, observed = verdict.past_rate, excess_spread(wrongs, counts)
+        by_chance = rate * (1.0 - rate) * (1.0 / rows + 1.0 / counts.sum())
+        taken = float(1.0 + (TAKEN_SPREAD * rate) ** 2 * (1.0 + 1.0 / len(counts)) / by_chance)
         excess = (degrees * observed + TAKEN_DEGREES * taken) / (degrees + TAKEN_DEGREES)
         deviation = float(stats.norm.isf(p_value)) / math.sqrt(excess)
         p_value = float(stats.t.sf(deviation, degrees + TAKEN_DEGREES))
     fired = p_value <= LEVEL and verdict.rate > LARGER * verdict.past_rate
     return replace(now, past_rate=verdict.past_rate, p_value=p_value, fired=fired)
-
-
-def _taken_spread(rate: float, counts: Doubles, rows: int) -> float:
-    """Return the variance of a difference over that of chance alone, if rates vary by a fifth."""
-    by_chance = rate * (1.0 - rate) * (1.0 / rows + 1.0 / counts.sum())
-    return float(1.0 + (TAKEN_SPREAD * rate) ** 2 * (1.0 + 1.0 / len(counts)) / by_chance)
 
 
 def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None) -> dict[str, Any]:
@@ -104,12 +98,6 @@ def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None) -> d
         "level": LEVEL,
         "shards": {name: asdict(scores) | {"rate": scores.rate} for name, scores in scored.items()},
     }
-
-
-def _since_signal(past: Sequence[ShardScores]) -> list[ShardScores]:
-    """Return the latest shards, the last that fired the first of them."""
-    last = max((index for index, scores in enumerate(past) if scores.fired), default=0)
-    return [scores for scores in past[last:] if scores.rows][-MOST_PAST:]
 
 
 def _sentence(fired: Mapping[str, ShardScores], n_tests: int, shards: int, limit: float | None) -> str:

@@ -26,7 +26,6 @@ from okl.lifecycle.contract import (
     learnable,
     unreadable,
 )
-from okl.lifecycle.profile import Profile
 from okl.lifecycle.record import ShardRecord, Status, in_window
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
 from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quarantined
@@ -110,16 +109,13 @@ def _taken_in(
                 raise
         return taken_in(overwrite=True)
     except (LocationTakenError, LocationError) as error:
-        if not isinstance(error, LocationTakenError) and not _is_written_to(folder):
+        # a URL cannot be locked: another process writes the shard, or wrote it
+        is_written_to = isinstance(folder, RemotePath) and (is_leftover(folder) or is_dataset(folder))
+        if not isinstance(error, LocationTakenError) and not is_written_to:
             raise
         raise ConflictError(
             f"Another retraining is reading {arrival.name} now. Nothing is lost; the next run continues."
         ) from None
-
-
-def _is_written_to(folder: Place) -> bool:
-    """Return whether another process writes the shard, or wrote it to a URL, which cannot be locked."""
-    return isinstance(folder, RemotePath) and (is_leftover(folder) or is_dataset(folder))
 
 
 def reserved_seed(seed: int, sha256: str) -> int:
@@ -128,7 +124,7 @@ def reserved_seed(seed: int, sha256: str) -> int:
 
 
 def _record(arrival: Arrival, sha256: str, result: ContractResult, status: Status, schema: Schema) -> ShardRecord:
-    profile: Profile | None = result.profile
+    profile = result.profile
     record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, result.findings, of=result.of)
     if profile is None:
         return record
@@ -224,9 +220,7 @@ class Intake:
             if before is not None and digest in self._released and self.store.has_data(before):
                 record = self.store.release(before)  # it was accepted once, and then contradicted the champion
             else:
-                accepted = [
-                    record for record in records.values() if record.status == "accepted" and record.sha256 != digest
-                ]
+                accepted = [one for one in records.values() if one.status == "accepted" and one.sha256 != digest]
                 baseline = baseline_of(reference, accepted, self.history.watermark)
                 waived = digest in self._released
                 parts = (baseline, settings.contract, ingesting, settings.time_column, waived, progress)
@@ -257,18 +251,21 @@ class Intake:
         if (first or last) and waiting and all(record.first_time is None for record in waiting):
             raise ConfigError(
                 "window_from and window_to need the time of a shard. Set time_column, or put the date into file "
-                "names, such "
-                "as 2026-11-22.parquet."
+                "names, such as 2026-11-22.parquet."
             )
         return [record for record in waiting if in_window(record, first, last)][: settings.max_shards]
 
     def as_json(self, pending: list[ShardRecord]) -> dict[str, Any]:
         """Return the facts for the report."""
+        out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
         return {
             "files": self.files,
             "still_written": self.fresh,
             "unread": self.unread,
-            "under_another_name": self._describe_duplicates(),
+            "under_another_name": [
+                {"name": name, "same_as": other, "status": "quarantined" if digest in out else "already trained on"}
+                for name, other, digest in self.same
+            ],
             "accepted": [_describe(record) for record in self.accepted],
             "rejected": [_describe(record) for record in self.bad],
             "standing": [_describe(record) for record in self.standing],
@@ -298,23 +295,13 @@ class Intake:
             remedy = "To use new columns, train a model of another name."
             self.ignored.append(f"{record.name} has {columns} ignored: {listed(new)}. {remedy}")
 
-    def _describe_duplicates(self) -> list[dict[str, str]]:
-        out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
-        kinds = {True: "quarantined", False: "already trained on"}
-        return [{"name": name, "same_as": other, "status": kinds[sha in out]} for name, other, sha in self.same]
-
     def _find_released(self, away: list[ShardRecord]) -> None:
         """Find what is released in the store, as its file is no longer where files arrive."""
-        quarantined = sorted(
-            (record for record in away if record.status == "quarantined"), key=lambda record: record.order
-        )
+        quarantined = sorted((one for one in away if one.status == "quarantined"), key=lambda record: record.order)
         self.restorable = [record for record in quarantined if self.store.has_data(record)]
-        absent = [
-            record for record in quarantined if record not in self.restorable and not {*record.names} & {*self.fresh}
-        ]
+        absent = [one for one in quarantined if one not in self.restorable and not {*one.names} & {*self.fresh}]
         self.vain = [record for record in absent if not learnable(record.findings)]
-        lost = [record for record in absent if record not in self.vain]
-        if lost:
+        if lost := [record for record in absent if record not in self.vain]:
             raise DataError(
                 f"{lost[0].name} is quarantined and no longer in {self.settings.source}; it was never accepted, so its "
                 f"rows are not stored. Restore the file, or remove {lost[0].key} from release."

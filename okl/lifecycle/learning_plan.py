@@ -50,7 +50,7 @@ class PlannedLineage:
 
     def measured(
         self, judgement: ChallengerResult, certificate: Mapping[str, Any] | None, challenger: Challenger
-    ) -> PlannedLineage:
+    ) -> Lineage:
         """Return the lineage with metrics, the decision and the environment."""
         versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
         environment = {
@@ -64,8 +64,7 @@ class PlannedLineage:
         if certificate is not None:
             metrics["certificate"] = {name: value for name, value in certificate.items() if _plain(value)}
         decision = judgement.decision.as_json()
-        lineage = replace(self.lineage, environment=environment, metrics=metrics, decision=decision)
-        return replace(self, lineage=lineage)
+        return replace(self.lineage, environment=environment, metrics=metrics, decision=decision)
 
 
 def lineage_of(
@@ -81,7 +80,12 @@ def lineage_of(
         name: getattr(settings, name) for name in LEARNING
     }
     judging = {name: getattr(settings, name) for name in JUDGING}
-    return PlannedLineage(Lineage(parent, tuple(_shard(record) for record in records), decisive), judging)
+    shards = tuple(
+        {"sha256": record.sha256, "name": record.name, "rows": record.train_rows}
+        | {name: getattr(record, name) for name in ("test_rows", "first_time", "last_time")}
+        for record in records
+    )
+    return PlannedLineage(Lineage(parent, shards, decisive), judging)
 
 
 def next_model(
@@ -93,8 +97,7 @@ def next_model(
 ) -> Model:
     """Return the challenger with all that raw rows need to become scores; scaling is that of the first shards."""
     schema, champion = challenger.data.schema, history.champion
-    grown = challenger.online and champion is not None and challenger.how.startswith("continued")
-    if grown and champion is not None:
+    if champion is not None and challenger.online and challenger.how.startswith("continued"):
         counts = zip(champion.model.schema.class_counts, schema.class_counts, strict=True)
         schema = replace(schema, class_counts=tuple(before + new for before, new in counts))
     chosen = challenger.solver.chosen(challenger.state)
@@ -177,11 +180,6 @@ def _train(settings: RetrainSettings) -> dict[str, Any]:
     }
 
 
-def _shard(record: ShardRecord) -> dict[str, Any]:
-    more = {name: getattr(record, name) for name in ("test_rows", "first_time", "last_time")}
-    return {"sha256": record.sha256, "name": record.name, "rows": record.train_rows} | more
-
-
 def _plain(value: Any) -> bool:
     return isinstance(value, int | float | str | bool) and value == value
 
@@ -204,7 +202,7 @@ class Attempts:
 
     def find(self, model: RegisteredModel, planned: PlannedLineage) -> str | None:
         """Return why the same challenger was rejected before, None if it was not."""
-        file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
+        file = self._file(model, planned, "json")
         if not file.is_file():
             return None
         try:
@@ -215,7 +213,7 @@ class Attempts:
 
     def page(self, model: RegisteredModel, planned: PlannedLineage) -> Place:
         """Return the location of the report of a rejected challenger."""
-        return self._folder / f"{self._champion}{self._key(model, planned)}.html"
+        return self._file(model, planned, "html")
 
     def keep(self, model: RegisteredModel, planned: PlannedLineage, reason: str, page: str) -> None:
         """Record a rejected challenger and its report."""
@@ -223,8 +221,7 @@ class Attempts:
         shards = [shard["sha256"] for shard in planned.lineage.shards]
         content: dict[str, Any] = {"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}
         content |= {"shards": shards, "settings": planned.judged().settings}
-        file = self._folder / f"{self._champion}{self._key(model, planned)}.json"
-        write_durably(file, json.dumps(content, indent=1) + "\n")
+        write_durably(self._file(model, planned, "json"), json.dumps(content, indent=1) + "\n")
 
     def shards_of_later(self, planned: PlannedLineage) -> set[str]:
         """Return shards that challengers of later champions, which were rolled back, were rejected with.
@@ -239,8 +236,8 @@ class Attempts:
                     shards |= set(content["shards"] if content["settings"] == settings else ())
         return shards
 
-    def _key(self, model: RegisteredModel, planned: PlannedLineage) -> str:
-        return model.identity(planned.judged(), model.head())[:32]
+    def _file(self, model: RegisteredModel, planned: PlannedLineage, ending: str) -> Place:
+        return self._folder / f"{self._champion}{model.identity(planned.judged(), model.head())[:32]}.{ending}"
 
 
 def retraction_reason(model: RegisteredModel, planned: PlannedLineage, rejected: Collection[str] = ()) -> str | None:
@@ -274,7 +271,7 @@ class LearningPlan:
     """Plan of a training run.
 
     settings, history : settings and history; train : settings of training; online : whether the solver is online
-    records : new shards of the version; accepted : these and the shards of its parent
+    records : new shards of the version; accepted : the waiting shards and those of the champion, in training order
     begin : state to continue from, None for a new start; why : reason of a new start despite a champion
     lineage : lineage of the version; otherwise : changed setting that forces a new start, "" for none
     """
@@ -309,7 +306,8 @@ def plan_learning(
     """
     train = same_location(settings.train, str(store.location))
     online = is_online(train, store.dataset(pending[0]))
-    accepted = accepted_of(history, pending)
+    wanted = history.trained_on | {record.sha256 for record in pending}
+    accepted = tuple(record for record in history.accepted() if record.sha256 in wanted)
     begin, why = history.champion.state() if online and history.champion is not None else (None, "")
     otherwise = "" if begin is None else changed_training_setting(settings, history)
     if otherwise:
@@ -317,9 +315,3 @@ def plan_learning(
     records = accepted if why else tuple(pending)
     lineage = lineage_of(settings, history, records, online, fresh=begin is None)
     return LearningPlan(settings, history, train, online, records, accepted, begin, why, lineage, otherwise)
-
-
-def accepted_of(history: ModelHistory, pending: Sequence[ShardRecord]) -> tuple[ShardRecord, ...]:
-    """Return the shards of the champion and the waiting shards in training order."""
-    wanted = history.trained_on | {record.sha256 for record in pending}
-    return tuple(record for record in history.accepted() if record.sha256 in wanted)

@@ -29,7 +29,7 @@ from okl.solvers.settings import TrainSettings
 
 # The opening shards: inputs, labels and scaling.
 
-MOST_FIRST = 20
+MOST_FIRST = 20  # files that decide inputs and labels
 
 
 def first_reference(
@@ -98,8 +98,8 @@ def first_reference(
                 ingest(arrival.location, Path(scratch) / f"{number}-all", ingest_settings, reference=joined).dataset
                 for number, arrival in enumerate(read)
             ]
-        rows = union(parts[0].folder.parent, [_as_part(part, joined) for part in parts])
-        return choose(replace(rows, warnings=warnings))
+        alike = [replace(part, schema=replace(joined, class_counts=part.schema.class_counts)) for part in parts]
+        return choose(replace(union(parts[0].folder.parent, alike), warnings=warnings))
 
 
 def _is_like(schema: Schema, first: Schema) -> bool:
@@ -107,10 +107,6 @@ def _is_like(schema: Schema, first: Schema) -> bool:
     names = ("features", "labels", "task", "svmlight")
     same = all(getattr(schema, name) == getattr(first, name) for name in names)
     return same and (schema.sparse is None) == (first.sparse is None)
-
-
-def _as_part(data: Dataset, joined: Schema) -> Dataset:
-    return replace(data, schema=replace(joined, class_counts=data.schema.class_counts))
 
 
 def choose_training(
@@ -157,7 +153,8 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
     ConfigError : see `okl.solvers.online.settings.MapLearningOptions.check`
     """
     settings.train.options.check(settings.train)
-    keys = dict.fromkeys((*settings.ingest.keys, *_constrained_columns(settings.train)))
+    constraints, _ = parse_constraints(constraints_of(settings.train.options))
+    keys = dict.fromkeys((*settings.ingest.keys, *columns_of(constraints)))
     if _learns_sensitive(settings.train) or len(keys) == len(settings.ingest.keys):
         return settings.ingest
     return settings.ingest.model_copy(update={"keys": tuple(keys)})
@@ -176,23 +173,20 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
     constraints, _ = parse_constraints(constraints_of(settings.train.options))
     names, where = columns_of(constraints), f"the shards of {settings.name}"
     inputs = [name for name in names if name in (*reference.features, *reference.source_columns)]
-    if _learns_sensitive(settings.train):
-        check_columns(reference, constraints, where)
-        if names and not inputs:
-            raise ConfigError(
-                f"learn_sensitive conflicts with the model {settings.name}, which was created with "
-                f"{', '.join(map(repr, names))} as a "
-                "key, and keys are not trained on. Remove it, or create a model with another name."
-            )
-    elif inputs:
+    learns_sensitive = _learns_sensitive(settings.train)
+    if inputs and not learns_sensitive:
         raise ConfigError(
-            f"A constraint uses the column {inputs[0]!r}, which is an input of the model {settings.name}, so it "
-            f"would be "
-            "trained on. Create a model with another name and the constraint, which makes the column a key, "
-            "or set --learn-sensitive to train on it anyway."
+            f"A constraint uses the column {inputs[0]!r}, which is an input of the model {settings.name}, so it would "
+            "be trained on. Create a model with another name and the constraint, which makes the column a key, or set "
+            "--learn-sensitive to train on it anyway."
         )
-    else:
-        check_columns(reference, constraints, where)
+    check_columns(reference, constraints, where)
+    if learns_sensitive and names and not inputs:
+        raise ConfigError(
+            f"learn_sensitive conflicts with the model {settings.name}, which was created with "
+            f"{', '.join(map(repr, names))} as a key, and keys are not trained on. Remove it, or create a model with "
+            "another name."
+        )
 
 
 def without_constraints(train: TrainSettings) -> TrainSettings:
@@ -207,10 +201,6 @@ def without_constraints(train: TrainSettings) -> TrainSettings:
 
 def _learns_sensitive(train: TrainSettings) -> bool:
     return isinstance(train.options, MapLearningOptions) and train.options.learn_sensitive
-
-
-def _constrained_columns(train: TrainSettings) -> tuple[str, ...]:
-    return columns_of(parse_constraints(constraints_of(train.options))[0])
 
 
 # Settings that are fixed for the lifetime of a model.
@@ -318,8 +308,6 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
 
 # Early checks of scheduled runs.
 
-MOST_LOOKED = 20  # as many as a first run reads to decide inputs and labels
-
 
 def check_arrivals(settings: RetrainSettings) -> None:
     """Look where files arrive, and at the columns of the first that fits; no file is fine, and no row is read.
@@ -341,7 +329,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
         check_lineage_start(settings, reference)
     ingesting = first_ingest(settings)
     refused: DataError | None = None
-    for arrival in arrived[:MOST_LOOKED]:
+    for arrival in arrived[:MOST_FIRST]:
         try:
             check_source(arrival.location, ingesting, reference)
         except DataError as error:
@@ -349,7 +337,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
         else:
             return
     if refused is not None:
-        first = f"the first {MOST_LOOKED} of " if len(arrived) > MOST_LOOKED else ""
+        first = f"the first {MOST_FIRST} of " if len(arrived) > MOST_FIRST else ""
         others = f" None of {first}the {len(arrived):,} files there can be read." if len(arrived) > 1 else ""
         raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
 
@@ -393,8 +381,7 @@ def _check_released(settings: RetrainSettings, model: RegisteredModel) -> None:
         if same_limits and record.status == "quarantined" and not learnable(record.findings):
             raise DataError(
                 f"release = {key!r} has no effect, because the rows cannot be trained on. {record.reason} Remove it "
-                f"from "
-                "release, correct the file and add it again."
+                "from release, correct the file and add it again."
             )
 
 

@@ -208,10 +208,10 @@ class _Reading:
     def __init__(self, reference: Schema, limits: Range, time_column: str | None) -> None:
         self._reference, self._time_column = reference, time_column
         self._inputs = ColumnTally(limits.lowest, limits.highest)
-        target = np.array([limits.target_lowest]), np.array([limits.target_highest])
-        self._target = ColumnTally(*target)
+        self._target = ColumnTally(np.array([limits.target_lowest]), np.array([limits.target_highest]))
         self._words = hashlib.sha256()
-        self._sparse = [hashlib.sha256() for _ in range(3)]  # of row lengths, indices and values
+        # of row lengths, indices and values
+        self._sparse = [] if reference.sparse is None else [hashlib.sha256() for _ in range(3)]
         self._absent = Counter({encoding.column: 0 for encoding in reference.encodings})
         self._labels: Counter[Any] = Counter()
         self._no_label = 0
@@ -241,11 +241,13 @@ class _Reading:
 
     def profile(self) -> Profile:
         text, target = text_labels(self._reference), self._target
+        counts = dict(zip(measured(self._reference), self._inputs.missing.tolist(), strict=True)) | self._absent
         of_target = self._words.digest() if text else target.digest()
+        digests = [self._inputs.digest(), of_target, *(digest.digest() for digest in self._sparse)]
         return Profile(
             rows=self._inputs.rows,
             columns=self._inputs.statistics(),
-            missing=self._missing(),
+            missing=np.array([counts.get(name, 0) for name in self._reference.source_columns], dtype=np.int64),
             infinite=self._inputs.infinite,
             beyond=self._inputs.beyond,
             target=None if text else target.statistics()[0],
@@ -255,11 +257,8 @@ class _Reading:
             labels=dict(self._labels),
             first_time=self._times[0] if self._times else None,
             last_time=self._times[-1] if self._times else None,
-            rows_sha256=hashlib.sha256(self._inputs.digest() + of_target + self._of_sparse()).hexdigest(),
+            rows_sha256=hashlib.sha256(b"".join(digests)).hexdigest(),
         )
-
-    def _of_sparse(self) -> bytes:
-        return b"".join(digest.digest() for digest in self._sparse) if self._reference.sparse is not None else b""
 
     def _add_sparse(self, figures: NDArray[np.float32], rows: SourceBatch) -> None:
         """Write the figures of sparse rows, (n_figures, rows), and digest the rows."""
@@ -277,11 +276,6 @@ class _Reading:
             empty = _is_empty(rows.batch.column(text.column))
             out[:], first = (counts, counts == 0, empty), first + len(text.terms)
             self._absent[text.column] += int(empty.sum())
-
-    def _missing(self) -> NDArray[np.int64]:
-        plain = dict(zip(measured(self._reference), self._inputs.missing.tolist(), strict=True))
-        counts = {**plain, **self._absent}
-        return np.array([counts.get(name, 0) for name in self._reference.source_columns], dtype=np.int64)
 
     def _add_texts(self, column: pa.Array) -> None:
         texts = pc.fill_null(column.cast(pa.string()), "")

@@ -157,11 +157,9 @@ class RetrainingRun(Run[RetrainSettings]):
 
     @property
     def name(self) -> str:
-        """Return the name of the model."""
         return self.settings.name
 
     def check_settings(self) -> None:
-        """Raise an error for wrong options of the execution."""
         check_execution_options(self.settings.train)
 
     def open_execution(self) -> Execution:
@@ -322,7 +320,7 @@ class RetrainingRun(Run[RetrainSettings]):
             write_version(into, model, challenger, self._result)
 
         expected = {CHAMPION: self.history.parent}  # another process has published first
-        published = self._model.publish(write, lineage.lineage, promote=True, expected=expected, why=record.reason)
+        published = self._model.publish(write, lineage, promote=True, expected=expected, why=record.reason)
         # by another run, and rolled back since
         if not published.new and (why := retraction_reason(self._model, planned)) is not None:
             record.outcome, record.reason = "judged before", why
@@ -344,7 +342,7 @@ class RetrainingRun(Run[RetrainSettings]):
             version = None if record.version is None else self._model.version(record.version)
             record.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
             self._result = self._describe()
-        return {"outcome": self.record.outcome, "reason": self.record.reason}
+        return {"outcome": record.outcome, "reason": record.reason}
 
     def report_markdown(self) -> str:
         """Return the report as Markdown: new and rejected shards, both models' figures, the decision and its reason."""

@@ -47,10 +47,6 @@ class ProgressiveErrors:
     deviations: float
     wrong: int = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the facts for the report."""
-        return asdict(self)
-
 
 def progressive(
     data: Dataset, schema: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
@@ -82,7 +78,7 @@ def contradiction(name: str, kind: Task, errors: ProgressiveErrors, level: float
         else f"their correlation with the champion's predictions is {errors.agreement:+.2f}"
     )
     sentence = f"{name}: the labels contradict the champion: {message}."
-    return Finding("contradiction", sentence, errors.as_json() | {"p_value": p_value})
+    return Finding("contradiction", sentence, asdict(errors) | {"p_value": p_value})
 
 
 def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, deviations: float) -> Finding:
@@ -100,7 +96,7 @@ def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, 
         f"{name}: the labels are unrelated to the inputs: the champion's agreement is that of random predictions "
         f"({errors.agreement:+.2f}, before {usual:+.2f}), and so is that of a model of this shard alone ({probe:+.2f})."
     )
-    figures = errors.as_json() | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
+    figures = asdict(errors) | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
     return Finding("unrelated", sentence, figures)
 
 
@@ -176,7 +172,7 @@ class Scoring:
             data, schema = self.store.dataset(record), self.champion.model.schema
             errors = progressive(data, schema, self.champion.model.predictor, self.execution, self.champion.limit)
             against = self._against(record, errors)
-            self.rows.append({"shard": record.name, **errors.as_json(), "contradicts": against is not None})
+            self.rows.append({"shard": record.name, **asdict(errors), "contradicts": against is not None})
             if against is not None and not record.released and self.settings.contradiction:
                 self.rejected.append(self.store.quarantine_accepted(record, against))
                 continue
@@ -199,7 +195,8 @@ class Scoring:
         against = contradiction(record.name, task, errors, level)
         if against is not None or errors.deviations >= BY_CHANCE or not self.settings.contradiction:
             return against
-        rows, usual = self._usual(record)
+        trained = [record for record in self.history.trained() if record.test_rows]
+        rows, usual = self._agreement(trained[-LATEST:], self.champion.model.predictor)
         if not rows or usual[1] * math.sqrt(errors.rows / rows) < CLEAR:
             return None  # chance may explain it
         probe = self._probe(record)
@@ -207,14 +204,6 @@ class Scoring:
             return None
         highest = probe[0] + SURE * probe[0] / probe[1]  # its standard error added twice
         return unrelated(record.name, errors, usual[0], *probe) if highest < 0.5 * usual[0] else None
-
-    def _usual(self, record: ShardRecord) -> tuple[int, tuple[float, float]]:
-        """Return the champion's agreement on reserved rows of the latest shards of its lineage.
-
-        Rows, and as agreement_of.
-        """
-        trained = [record for record in self.history.trained() if record.test_rows]
-        return self._agreement(trained[-LATEST:], self.champion.model.predictor)
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
         """Return the agreement of a model trained on this shard alone with its reserved rows.
@@ -237,6 +226,7 @@ class Scoring:
         return agreement if rows else None
 
     def _agreement(self, records: Sequence[ShardRecord], predictor: Predictor) -> tuple[int, tuple[float, float]]:
+        """Return the reserved rows of shards, and the agreement of a predictor with them; see `agreement_of`."""
         if not records or not any(record.test_rows for record in records):
             return 0, (0.0, 0.0)
         data = self.store.union(list(records))

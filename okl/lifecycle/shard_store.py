@@ -154,7 +154,7 @@ def content_sha256(location: Place) -> str:
     except OSError as error:
         raise DataError(
             f"{location} cannot be read: {error.strerror}. Grant permission or remove the file; if it was removed, run "
-            f"again."
+            "again."
         ) from None
 
 
