@@ -34,7 +34,6 @@ from okl.foundation.class_tags import (
     save_arrays,
     stored,
     tag_of,
-    tagged_classes,
     with_todays_names,
 )
 from okl.foundation.errors import CheckpointError, OklError
@@ -82,10 +81,13 @@ FORMER_NAMES = Path(__file__).with_name("former_names.json")
 """Tags by the full names that files of format 1 hold; data and not code, as it must not follow when modules move."""
 
 
-def known_classes() -> dict[str, type[Any]]:
-    """Return all classes with tags by tag, and those of extensions by full name; imports what defines them."""
-    _import_all()
-    return tagged_classes() | plugins.classes()
+@cache
+def import_known_classes() -> None:
+    """Import what defines classes with tags."""
+    for name in PACKAGES:
+        paths = getattr(import_module(name), "__path__", ())
+        for module in pkgutil.walk_packages(paths, f"{name}."):
+            import_module(module.name)
 
 
 def name_of(kind: type[Any]) -> str | None:
@@ -105,7 +107,7 @@ def class_named(name: str) -> type[Any]:
     """
     tag = former_names().get(name, name)
     if class_of(tag) is None and "." not in tag:
-        _import_all()
+        import_known_classes()
     named_class = class_of(tag) or plugins.classes().get(name)
     if named_class is None:
         raise CheckpointError(
@@ -120,14 +122,6 @@ def former_names() -> dict[str, str]:
     """Return the tags of classes by the full names that stood for them in files of format 1."""
     names: dict[str, str] = json.loads(FORMER_NAMES.read_text(encoding="utf-8"))
     return names
-
-
-@cache
-def _import_all() -> None:
-    for name in PACKAGES:
-        paths = getattr(import_module(name), "__path__", ())
-        for module in pkgutil.walk_packages(paths, f"{name}."):
-            import_module(module.name)
 
 
 # Position of the training loop: state of the solver, curves and counters
@@ -306,18 +300,12 @@ class DecodedTree:
     def _array(self, name: str, columns: bool) -> Array:
         if name not in self._arrays:
             stored = self._stored[name]
-            array = _aligned(stored)
+            room = np.empty(stored.nbytes + CACHE_LINE_BYTES, dtype=np.uint8)
+            first = -room.ctypes.data % CACHE_LINE_BYTES  # the copy starts at a cache line
+            array: Array = room[first : first + stored.nbytes].view(stored.dtype).reshape(stored.shape)
+            array[...] = stored
             self._arrays[name] = array.T if columns else array
         return self._arrays[name]
-
-
-def _aligned(stored: Array) -> Array:
-    """Return a copy that starts at a cache line."""
-    room = np.empty(stored.nbytes + CACHE_LINE_BYTES, dtype=np.uint8)
-    first = -room.ctypes.data % CACHE_LINE_BYTES
-    array: Array = room[first : first + stored.nbytes].view(stored.dtype).reshape(stored.shape)
-    array[...] = stored
-    return array
 
 
 # Checkpoints on disk: folders written atomically and verified by digests
@@ -361,7 +349,7 @@ def write_checkpoint(
     home = run / CHECKPOINT
     home.mkdir(exist_ok=True)
     older = checkpoints_of(run, name)
-    number = 1 + (_number(older[-1]) if older else 0)
+    number = 1 + (int(older[-1].name.rpartition("-")[2]) if older else 0)
     partial, final_path = home / f".{name}.partial", home / f"{name}-{number:0{DIGITS}d}"
     for left in home.glob(".*"):  # by a process that was killed
         shutil.rmtree(left, ignore_errors=True)
@@ -481,10 +469,6 @@ def _link(source: Path, destination: Path) -> None:
         shutil.copyfile(source, destination)
 
 
-def _number(folder: Path) -> int:
-    return int(folder.name.rpartition("-")[2])
-
-
 def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError(f"{path} is damaged: {why}. Train again without --resume, and remove the unfinished run.")
 
@@ -527,10 +511,6 @@ class Origin:
         """Return the origin of a resumed run: its automatic mode stays as stored in the checkpoint."""
         settings = self.settings | _location_settings(stored.settings)
         return replace(self, key=stored.key, mode=stored.mode, settings=settings)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON values for a checkpoint."""
-        return asdict(self)
 
 
 def _location_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -586,10 +566,7 @@ def check_same_origin(stored: Origin, now: Origin, data: object, run: str) -> No
             f"{run} was trained on data with sha256 {stored.data_sha256[:12]}, but {data} has {now.data_sha256[:12]}. "
             "Restore the original data, or remove --resume to start a new run."
         )
-    before, after = (
-        stored.versions | {"code": stored.source_sha256[:12]},
-        now.versions | {"code": now.source_sha256[:12]},
-    )
+    before, after = (origin.versions | {"code": origin.source_sha256[:12]} for origin in (stored, now))
     differing = [name for name in after if before.get(name) != after[name]]
     if differing:
         then, new = (", ".join(f"{name} {origin.get(name)}" for name in differing) for origin in (before, after))
@@ -678,14 +655,10 @@ class RunCheckpoints:
 
     def write(self, loop: str, position: Position, execution: Execution) -> None:
         """Write a checkpoint of a loop; if that fails, warn and continue with the last checkpoint."""
-        position = replace(
-            position,
-            run_seconds=self.total_seconds(),
-            traffic=self.total_traffic(execution),
-            resumed=self.resumed,
-        )
+        seconds, traffic = self.total_seconds(), self.total_traffic(execution)
+        position = replace(position, run_seconds=seconds, traffic=traffic, resumed=self.resumed)
         try:
-            write_checkpoint(self.folder, loop, position, self.origin.as_json(), self.shared, self.worker_files)
+            write_checkpoint(self.folder, loop, position, asdict(self.origin), self.shared, self.worker_files)
         except OSError as error:
             _LOG.warning(
                 "Could not write a checkpoint (%s). The run continues, and the last checkpoint remains.", error

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from statistics import fmean, stdev, variance
 from tempfile import TemporaryDirectory
@@ -58,7 +59,7 @@ from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class, parameter_of
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
-from okl.solvers.accelerated.problem import class_moments, error_minimising_bias
+from okl.solvers.accelerated.problem import ClassMoments, class_moments, error_minimising_bias
 from okl.solvers.base import SolverProgress, reasons_of
 from okl.solvers.factory import SPARSE_SOLVERS, make_solver, training_columns
 from okl.solvers.online.maps import FourierChoice
@@ -387,32 +388,46 @@ class PathItem:
         part = sample.part(self.part)
         features, targets = part.features[: self.n_rows], part.targets[: self.n_rows]
         signs = signs_of_classes(targets, self.n_classes)
-        paths = [self._path(sample, matrix_rows(features, sign), index) for index, sign in enumerate(signs)]
+        points = [self.grid.points[index] for index in self.chosen]
+        paths = [
+            solve_path(
+                self.grid, points, matrix_rows(features, sign), index, self.method,
+                partial(merged_moments, sample, self.part, index, self.n_classes),
+            )
+            for index, sign in enumerate(signs)
+        ]  # fmt: skip
         trials = []
-        for points in zip(*paths, strict=True):
-            solutions = [point.solution for point in points]
+        for solved in zip(*paths, strict=True):
+            solutions = [point.solution for point in solved]
             weights, own = [fit.weights for fit in solutions], [fit.bias for fit in solutions]
             fitted = with_biases(weights, own, model_class(self.model).HAS_OWN_BIAS, features, signs)
             trials.append(
                 self.judge.trial(
                     biased_scores(fitted, part.test_features),
                     part.test_targets,
-                    value=points[0].parameter if len(points) == 1 else None,
+                    value=solved[0].parameter if len(solved) == 1 else None,
                     relative_gap=max(fit.certificate.relative_gap for fit in solutions),
-                    iterations=sum(point.iterations for point in points),
-                    seconds=sum(point.seconds for point in points),
+                    iterations=sum(point.iterations for point in solved),
+                    seconds=sum(point.seconds for point in solved),
                 )
             )
         return trials
 
-    def _path(self, sample: Sample, rows: DenseRows | SparseRows, class_index: int) -> list[PathPoint]:
-        grid_points = [self.grid.points[index] for index in self.chosen]
-        if self.grid.parameter == "kappa":
-            moments = merged_moments(sample, self.part, class_index, self.n_classes)
-            return path_of_moments(self.model, moments, grid_points, self.method)
-        high = self.grid.high(rows)
-        values = [self.grid.value(grid_point, class_index, rows.n_points, high) for grid_point in grid_points]
-        return path(self.model, rows, values, _method_of(self.method, self.model, rows, values[0]))
+
+def solve_path(
+    grid: ComparedGrid,
+    points: Sequence[float],
+    rows: DenseRows | SparseRows,
+    class_index: int,
+    method: MethodChoice,
+    moments: Callable[[], ClassMoments],
+) -> list[PathPoint]:
+    """Solve a model of a class against the rest at points of its grid; moments : of the rows, for minimax models."""
+    if grid.parameter == "kappa":
+        return path_of_moments(grid.model, moments(), points, method)
+    high = grid.high(rows)
+    values = [grid.value(point, class_index, rows.n_points, high) for point in points]
+    return path(grid.model, rows, values, _method_of(method, grid.model, rows, values[0]))
 
 
 def _method_of(choice: MethodChoice, model: str, rows: DenseRows | SparseRows, value: float) -> Chooser:
@@ -626,6 +641,15 @@ class CompareCandidate:
         """Return the mean accuracy with the better bias rule."""
         return max((self.mean(grid_point, bias) for bias in self.biases), default=-math.inf)
 
+    def record(self, item: ComparedItem, trials: Sequence[Trial]) -> None:
+        """Add the trials of a work item."""
+        for grid_point, trial in zip(item.chosen, trials, strict=True):
+            if item.part == 0:
+                self.trials[grid_point] = []
+                self.tried_rows[grid_point] = item.n_rows
+            self.trials[grid_point].append(trial)
+            self.seconds += trial.seconds
+
     def halve(self) -> None:
         """Keep the better half of the grid points; ties keep the first, which has more regularisation."""
         ranked = sorted(self.alive, key=lambda grid_point: (-self.best_mean(grid_point), grid_point))
@@ -673,11 +697,8 @@ class ModelSearch:
 
     def candidates(self) -> list[CompareCandidate]:
         """Return all candidates before the first round."""
-        grids = [self.grids.get(name, SINGLE) for name in self.names]
-        return [
-            CompareCandidate(name, grid, tuple(range(len(grid.points))))
-            for name, grid in zip(self.names, grids, strict=True)
-        ]
+        grids = {name: self.grids.get(name, SINGLE) for name in self.names}
+        return [CompareCandidate(name, grid, tuple(range(len(grid.points)))) for name, grid in grids.items()]
 
     def steps(self) -> tuple[int, ...]:
         return round_rows(self.sample.train_rows(), self.settings.grid, self.settings.halving)
@@ -693,8 +714,8 @@ class ModelSearch:
         report(done, total, {})
         for step, n_rows in enumerate(self.steps()):
             items = self._items(candidates, step)
-            for item, trials in zip(items, execution.map(partial(run_item, self.sample), items), strict=True):
-                _record(by_name[item.model], item, trials)
+            for item, trials in zip(items, execution.map(methodcaller("run", self.sample), items), strict=True):
+                by_name[item.model].record(item, trials)
                 done += item.cost
                 report(done, total, {})
             if n_rows != self.steps()[-1]:
@@ -708,8 +729,7 @@ class ModelSearch:
 
     def total(self) -> int:
         """Return the number of training rows, summed over all fits."""
-        total = 0
-        candidates = self.candidates()
+        total, candidates = 0, self.candidates()
         for step in range(len(self.steps())):
             total += sum(item.cost for item in self._items(candidates, step))
             for candidate in candidates:
@@ -730,9 +750,8 @@ class ModelSearch:
                 continue
             for part in range(self.sample.n_parts):
                 if is_model(candidate.name):
-                    method = self._method(last)
-                    tried = candidate.grid, candidate.alive
-                    items.append(PathItem(part, steps[step], *tried, method, self.n_classes, judge))
+                    tried = candidate.grid, candidate.alive, self._method(last)
+                    items.append(PathItem(part, steps[step], *tried, self.n_classes, judge))
                 else:
                     items.append(SolverItem(train_settings(self.settings, candidate.name), part, steps[step], judge))
         return items
@@ -741,20 +760,6 @@ class ModelSearch:
         settings = self.settings
         exact = MethodChoice(tolerance=settings.tolerance, max_iterations=settings.iterations)
         return exact if last else replace(exact, tolerance=min(ROUGH * settings.tolerance, 0.1))
-
-
-def run_item(sample: Sample, item: ComparedItem) -> list[Trial]:
-    """Return the trials of a work item on a sample, in any process."""
-    return item.run(sample)
-
-
-def _record(candidate: CompareCandidate, item: ComparedItem, trials: list[Trial]) -> None:
-    for grid_point, trial in zip(item.chosen, trials, strict=True):
-        if item.part == 0:
-            candidate.trials[grid_point] = []
-            candidate.tried_rows[grid_point] = item.n_rows
-        candidate.trials[grid_point].append(trial)
-        candidate.seconds += trial.seconds
 
 
 # The table of a comparison: a row for each candidate with its spread, its certificate and a test against the best.
@@ -811,27 +816,24 @@ def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share:
         return row
     grid_point, bias = candidate.choice()
     trials = candidate.trials[grid_point]
-    own = part_scores(trials, bias)
+    own = [trial.score(bias) for trial in trials]
     by_bias = {name: _of_bias(candidate, name) for name in BIASES if name in candidate.biases}
-    return (
-        row
-        | {
-            "mean": candidate.mean(grid_point, bias),
-            "spread": spread(own),
-            "scores": own,
-            "bias": bias,
-            "biases": by_bias,
-            "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
-            "value": mean_value(trials),
-            "tried": len(candidate.grid.points),
-            "chosen": [trial.chosen for trial in trials],
-            "relative_gap": _largest_gap(trials),
-            "iterations": max(trial.iterations for trial in trials),
-            "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),
-            "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share, judge),
-        }
-        | _log_loss(trials, best.trials[best.choice()[0]], test_share)
-    )
+    row |= {
+        "mean": candidate.mean(grid_point, bias),
+        "spread": spread(own),
+        "scores": own,
+        "bias": bias,
+        "biases": by_bias,
+        "place": candidate.grid.points[grid_point] if is_model(candidate.name) else None,
+        "value": mean_value(trials),
+        "tried": len(candidate.grid.points),
+        "chosen": [trial.chosen for trial in trials],
+        "relative_gap": _largest_gap(trials),
+        "iterations": max(trial.iterations for trial in trials),
+        "difference": candidate.mean(grid_point, bias) - best.mean(*best.choice()),
+        "p_value": 1.0 if candidate is best else _p_value(trials, bias, best, test_share, judge),
+    }
+    return row | _log_loss(trials, best.trials[best.choice()[0]], test_share)
 
 
 def _log_loss(trials: Sequence[Trial], best: Sequence[Trial], test_share: float) -> dict[str, float]:
@@ -852,11 +854,6 @@ def _log_loss(trials: Sequence[Trial], best: Sequence[Trial], test_share: float)
     return {"log_loss": fmean(float(mine.mean()) for mine, _ in pairs), "log_loss_p_value": p_value}
 
 
-def part_scores(trials: Sequence[Trial], bias: str) -> list[float]:
-    """Return the score in each part."""
-    return [trial.score(bias) for trial in trials]
-
-
 def spread(values: Sequence[float]) -> float | None:
     """Return the standard deviation, with n - 1 in the denominator; None for one value."""
     return stdev(values) if len(values) > 1 else None
@@ -870,15 +867,14 @@ def mean_value(trials: Sequence[Trial]) -> float | None:
 
 def _of_bias(candidate: CompareCandidate, bias: str) -> dict[str, float | None]:
     grid_point = max(candidate.alive, key=lambda some: candidate.mean(some, bias))
-    values = part_scores(candidate.trials[grid_point], bias)
+    values = [trial.score(bias) for trial in candidate.trials[grid_point]]
     return {"mean": fmean(values), "spread": spread(values), "value": mean_value(candidate.trials[grid_point])}
 
 
 def _path(candidate: CompareCandidate) -> list[dict[str, Any]]:
     """Return the score of the better bias rule at each grid point, on the largest number of rows used."""
     rows = []
-    for grid_point in sorted(candidate.trials):
-        trials = candidate.trials[grid_point]
+    for grid_point, trials in sorted(candidate.trials.items()):
         if any(trial.failure for trial in trials) or not is_model(candidate.name):
             continue
         bias = max(candidate.biases, key=lambda name: candidate.mean(grid_point, name))
@@ -903,8 +899,8 @@ def _p_value(trials: Sequence[Trial], bias: str, best: CompareCandidate, test_sh
     theirs = best.trials[grid_point]
     if len(trials) == 1:
         return judge.p_value(trials[0], bias, theirs[0], best_bias)
-    pairs = zip(part_scores(theirs, best_bias), part_scores(trials, bias), strict=True)
-    return corrected_resampled_t([first - second for first, second in pairs], test_share)
+    pairs = zip(theirs, trials, strict=True)
+    return corrected_resampled_t([first.score(best_bias) - mine.score(bias) for first, mine in pairs], test_share)
 
 
 # Refit of the winner on all training rows, or on as many as fit the memory limit.
@@ -953,8 +949,7 @@ def fit_winner(
     name = best.name
     if not is_model(name):
         return _train_solver(settings, data, name, execution, report)
-    point, bias = best.choice()
-    grid_point = best.grid.points[point]
+    chosen, bias = best.choice()
     columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
     sparse = data.schema.sparse is not None
     item_bytes = np.dtype(settings.precision).itemsize
@@ -967,13 +962,16 @@ def fit_winner(
     method = MethodChoice(
         tolerance=TOLERANCE_FACTOR * settings.tolerance, max_iterations=MORE_ITERATIONS * settings.iterations
     )
-    values: list[float] = []
-    fits: list[Fitted] = []
+    # warm-started from more regularised values: a cold start takes several times the iterations
+    steps = sorted({round(share * chosen) for share in PATH_SHARES}) if grid.parameter != "kappa" else [chosen]
+    points = [grid.points[step] for step in steps]
+    values, fits = list[float](), list[Fitted]()
     for index, sign in enumerate(signs):
         report(index * len(sign), len(signs) * len(sign), {})
-        value, fit = _fit(matrix_rows(features, sign, execution.n_threads), grid, grid_point, index, method)
-        values.append(value)
-        fits.append(fit)
+        some_rows: Any = matrix_rows(features, sign, execution.n_threads)  # minimax models take no sparse ones
+        solved = solve_path(grid, points, some_rows, index, method, partial(class_moments, some_rows))[-1]
+        values.append(solved.parameter)
+        fits.append(solved.solution)
     weights, own = [fit.weights for fit in fits], [fit.bias for fit in fits]
     biases = with_biases(weights, own, model_class(name).HAS_OWN_BIAS, features, signs).biases[bias]
     shared = SparseInputs(columns, settings.precision) if sparse else feature_map
@@ -1009,21 +1007,6 @@ def affine_predictor(
     n_inputs = weights.shape[1]
     inputs = StandardisedLinear(np.zeros(n_inputs, dtype=precision), np.ones(n_inputs, dtype=precision), 1.0)
     return LinearPredictor(inputs, np.column_stack([weights, -biases]).astype(precision))
-
-
-def _fit(
-    rows: DenseRows | SparseRows, grid: ComparedGrid, grid_point: float, class_index: int, method: MethodChoice
-) -> tuple[float, Fitted]:
-    if grid.parameter == "kappa":
-        assert isinstance(rows, DenseRows), "minimax models take no sparse rows"
-        (point,) = path_of_moments(grid.model, class_moments(rows), [grid_point], method)
-        return point.parameter, point.solution
-    # warm-started from more regularised values: a cold start takes several times the iterations
-    index = grid.points.index(grid_point)
-    steps = sorted({round(share * index) for share in PATH_SHARES})
-    values = [grid.value(grid.points[step], class_index, rows.n_points, grid.high(rows)) for step in steps]
-    point = path(grid.model, rows, values, _method_of(method, grid.model, rows, values[0]))[-1]
-    return point.parameter, point.solution
 
 
 def _train_solver(

@@ -9,7 +9,6 @@ from typing import Any
 from okl.data.dataset import Dataset, Scale
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
 from okl.distributed.cluster_file import check_execution_options
-from okl.features.base import FeatureMap
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import check_published, output_folder
 from okl.foundation.locations import COMPARED, Place, place_of
@@ -78,7 +77,10 @@ class ComparisonRun(Run[CompareSettings]):
         self.names = model_names(settings, self.data.schema.task, self.data.schema.sparse is not None)
         n_classes = max(2, len(self.data.schema.labels))
         shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)
-        self.feature_map, self.chosen = self._draw_map(Sample(*shared))
+        sample, self.feature_map, self.chosen = Sample(*shared), None, dict[str, Any]()
+        if (choice := map_choice(settings, self.names)) is not None:
+            few = sample.all().inputs[:SAMPLE_ROWS]
+            self.feature_map, self.chosen = choice.draw(self.data.schema, few, settings.seed, settings.precision)
         self.sample = Sample(*shared, self.feature_map)
         rows = self.sample.all()
         features, signs = self.sample.mapped(rows.inputs), signs_of_classes(rows.targets, n_classes)
@@ -139,22 +141,11 @@ class ComparisonRun(Run[CompareSettings]):
         return markdown(comparison_page(self._result))
 
     def metrics_table(self) -> list[dict[str, Any]]:
-        return [
-            {name: value for name, value in row.items() if not isinstance(value, (dict, list))}
-            for row in self._result["models"]
-        ]
+        return [scalar_metrics(row) for row in self._result["models"]]
 
     @property
     def _constant(self) -> str:
         return "mean" if self.data.schema.task == "regression" else "majority"
-
-    def _draw_map(self, sample: Sample) -> tuple[FeatureMap | None, dict[str, Any]]:
-        settings = self.settings
-        choice = map_choice(settings, self.names)
-        if choice is None:
-            return None, {}
-        few = sample.all().inputs[:SAMPLE_ROWS]
-        return choice.draw(self.data.schema, few, settings.seed, settings.precision)
 
     def _chosen(self) -> dict[str, Any]:
         """Return the chosen values of the winner, with those of the shared map if it was trained on it."""

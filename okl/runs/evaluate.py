@@ -243,7 +243,9 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
                 )
             measured = merge_named(tallies)
         else:
-            split, shards = _shards_of(data, settings.split)
+            # all shards, if there is no split
+            split = settings.split if data.split("test") else "all"
+            shards = data.shards if split == "all" else data.split(split)
             measured = predictor_tallies(data, shards, _with_constant(model), model.precision, execution)
     tally, threshold = measured.pop("model"), getattr(model.predictor, "threshold", None)
     if settings.recall is not None or settings.precision is not None:
@@ -266,10 +268,3 @@ def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None)
         "has_test_rows": learnt > 0 and own is not None and bool(open_dataset(own).split("test")),
         "warnings": replaced_sentences(replaced, model.schema),
     }
-
-
-def _shards_of(data: Dataset, split: Literal["test", "train", "all"]) -> tuple[str, list[Shard]]:
-    """Return the shards to evaluate on and their name; all shards if there is no split."""
-    if split == "all" or not data.split("test"):
-        return "all", list(data.shards)
-    return split, list(data.split(split))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from okl.features.linear import SparseInputs
 from okl.features.metric_learning import metric_shares
 from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import DataError
-from okl.foundation.locations import Place, place_of
+from okl.foundation.locations import place_of
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Optimise
 from okl.models.file import Model, load_model
@@ -83,17 +82,6 @@ class ExplainSettings(BaseModel):
     seed: int = Field(0, ge=0, description="seed of the sample and the permutations")
 
 
-@dataclass(frozen=True, eq=False)
-class ModelFacts:
-    """Model with its location, the lineage of its version and the result of its run; {} if there is none."""
-
-    model: Model
-    named: str
-    folder: Place
-    lineage: Mapping[str, Any]
-    result: Mapping[str, Any]
-
-
 def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict[str, Any]:
     """Describe a saved model.
 
@@ -109,13 +97,21 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
     ------
     OklError : the model cannot be read, or the rows do not fit it
     """
-    observer = observer or NullObserver()
-    facts = _facts(settings)
-    schema = facts.model.schema
+    observer, lineage = observer or NullObserver(), dict[str, Any]()
+    named = meant(settings.model, settings.registry)
+    if is_reference(named):
+        version = find_version(named, settings.registry)
+        line = Registry(settings.registry).model(version.name).ancestry(version)
+        rows = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
+        lineage = {"version": version.number, **rows, **version.lineage.as_json()}
+        model, named, folder = version.load(), str(version), version.model_folder
+    else:
+        model, folder = load_model(named), place_of(named)
+    result, schema = result_of_run(folder.absolute()), model.schema
     explanation: dict[str, Any] = {
-        "model": facts.named,
-        "folder": str(facts.folder),
-        "what": describe_predictor(facts.model),
+        "model": named,
+        "folder": str(folder),
+        "what": describe_predictor(model),
         "task": schema.task,
         "target": schema.target,
         "labels": list(schema.labels),
@@ -124,14 +120,14 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "scale": schema.scale,
         "metric": metric_shares(schema),
         "missing": schema.missing,
-        "configuration": facts.model.configuration,
-        "provenance": facts.model.provenance,
-        "lineage": dict(facts.lineage) or None,
-        **_written(facts.result),
+        "configuration": model.configuration,
+        "provenance": model.provenance,
+        "lineage": lineage or None,
+        **_written(result),
     }
-    if schema.sparse is not None and _is_linear(facts.model):
-        explanation["weights"] = largest_weights(facts.model)
-    importances, rows_or_reason, warnings = _importances(settings, facts, observer)
+    if schema.sparse is not None and _is_linear(model):
+        explanation["weights"] = largest_weights(model)
+    importances, rows_or_reason, warnings = _importances(settings, model, result, observer)
     importance = importances.as_json() | {"on": rows_or_reason} if importances else None
     return explanation | {"importance": importance, "no_importance": rows_or_reason, "warnings": warnings}
 
@@ -176,19 +172,6 @@ def largest_weights(model: Model) -> dict[str, list[list[Any]]]:
     }
 
 
-def _facts(settings: ExplainSettings) -> ModelFacts:
-    named = meant(settings.model, settings.registry)
-    if is_reference(named):
-        version = find_version(named, settings.registry)
-        line = Registry(settings.registry).model(version.name).ancestry(version)
-        rows = {"rows": rows_of(version), "learnt_rows": learnt_rows(version, sum(map(rows_of, line)))}
-        lineage = {"version": version.number, **rows, **version.lineage.as_json()}
-        folder = version.model_folder
-        return ModelFacts(version.load(), str(version), folder, lineage, result_of_run(folder))
-    folder = place_of(named)
-    return ModelFacts(load_model(named), named, folder, {}, result_of_run(folder.absolute()))
-
-
 def _written(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics of a result: by split for a run, against the champion for a retraining."""
     if not is_of_retraining(result):
@@ -201,26 +184,25 @@ def _written(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _importances(
-    settings: ExplainSettings, facts: ModelFacts, observer: Observer
+    settings: ExplainSettings, model: Model, result: Mapping[str, Any], observer: Observer
 ) -> tuple[Importances | None, str, list[str]]:
     """Return importances and a description of their rows, or None and the reason; and sentences on left out rows."""
     source = settings.source
-    if facts.model.schema.sparse is not None:
-        if _is_linear(facts.model):
+    if model.schema.sparse is not None:
+        if _is_linear(model):
             return None, "Importance by permutation takes dense rows; weights are listed instead.", []
         why = "Importance by permutation takes dense rows, and a kernel of sparse rows has no weight for each input."
         return None, f"{why} Use --kernel linear for such weights.", []
     if source is None:
-        folder = (facts.result.get("dataset") or {}).get("folder")
+        folder = (result.get("dataset") or {}).get("folder")
         if not folder or not is_dataset(folder):
             return None, "Column importance needs labelled rows: give a SOURCE with the target column.", []
         source = str(folder)
     observer.stage("explain")
-    rows, rows_or_reason, warnings = _rows(settings, facts.model, source)
-    model, criterion = facts.model, facts.model.criterion(settings.optimise)
+    rows, rows_or_reason, warnings = _rows(settings, model, source)
     importances = permutation_importance(
-        model.schema, model.predictor, rows.inputs, rows.targets, criterion, settings.repeats, settings.seed,
-        default_threads(), lambda done, total: observer.advance(done, total, {}),
+        model.schema, model.predictor, rows.inputs, rows.targets, model.criterion(settings.optimise),
+        settings.repeats, settings.seed, default_threads(), lambda done, total: observer.advance(done, total, {}),
     )  # fmt: skip
     return importances, rows_or_reason, warnings
 

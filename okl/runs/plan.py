@@ -143,7 +143,7 @@ def plan_run(
 ) -> PlanReport:
     """Plan the memory of a run, and check its settings as `okl train` does.
 
-    No rows are read, except for the automatic choice of a solver, which samples rows.
+    No rows are read, except for the automatic choice of a solver, which samples rows; of assumed data it is fogd.
 
     Parameters
     ----------
@@ -177,7 +177,10 @@ def plan_run(
         return SolverPlan(of.solver, of.training_mode, of.workers, memory)
 
     if not every_solver:
-        return PlanReport(workload, (planned(_with_solver(checked(settings), data)),))
+        settings = checked(settings)
+        if settings.solver == "auto":
+            settings = settings.replaced(solver="fogd") if data is None else choose_solver(settings, data).settings
+        return PlanReport(workload, (planned(settings),))
     plans: list[SolverPlan] = []
     refused: list[tuple[str, str]] = []
     for name in SOLVER_NAMES:
@@ -186,15 +189,6 @@ def plan_run(
         except ConfigError as error:
             refused.append((name, str(error)))
     return PlanReport(workload, tuple(plans), tuple(refused))
-
-
-def _with_solver(settings: TrainSettings, data: Dataset | None) -> TrainSettings:
-    """Return the settings after the automatic choice; with fogd for assumed data."""
-    if settings.solver != "auto":
-        return settings
-    if data is None:
-        return settings.replaced(solver="fogd")
-    return choose_solver(settings, data).settings
 
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")

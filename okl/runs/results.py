@@ -90,13 +90,11 @@ def constraint_figures(
     limits: list[dict[str, Any]] = [
         {
             "constraint": name,
-            "low": float(low) if math.isfinite(low) else None,
-            "high": float(high) if math.isfinite(high) else None,
+            "low": _finite(float(constraints.low[index])),
+            "high": _finite(float(constraints.high[index])),
             **{split: figures[index] for split, figures in measured.items() if figures is not None},
         }
-        for index, (name, low, high) in enumerate(
-            zip(constraints.names, constraints.low, constraints.high, strict=True)
-        )
+        for index, name in enumerate(constraints.names)
     ]
     return {
         "constraints": {
@@ -138,12 +136,10 @@ def split_metrics(schema: Schema, tallies: Tallies, split: str, name: str) -> di
     if of_split is None or name not in of_split:
         return None
     report = in_scaled_unit(schema, of_split[name].report())
+    if name == "model":
+        return report
     # matrices and histograms are drawn of the model only
-    return (
-        report
-        if name == "model"
-        else scalar_metrics(report) | {key: report[key] for key in ("excess",) if key in report}
-    )
+    return scalar_metrics(report) | {key: report[key] for key in ("excess",) if key in report}
 
 
 def predictor_metrics(
@@ -323,11 +319,8 @@ class RunRecord:
     def chosen(self) -> dict[str, Any]:
         """Return the values that the solver used, with reasons; values of the automatic choice are not "as given"."""
         used = self.learnt.solver.chosen(self.learnt.state)
-        return (
-            used
-            if not self.choice
-            else {name: CHOSEN_AUTOMATICALLY if why == GIVEN else why for name, why in used.items()}
-        )
+        given = CHOSEN_AUTOMATICALLY if self.choice else GIVEN
+        return {name: given if why == GIVEN else why for name, why in used.items()}
 
     @property
     def constant(self) -> str:
@@ -412,13 +405,10 @@ class RunRecord:
     def as_json(self, settings: TrainSettings, keeper: RunCheckpoints, execution: Execution) -> dict[str, Any]:
         """Return the result; settings : settings of the run after the automatic choice."""
         trained, schema, folder = self.learnt, self.data.schema, self.place.folder
-        rows = self.data.rows("train")
-        baselines: dict[str, Any] = {
-            self.constant: predictor_metrics(schema, self.tallies, self.constant, trained, True)
-        }
-        baselines["linear"] = None
-        for name in self.beside:
-            baselines[name] = predictor_metrics(schema, self.tallies, name, self.linear)
+        rows, why = self.data.rows("train"), {"why": self.metric_sentence} if self.metric_sentence else {}
+        metric = {"shares": shares} | why if (shares := metric_shares(schema)) or why else {}
+        constant = predictor_metrics(schema, self.tallies, self.constant, trained, True)
+        beside = {name: predictor_metrics(schema, self.tallies, name, self.linear) for name in self.beside}
         data_in_run = self.data.folder.parent == self.place.staging  # and moves with it
         return {
             "model": str(folder / "model"),
@@ -431,7 +421,7 @@ class RunRecord:
             "peak_memory_bytes": peak_memory_bytes(),
             "memory_plan": self.memory.as_json(),
             **predictor_metrics(schema, self.tallies, "model", trained),
-            "baselines": baselines,
+            "baselines": {self.constant: constant, "linear": None} | beside,
             "weights_sha256": self.weights_sha256,
             "mode": settings.training_mode,
             "workers": execution.n_workers,
@@ -442,26 +432,19 @@ class RunRecord:
             "chosen": self.chosen,
             "criterion": self.criterion,
             "assumptions": [
-                *(assumptions(self.data, settings.ingest) if not is_dataset(settings.data) else []),
+                *([] if is_dataset(settings.data) else assumptions(self.data, settings.ingest)),
                 *mode_assumption(settings),
             ],
             **({"calibration": self.calibration} if self.calibration else {}),
             **({"importance": self.importance.as_json() | {"on": "test rows"}} if self.importance else {}),
             **({"largest_errors": self.errors} if self.errors else {}),
-            **self._metric(),
+            **({"metric": metric} if metric else {}),
             **convergence_entries(trained, self.proof),
             **constraint_figures(trained, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),
             "settings": settings.model_dump(mode="json"),
             "dataset": describe_data(self.data, folder / "data" if data_in_run else self.data.folder),
         }
-
-    def _metric(self) -> dict[str, Any]:
-        """Return the shares of the columns in a learnt metric, and what was found for a given solver."""
-        shares = metric_shares(self.data.schema)
-        if not (shares or self.metric_sentence):
-            return {}
-        return {"metric": {"shares": shares} | ({"why": self.metric_sentence} if self.metric_sentence else {})}
 
     def rows_per_second(self, settings: TrainSettings) -> float:
         return self.data.rows("train") * settings.options.n_passes / max(self.learnt.seconds, 1e-9)

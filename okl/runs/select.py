@@ -52,10 +52,7 @@ from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.cells import LocalSolver
 from okl.solvers.ridge.gram import Outputs
-from okl.solvers.ridge.penalty_path import (
-    HUBER,
-    HUBER_ROUNDS,
-)
+from okl.solvers.ridge.penalty_path import HUBER, HUBER_ROUNDS
 from okl.solvers.ridge.solver import SAMPLE_GROUPS
 from okl.solvers.settings import AutoSettings, TrainSettings
 
@@ -301,15 +298,6 @@ class NeighbourSimilarity:
         return f"{text} Expect at least {expected} on data from a new period; --validation blocks selects for it."
 
 
-def measure_similarity(
-    track: ValidationSample, candidate: CandidateResult, size: tuple[int, int]
-) -> NeighbourSimilarity:
-    """Return the errors of the best candidate with contiguous and shuffled folds, for the size of a round."""
-    together = track.judging("blocks").run(candidate.candidate, *size, in_last_round=False)
-    apart = track.judging("fifths").run(candidate.candidate, *size, in_last_round=False)
-    return NeighbourSimilarity(together.error, apart.error, size[0], track.outputs.criterion)
-
-
 def are_test_rows_given(data: Dataset) -> bool:
     """Return whether the test rows were given, not drawn; given ones are often from another period or place."""
     return data.rows("test") > 0 and share_of(read_manifest(data.folder).settings.get("holdout")) is None
@@ -317,10 +305,7 @@ def are_test_rows_given(data: Dataset) -> bool:
 
 # Choice of solver, scaling, kernel, bandwidth and size within a budget of nominal seconds, with reasons
 
-_LEFT_OUT: dict[Validation, str] = {
-    "rows": "leave-one-out",
-    "blocks": "5 contiguous folds",
-}
+_LEFT_OUT: dict[Validation, str] = {"rows": "leave-one-out", "blocks": "5 contiguous folds"}
 OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss suits better than the hinge loss
 METRIC_SECONDS = 20.0  # nominal, for the metric of a given solver
 _MOST_OF, _MOST_NAMED = 0.9, 6  # of the squared distance, and columns, that the sentence on a metric names
@@ -690,10 +675,10 @@ def _raced(
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
     early = shape.rows >= _ROWS_OF_INPUT * shape.inputs
     result = successive_halving(track, starters, rounds, tell, learns_metric, patience, early, is_wide(shape))
-    enlarged = by == "rows" and result.few_columns_matter
     larger = larger_sample(shape.rows)
-    enlarged = enlarged and choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()
-    if enlarged and large_sample_seconds(options.budget_seconds, shape, rounds):
+    fitting = choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()
+    affordable = fitting and large_sample_seconds(options.budget_seconds, shape, rounds)
+    if affordable and by == "rows" and result.few_columns_matter:
         larger_track = track
         if larger[0] > _ROUNDS[-1][0]:
             more, places = _sample(data, larger[0], settings.seed)
@@ -702,19 +687,19 @@ def _raced(
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, [], track
-    similarity = measure_similarity(track, result.winner, size)
+    in_blocks, in_fifths = (
+        track.judging(folds).run(result.winner.candidate, *size, in_last_round=False).error
+        for folds in ("blocks", "fifths")
+    )
+    similarity = NeighbourSimilarity(in_blocks, in_fifths, size[0], outputs.criterion)
     if not similarity.differs:
         return result, by, [], track
     if not (similarity.decides and are_test_rows_given(data)):
         return result, by, [similarity.words(blocks=False)], track
     starters += [each.candidate for each in result.ran if each.candidate.metric]
     rounds = selection_rounds(in_folds, shape, len(starters))
-    return (
-        successive_halving(track.judging("blocks"), starters, rounds, tell),
-        "blocks",
-        [similarity.words(blocks=True)],
-        track,
-    )
+    result = successive_halving(track.judging("blocks"), starters, rounds, tell)
+    return result, "blocks", [similarity.words(blocks=True)], track
 
 
 def _teller(observer: Observer) -> Report:
@@ -758,7 +743,9 @@ def _best_of(
             ]
             options = {"solver": "logistic", "kernel": "linear", "rescale": "standard", "C": logistic.penalty}
             return options | {"precision": "float64"}, why
-    taken = linear if _as_good(result) else winner
+    # a linear model is taken if it is the best, or not significantly worse
+    alike = winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance
+    taken = linear if winner is linear or alike else winner
     why = [_how_good(taken, len(result.ran), by, criterion)]
     if taken is linear:
         curved = next(candidate for candidate in result.ran if candidate.candidate.kernel != "linear")
@@ -795,12 +782,6 @@ def named_error(criterion: Criterion, error: float) -> str:
 
 def _value(criterion: Criterion, error: float) -> str:
     return f"{error:.2%}" if criterion in ("accuracy", "squared-error") else criterion_value(criterion, error)
-
-
-def _as_good(result: Selection) -> bool:
-    """Return whether a linear candidate is the best, or not significantly worse."""
-    winner, linear = result.winner, result.best_linear
-    return winner is linear or (winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance)
 
 
 # Sparse rows: a linear l2-svm, whose C has the least error on held-out rows; of a regression, the passes of fogd

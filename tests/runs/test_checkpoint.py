@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -237,7 +237,7 @@ def test_a_checkpoint_of_other_data_settings_or_code_is_refused(learnable: dict[
     data = learnable["binary"]
     settings = TrainSettings(data=str(data.folder), frequencies=20)
     origin = Origin.of(settings, data)
-    stored = Origin(**json.loads(json.dumps(origin.as_json())))
+    stored = Origin(**json.loads(json.dumps(asdict(origin))))
     check_same_origin(stored, origin, data.folder, "run")
     for elsewhere in ({"threads": 1}, {"checkpoint_seconds": 5.0}, {"workers": 2}, {"workers": 2, "mode": "stream"}):
         check_same_settings(stored, settings.model_copy(update=elsewhere), "run")
