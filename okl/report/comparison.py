@@ -190,9 +190,9 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     ]
     if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
         lines.append(
-            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} "
-            f"within {settings['iterations']} iterations: {score_name(result)} and p are those of an "
-            "unfinished solution, and may change."
+            f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} within "
+            f"{settings['iterations']} iterations: {score_name(result)} and p are those of an unfinished solution, "
+            "and may change."
         )
     if len(result["rungs"]) > 1:
         steps = ", ".join(number(rows) for rows in result["rungs"])

@@ -58,10 +58,8 @@ def _weights(explanation: Mapping[str, Any]) -> list[Block]:
     """Return the inputs with the largest weights of each class, for sparse rows."""
     if not (weights := explanation.get("weights")):
         return []
-    rows = {
-        label: ", ".join(f"{name} {weight:.2f}" for name, weight in of_class) for label, of_class in weights.items()
-    }
-    return [Heading("Largest weights"), Table("", (), [[label, names] for label, names in rows.items()])]
+    rows = [[label, ", ".join(f"{name} {weight:.2f}" for name, weight in some)] for label, some in weights.items()]
+    return [Heading("Largest weights"), Table("", (), rows)]
 
 
 def settings_text(configuration: Mapping[str, Any], chosen: Mapping[str, Any]) -> str:
@@ -161,10 +159,7 @@ def _metrics(explanation: Mapping[str, Any]) -> list[Block]:
 
 def _shown(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
     known = {name: value for name, value in (metrics or {}).items() if name in METRICS}
-    return {
-        name: value for name, value in known.items()
-        if isinstance(value, int | float) and UNSHOWN.get(name) not in known
-    }  # fmt: skip
+    return {name: value for name, value in _scalars(known).items() if UNSHOWN.get(name) not in known}
 
 
 INTERNAL = ("shown", "floor")
@@ -213,11 +208,7 @@ def metric_blocks(shares: Mapping[str, float]) -> list[Block]:
     return [BarChart("Share of the squared distance of two rows in the learnt metric", bars), *more]
 
 
-ERROR_NAMES: dict[Criterion, str] = {
-    **CRITERION_NAMES,
-    "accuracy": "mistake rate",
-    "squared-error": ROOT.lower(),
-}
+ERROR_NAMES: dict[Criterion, str] = CRITERION_NAMES | {"accuracy": "mistake rate", "squared-error": ROOT.lower()}
 
 
 def _short(value: float, digits: int) -> str:

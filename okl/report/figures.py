@@ -94,12 +94,7 @@ def lines_across(axes: Axes, axis: Literal["x", "y", "both"] = "y") -> None:
 
 
 def finish(
-    axes: Axes,
-    x: str,
-    y: str,
-    shares: bool = False,
-    corner: Corner | None = "upper right",
-    columns: int = 3,
+    axes: Axes, x: str, y: str, shares: bool = False, corner: Corner | None = "upper right", columns: int = 3
 ) -> str:
     """Format the ticks of linear axes, draw labels, grid lines and the legend, and return the figure as SVG.
 
@@ -500,7 +495,10 @@ def timeline_picture(timeline: Mapping[str, Any]) -> str:
         axes.set(xlim=(0.0, max(ended, width)), ylim=(0.0, 1.0), yticks=[])
         axes.spines["left"].set_visible(False)
         axes.set_ylabel(lane["name"], rotation=0, ha="right", va="center", parse_math=False)
-        _mark_stages(axes, timeline["stages"], ended if number == 1 else 0.0)
+        for name, started, stopped in timeline["stages"]:  # with a name above the first lane, where there is room
+            axes.axvline(started, color=LIGHT.ink, linewidth=0.7)
+            if number == 1 and stopped - started > NAMED_SHARE * ended:
+                axes.text(started, 1.06, f" {name}", fontsize=9, color=LIGHT.ink, va="bottom")
         if number < len(lanes):
             axes.set_xticks([])
     axes.set_xlabel("seconds since the run began")
@@ -511,14 +509,6 @@ def timeline_picture(timeline: Mapping[str, Any]) -> str:
         handletextpad=0.4,
     )  # fmt: skip
     return svg(figure)
-
-
-def _mark_stages(axes: Axes, stages: Sequence[Sequence[Any]], ended: float) -> None:
-    """Draw a line at the start of each stage, with its name if the stage is long enough; 0 seconds: no names."""
-    for name, started, stopped in stages:
-        axes.axvline(started, color=LIGHT.ink, linewidth=0.7)
-        if ended and stopped - started > NAMED_SHARE * ended:
-            axes.text(started, 1.06, f" {name}", fontsize=9, color=LIGHT.ink, va="bottom")
 
 
 # Reliability: the share of correct or positive rows against the score
@@ -613,14 +603,9 @@ def score_paths(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any]) -> 
     figure = empty_figure(PANEL[0] * columns, PANEL[1] * lines + 0.3)
     for panel, row in enumerate(rows):
         axes = add_axes(figure, (lines, columns, panel + 1))
-        points = sorted(
-            (
-                float(point["place"] if point["value"] is None else point["value"]),
-                _percent(point["mean"], drawn),
-                point["rows"],
-            )
-            for point in row["path"]
-        )
+        places = [float(point["place"] if point["value"] is None else point["value"]) for point in row["path"]]
+        scores = [_percent(point["mean"], drawn) for point in row["path"]]
+        points = sorted(zip(places, scores, (point["rows"] for point in row["path"]), strict=True))
         most = max(rows for _, _, rows in points)
         axes.plot([x for x, _, _ in points], [y for _, y, _ in points], color=LIGHT.soft, linewidth=1.2)
         for x, y, rows_used in points:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from okl.foundation.catalogue import KERNELS
@@ -168,9 +168,8 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
             lines += flatten(value, f"{prefix}{name}.")
         elif isinstance(value, (list, tuple)):
             shown = ", ".join(number(item) for item in value[:MOST_LISTED]) or "-"
-            lines.append(
-                (prefix + name, f"{shown}, ... ({len(value):,} in all)" if len(value) > MOST_LISTED else shown)
-            )
+            more = f", ... ({len(value):,} in all)" if len(value) > MOST_LISTED else ""
+            lines.append((prefix + name, shown + more))
         else:
             lines.append((prefix + name, number(value)))
     return lines
@@ -202,48 +201,29 @@ def aligned(rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> l
 
 # Values chosen by a run, and the sentence that describes its model
 
-NAMES = {
+TERMINAL = {
     "map": "Map",
-    "maps": "Maps compared",
     "bandwidth": "Bandwidth",
     "inputs": "Inputs",
     "step_size": "Step size",
-    "budget": "Budget",
     "support_vectors": "Support vectors",
     "landmarks": "Landmarks",
     "rank": "Rank",
-    "n_landmarks": "Landmarks",
-    "cells": "Cells",
-    "partitions": "Partitions",
-    "penalty": "Penalty",
     "C": "C",
     "nu": "Nu",
     "kappa": "Kappa",
     "lam": "Lambda",
+    "n_landmarks": "Landmarks",
+    "cells": "Cells",
+    "partitions": "Partitions",
+    "penalty": "Penalty",
     "sample_rows": "Rows in the sample",
-    "mixing_share": "Share of rows mixed at once",
 }
-TERMINAL = (
-    "map",
-    "bandwidth",
-    "inputs",
-    "step_size",
-    "support_vectors",
-    "landmarks",
-    "rank",
-    "C",
-    "nu",
-    "kappa",
-    "lam",
-    "n_landmarks",
-    "cells",
-    "partitions",
-    "penalty",
-    "sample_rows",
-)
+"""Names of the chosen values that a terminal shows, in this order."""
+NAMES = TERMINAL | {"maps": "Maps compared", "budget": "Budget", "mixing_share": "Share of rows mixed at once"}
 
 
-def chosen_facts(chosen: Mapping[str, Any], names: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+def chosen_facts(chosen: Mapping[str, Any], names: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return names and texts of chosen values, each with its reason, stored as NAME_reason.
 
     Parameters

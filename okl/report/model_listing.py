@@ -7,15 +7,7 @@ from typing import Any
 
 from okl.models.registry import CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened
 from okl.report.blocks import Paragraph, Table, paragraphs, records_table
-from okl.report.format import (
-    CRITERION_NAMES,
-    aligned,
-    counted,
-    criterion_value,
-    flatten,
-    mistake_rate_text,
-    number,
-)
+from okl.report.format import CRITERION_NAMES, aligned, counted, criterion_value, flatten, mistake_rate_text, number
 from okl.report.render import text
 from okl.report.results import default_settings
 
@@ -131,9 +123,7 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
         more = f"all settings, the environment and the shards: okl models show {head} --all"
         return text([Paragraph(head), Table("", (), facts)], paragraphs(more))
     facts += flatten({name: description[name] for name in ("identity", "ancestors", "decision", "environment")})
-    rows_of_shards = [
-        [str(shard.get("name", "-")), number(shard.get("rows")), shard["sha256"][:16]] for shard in shards
-    ]
+    rows_of_shards = [[str(one.get("name", "-")), number(one.get("rows")), one["sha256"][:16]] for one in shards]
     return text([Paragraph(head), Table("", (), facts)], [Table("", ("shard", "rows", "sha256"), rows_of_shards)])
 
 
@@ -161,11 +151,9 @@ def moved_text(moves: Mapping[str, Any]) -> str:
 
 def attempts_text(attempts: Sequence[Mapping[str, Any]]) -> str:
     """Return `okl.lifecycle.report.latest_attempts` as text: each decision, its reason and the place of its report."""
-    rows = [["attempt", "outcome", "why"]]
-    for attempt in attempts:
-        outcome = f"published {attempt['version']}" if attempt["version"] else "kept"
-        rows.append([attempt["at"] or "-", outcome, attempt["reason"]])
-    head, *lines = aligned(rows)
+    outcomes = [f"published {attempt['version']}" if attempt["version"] else "kept" for attempt in attempts]
+    rows = [[one["at"] or "-", outcome, one["reason"]] for one, outcome in zip(attempts, outcomes, strict=True)]
+    head, *lines = aligned([["attempt", "outcome", "why"], *rows])
     blocks = [(line, f"  report: {attempt['page']}") for line, attempt in zip(lines, attempts, strict=True)]
     return "\n".join([head, *(line for block in blocks for line in block)])
 
@@ -246,8 +234,6 @@ def _aliases(aliases: Mapping[str, int]) -> str:
 def _is_given(name: str, value: str) -> bool:
     """Return whether a setting of a version is of interest: data, solver, and all that differ from their defaults."""
     setting = name.removeprefix("train.")
-    if setting in ("data", "solver"):
-        return True
-    return (
-        setting not in HIDDEN and not setting.startswith("judging.") and default_settings().get(setting, value) != value
-    )
+    if setting in HIDDEN or setting.startswith("judging."):
+        return False
+    return setting in ("data", "solver") or default_settings().get(setting, value) != value

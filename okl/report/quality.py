@@ -159,10 +159,8 @@ def mistakes_section(result: RunResult) -> Section:
     labels = result.dataset.get("labels") or list(range(len(confusion or ())))
     blocks: list[Block] = []
     if confusion and len(confusion) > MOST_DRAWN:
-        text = (
-            f"The confusion matrix of {len(confusion)} classes is too large to draw; the tables list its worst entries."
-        )
-        blocks.append(Paragraph(text))
+        large = f"The confusion matrix of {len(confusion)} classes is too large to draw"
+        blocks.append(Paragraph(f"{large}; the tables list its worst entries."))
     elif confusion:
         rows = int(np.sum(confusion))
         wrong = number(rows - int(np.trace(confusion)))

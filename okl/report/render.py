@@ -83,12 +83,8 @@ def _markdown(block: Block) -> str:
             rows = [(bar.name, bar.text) for bar in bars]
             return f"{_markdown_caption(title, caption)}\n\n{_markdown_table(('', ''), rows)}"
         case Table(title, header, rows, note):
-            parts = [
-                f"### {plain(title)}",
-                *([plain(note)] if note else []),
-                _markdown_table(header or ("", ""), rows),
-            ]
-            return "\n\n".join(parts)
+            parts = [f"### {plain(title)}", plain(note), _markdown_table(header or ("", ""), rows)]
+            return "\n\n".join(filter(None, parts))
         case Code(title, lines):
             return "\n".join([plain(title), "", *(f"    {part}" for line in lines for part in line.splitlines())])
 

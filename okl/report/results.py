@@ -220,7 +220,6 @@ class Second(NamedTuple):
 
     @property
     def is_better(self) -> bool:
-        """Return whether the model is."""
         return self.model < self.baseline
 
 
@@ -421,12 +420,9 @@ def progressive_errors(result: RunResult) -> Assessment:
 
 
 def _less_is_better(metric: str, value: object) -> float | None:
-    found = _finite(value)
-    return found if found is None or metric not in MORE_IS_BETTER else 1.0 - found
-
-
-def _finite(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else None
+    if not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return 1.0 - value if metric in MORE_IS_BETTER else float(value)
 
 
 # Tables of metrics

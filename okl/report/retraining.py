@@ -87,13 +87,10 @@ def solvers_sentence(champion: str, challenger: str, options: Mapping[str, Any])
     """
     if champion == challenger:
         return ""
-    given = [f"--set train.{name}={quote(_option(value))}" for name, value in options.items()]
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in options.items()}
+    given = [f"--set train.{name}={quote(text)}" for name, text in texts.items()]
     command = " ".join([f"--solver {champion}", *given])
     return f" The champion was trained with {champion}, the challenger with {challenger}. Its solver: {command}"
-
-
-def _option(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def certified_sentence(online: bool, certificate: Mapping[str, Any] | None) -> str:
@@ -203,7 +200,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     rejected = len(shards["rejected"])
     lead = paragraphs(
         result["reason"],
-        *([chosen] if (chosen := chosen_sentence(result)) else []),
+        chosen_sentence(result),
         f"Training took {duration(result['seconds'])} of {duration(result['total_seconds'])} in total.",
     )
     if result["progressive"]:

@@ -125,19 +125,14 @@ def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:
     for name, *cells in rows if len(rows) > 1 else []:
         columns = zip(cells, widths[1:], strict=True)
         lines.append("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in columns)]))
-    lines += _threshold_lines(result, verbose)
+    # where decisions matter: of rare classes, or by a given threshold
+    if verbose or result.settings.get("threshold") is not None or result.criterion != "accuracy":
+        measured = result.test or (result.train if verbose else None) or {}
+        labels = result.dataset.get("labels") or []
+        lines += threshold_lines(measured, result.calibration.get("threshold"), labels)
     lines += class_lines(result.test or {}, result.dataset.get("labels") or [])
     lines += ["", *(f"{name:<{first}}  {value}" for name, value in facts)]
     return "\n".join([*lines, *(f"Warning: {sentence}" for sentence in warning_sentences(result))])
-
-
-def _threshold_lines(result: RunResult, verbose: bool) -> list[str]:
-    """Return the table of thresholds of two classes, where decisions matter: of rare classes, or a given threshold."""
-    given = result.settings.get("threshold") is not None or result.criterion != "accuracy"
-    measured = result.test or (result.train if verbose else None) or {}
-    if not (given or verbose):
-        return []
-    return threshold_lines(measured, result.calibration.get("threshold"), result.dataset.get("labels") or [])
 
 
 def threshold_lines(measured: Mapping[str, Any], threshold: float | None, labels: Sequence[object]) -> list[str]:
@@ -163,18 +158,19 @@ def class_lines(measured: Mapping[str, Any], labels: Sequence[object]) -> list[s
 def _brief_facts(result: RunResult) -> list[tuple[str, str]]:
     choice = " ".join((result.choice.get("why") or [])[:1]) or model_sentence(result)
     trained = f"{number(result.rows)} rows in {duration(result.seconds)} ({duration(result.total_seconds)} in total)"
-    return [
-        *([("Chosen", choice)] if choice else []),
-        *([("Judged by", judged)] if (judged := criterion_sentence(result)) else []),
-        *([("Probabilities", probable)] if (probable := probability_sentence(result)) else []),
+    facts = [
+        ("Chosen", choice),
+        ("Judged by", criterion_sentence(result)),
+        ("Probabilities", probability_sentence(result)),
         *(("Assumed", sentence) for sentence in result.get("assumptions") or []),
         *(("Order", sentence) for sentence in result.choice.get("why") or [] if sentence.startswith(NEIGHBOURS)),
         *(fact for fact in proof_facts(result) if fact[0] != "Outcome"),
         ("Trained on", trained),
-        *([("Budget", exceeded)] if (exceeded := budget_sentence(result)) else []),
+        ("Budget", budget_sentence(result)),
         ("Report", f"{result.run or '.'}/report.html"),
         ("To predict", f"okl predict {typed_model(result)} ROWS --out SCORES"),
     ]
+    return [fact for fact in facts if fact[1]]
 
 
 def budget_sentence(result: RunResult) -> str:
@@ -209,17 +205,12 @@ def _verbose_facts(result: RunResult) -> list[tuple[str, str]]:
         ("Training", f"{number(result.rows)} rows{passes} in {duration(result.seconds)} ({speed})"),
         ("Total time", f"{duration(result.total_seconds)}{choosing}"),
         *(("" if line else "Reasons", sentence) for line, sentence in enumerate(result.choice.get("why") or [])),
-        *(("Metric", sentence) for sentence in metric_sentences(result)),
+        *([("Metric", why)] if (why := result.metric.get("why")) else []),
         *chosen_facts(result.chosen, TERMINAL),
         *([(timeline_owner(result), shares)] if shares else []),
         *([("Memory", memory)] if memory else []),
         *(fact for fact in proof_facts(result) if fact[0] == "Outcome"),
     ]
-
-
-def metric_sentences(result: RunResult) -> list[str]:
-    """Return the sentence on the metric that was learnt for a given solver; none otherwise."""
-    return [str(result.metric["why"])] if "why" in result.metric else []
 
 
 def headline_sentence(result: RunResult) -> str:
@@ -602,7 +593,7 @@ def training_section(result: RunResult) -> Section:
 
 def choice_section(result: RunResult) -> Section:
     """Return the section on the model, the automatic choice, chosen values and given settings."""
-    blocks = paragraphs(model_sentence(result), *metric_sentences(result))
+    blocks = paragraphs(model_sentence(result), result.metric.get("why", ""))
     blocks += _candidates(result.choice, result.is_regression)
     if facts := chosen_facts(result.chosen):
         blocks.append(Table("Chosen", (), [[name[:1].upper() + name[1:], text] for name, text in facts]))
@@ -620,6 +611,8 @@ def _candidates(choice: Mapping[str, Any], is_regression: bool) -> list[Block]:
     candidates, why = choice.get("candidates") or [], choice.get("why") or []
     if not candidates:
         return []
+    criterion: Criterion = choice.get("criterion", "accuracy")
+    name, shares = CRITERION_NAMES[criterion], criterion in ("accuracy", "squared-error")
     compared = f"{number(len(candidates))} candidates were compared on {number(choice.get('rows'))} rows in "
     blocks = paragraphs(f"{compared}{duration(choice.get('seconds'))}.", *why)
     drawn = [
@@ -634,46 +627,27 @@ def _candidates(choice: Mapping[str, Any], is_regression: bool) -> list[Block]:
         bars = [
             Bar(
                 str(candidate["name"]),
-                max(1.0 - candidate["score"], 0.0) / most,
-                f"{_candidate_text(choice, 1.0 - candidate['score'])} of {number(candidate['rows'])} rows",
+                max(error, 0.0) / most,
+                f"{percent(error, 3) if shares else f'{name} {criterion_value(criterion, error)}'} of "
+                f"{number(candidate['rows'])} rows",
                 candidate is taken,
             )
             for candidate in sorted(drawn, key=lambda candidate: candidate is not taken)
+            for error in (1.0 - candidate["score"],)
         ]
         measure = "Unexplained share of the variance" if is_regression else "Mistake rate"
-        criterion: Criterion = choice.get("criterion", "accuracy")
-        if criterion not in ("accuracy", "squared-error"):
-            measure = f"{'' if criterion == 'log-loss' else '1 less the '}{CRITERION_NAMES[criterion]}"
+        if not shares:
+            measure = f"{'' if criterion == 'log-loss' else '1 less the '}{name}"
         caption = f"{measure} of the candidates in the last round, each on its number of rows; shorter is better."
         blocks.append(BarChart("Automatic choice", bars, caption))
+    falls = criterion == "log-loss"  # a score is 1 less the error
+    scores = [1.0 - one["score"] if falls and one["score"] is not None else one["score"] for one in candidates]
     rows = [
-        [
-            str(one["name"]),
-            _candidate_score(choice, one["score"]),
-            number(one["rows"]),
-            duration(one["seconds"]),
-            "yes" if one["kept"] else "",
-        ]
-        for one in candidates
+        [str(one["name"]), number(score), number(one["rows"]), duration(one["seconds"]), "yes" if one["kept"] else ""]
+        for one, score in zip(candidates, scores, strict=True)
     ]
-    header = ("Candidate", _score_names(choice), "rows", "time", "kept")
+    header = ("Candidate", "R2" if criterion == "squared-error" else name, "rows", "time", "kept")
     return [*blocks, Table("All candidates", header, cut(rows, MOST_ROWS), folded=True)]
-
-
-def _score_names(choice: Mapping[str, Any]) -> str:
-    criterion: Criterion = choice.get("criterion", "accuracy")
-    return "R2" if criterion == "squared-error" else CRITERION_NAMES[criterion]
-
-
-def _candidate_score(choice: Mapping[str, Any], score: float | None) -> str:
-    """Return a score, 1 less the error, as the value of the criterion that the table names."""
-    return number(1.0 - score if score is not None and choice.get("criterion") == "log-loss" else score)
-
-
-def _candidate_text(choice: Mapping[str, Any], error: float) -> str:
-    criterion: Criterion = choice.get("criterion", "accuracy")
-    shares = criterion in ("accuracy", "squared-error")
-    return percent(error, 3) if shares else f"{CRITERION_NAMES[criterion]} {criterion_value(criterion, error)}"
 
 
 def cost_section(result: RunResult) -> Section:
