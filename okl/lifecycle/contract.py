@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -161,8 +160,8 @@ def unseen_findings(
         if encoding.kind == "category":
             # a row without a value has zeros, or is left out, if none was missing in training
             hidden = 0.0 if encoding.missing or schema.missing == "drop" else missing_shares[encoding.column]
-            before, now = _unseen(encoding, schema, baseline.columns, 0.0), _unseen(encoding, schema, columns, hidden)
-            shares[encoding.column] = [before, now]
+            parts = ((baseline.columns, 0.0), (columns, hidden))
+            shares[encoding.column] = [_unseen(encoding, schema, *part) for part in parts]
     yield from _grown(shares, f"{name} has values that were not in the training data", contract)
     if (sparse := schema.sparse) is not None:
         unknown = f"{name} has rows of which the model knows no {'term' if sparse.texts else 'column'}"
@@ -326,10 +325,7 @@ def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractS
     now = np.array([profile.labels.get(label, 0) for label in labels], dtype=np.int64)
     before = np.array(baseline.class_counts, dtype=np.int64)
     distance, p_value = label_distance(before, now)
-    shares = [
-        [float(share) for share in pair]
-        for pair in zip(before / max(1, before.sum()), now / max(1, now.sum()), strict=True)
-    ]
+    shares = np.stack([before / max(1, before.sum()), now / max(1, now.sum())], axis=1).tolist()
     if distance > contract.label_distance and p_value < contract.level:
         worst = max(range(len(labels)), key=lambda index: abs(shares[index][1] - shares[index][0]))
         text = (
@@ -341,10 +337,9 @@ def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         text = f"no row has the label {listed(described)}; {now.sum():,} rows are too many for that by chance."
     else:
         return
-    figures = {"distance": distance, "p_value": p_value}
-    yield Finding(
-        "label-shares", f"{name}: {text}", figures | {"shares": dict(zip(map(str, labels), shares, strict=True))}
-    )
+    of_labels = dict(zip(map(str, labels), shares, strict=True))
+    figures = {"distance": distance, "p_value": p_value, "shares": of_labels}
+    yield Finding("label-shares", f"{name}: {text}", figures)
 
 
 def has_vanished(before: NDArray[np.int64], now: NDArray[np.int64], index: int, level: float) -> bool:
@@ -429,10 +424,8 @@ def check_contract(
     findings = [*columns, *_row_findings(profile, name, baseline, contract)]
     of = baseline.rows.get(profile.rows_sha256, "")
     if of and profile.rows:
-        sentence = (
-            f"{name} has the same rows as the shard {of[:16]} in another file format; they would be trained on twice."
-        )
-        findings.append(Finding("repeated", sentence, {"of": of}))
+        sentence = f"{name} has the same rows as the shard {of[:16]} in another file format"
+        findings.append(Finding("repeated", f"{sentence}; they would be trained on twice.", {"of": of}))
     if not contract.late and (late := _late(name, last, baseline.watermark)) is not None:
         findings.append(late)
     unused = tuple(_unknown_columns(source, baseline.schema, time_column))
@@ -481,7 +474,8 @@ def _column_findings(
         for column in schema.source_columns
         if column in types and unfit(schema, column, types[column])
     }
-    if (kind := types.get(schema.target)) is not None and not _fits_target(schema, kind):
+    fits = is_text if text_labels(schema) else is_number
+    if (kind := types.get(schema.target)) is not None and not fits(kind):
         wrong[schema.target] = str(kind)
     if wrong:
         described = [f"{column} is {kind}" for column, kind in wrong.items()]
@@ -498,10 +492,6 @@ def _unknown_columns(source: Source, schema: Schema, time_column: str | None) ->
     return [column for column in source.schema.names if column not in needed]
 
 
-def _fits_target(schema: Schema, kind: pa.DataType) -> bool:
-    return is_text(kind) if text_labels(schema) else is_number(kind)
-
-
 def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
     schema, rows = baseline.schema, profile.rows
     if rows == 0:
@@ -514,9 +504,8 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
         figures = {"rows": rows, "max_rows": contract.max_rows}
         yield Finding("too-many-rows", f"{name} has {rows:,} rows; expected at most {contract.max_rows:,}.", figures)
     yield from _value_findings(profile, name, baseline, contract)
-    if unknown := {
-        str(label): n for label, n in profile.labels.items() if schema.labels and label not in schema.labels
-    }:
+    counts = profile.labels if schema.labels else {}
+    if unknown := {str(label): n for label, n in counts.items() if label not in schema.labels}:
         described = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
         yield Finding(
             "unknown-label",
@@ -530,9 +519,8 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
 
 def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> Iterator[Finding]:
     schema, rows = baseline.schema, profile.rows
-    counts = dict(zip(measured(schema), profile.infinite.tolist(), strict=True)) | {
-        schema.target: profile.target_infinite
-    }
+    counts = dict(zip(measured(schema), profile.infinite.tolist(), strict=True))
+    counts |= {schema.target: profile.target_infinite}
     if infinite := {column: count for column, count in counts.items() if count}:
         described = [f"{column} in {count:,} row{'s' if count > 1 else ''}" for column, count in infinite.items()]
         yield Finding(

@@ -82,19 +82,11 @@ class RetrainResult:
     def as_json(self) -> dict[str, Any]:
         """Return the result so far."""
         challenger, judgement = self.challenger, self.judgement
+        own = ("outcome", "reason", "version", "folder", "parent", "apart", "shards", "progressive", "drift", "history")
         return {
             "model": self.settings.name,
             "registry": self.registry,
-            "outcome": self.outcome,
-            "reason": self.reason,
-            "version": self.version,
-            "folder": self.folder,
-            "parent": self.parent,
-            "apart": self.apart,
-            "shards": self.shards,
-            "progressive": self.progressive,
-            "drift": self.drift,
-            "history": self.history,
+            **{name: getattr(self, name) for name in own},
             "how": challenger.how if challenger else None,
             "chosen": self.chosen,
             "data_warnings": self.data_warnings,

@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -315,10 +316,7 @@ class RetrainingRun(Run[RetrainSettings]):
         planned = self._plan.lineage
         lineage = planned.measured(judgement, record.certificate, challenger)
         self._result = self._describe()
-
-        def write(into: Path) -> None:
-            write_version(into, model, challenger, self._result)
-
+        write = partial(write_version, model=model, challenger=challenger, result=self._result)
         expected = {CHAMPION: self.history.parent}  # another process has published first
         published = self._model.publish(write, lineage, promote=True, expected=expected, why=record.reason)
         # by another run, and rolled back since

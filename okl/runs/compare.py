@@ -285,9 +285,8 @@ class Judge:
         scores : for each bias rule (rows,) of two classes or a regression, or (rows, n_classes); targets : (rows,)
         """
         wide = {bias: np.asarray(some, dtype=np.float64) for bias, some in scores.items()}
-        right = {
-            bias: b"" if self.criterion == "squared-error" else packed(some, targets) for bias, some in wide.items()
-        }
+        regression = self.criterion == "squared-error"
+        right = {bias: b"" if regression else packed(some, targets) for bias, some in wide.items()}
         if self.criterion == "accuracy":
             some = next(iter(wide.values()))[:LOG_LOSS_ROWS]
             losses = None  # of scores that cannot be calibrated
@@ -295,13 +294,13 @@ class Judge:
                 losses = row_losses("log-loss", some, class_indices(self.schema, targets[:LOG_LOSS_ROWS]))
             return Trial(right, len(targets), log_losses=losses, **values)
         kept = {bias: some.astype(np.float32) for bias, some in wide.items()} if self.keeps_scores else {}
-        if self.criterion == "squared-error":
+        wanted: Any = targets if regression else class_indices(self.schema, targets)
+        if regression:
             spread = max(float(targets.var()), float(np.finfo(np.float64).tiny))
             errors = {bias: float(np.square(some - targets).mean()) / spread for bias, some in wide.items()}
-            return Trial(right, len(targets), errors=errors, scores=kept, targets=targets if kept else None, **values)
-        classes = class_indices(self.schema, targets)
-        errors = {bias: criterion_error(self.criterion, some, classes) for bias, some in wide.items()}
-        return Trial(right, len(targets), errors=errors, scores=kept, targets=classes if kept else None, **values)
+        else:
+            errors = {bias: criterion_error(self.criterion, some, wanted) for bias, some in wide.items()}
+        return Trial(right, len(targets), errors=errors, scores=kept, targets=wanted if kept else None, **values)
 
     def p_value(self, trial: Trial, bias: str, best: Trial, best_bias: str) -> float:
         """Return the two-sided p-value of equal errors of two models on the same validation rows."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import chain, count
 from os import getpid
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -24,6 +24,12 @@ from okl.foundation.folders import PublishedFolder, RunFolder
 from okl.foundation.locations import Place, name_after, okl_home, place_of
 from okl.foundation.settings import ExecutionSettings, IngestSettings
 from okl.foundation.telemetry import NullObserver, Observer, Timeline, naming, recording
+
+if TYPE_CHECKING:
+    from okl.runs.compare_settings import CompareSettings
+    from okl.solvers.settings import TrainSettings
+
+    DataSettings = TrainSettings | CompareSettings  # of a data set, or of a source that is ingested first
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
@@ -154,19 +160,6 @@ def new_run_folder(out: str | None, name: str) -> Place:
     runs = okl_home() / "runs"
     folders = chain([stem], (f"{stem}-{k}" for k in count(2)))  # a chain: unpacking an endless count fills the memory
     return next(runs / folder for folder in folders if not (runs / folder).exists())
-
-
-class DataSettings(Protocol):
-    """Settings of a run on a data set or on a source that is ingested first."""
-
-    @property
-    def data(self) -> str: ...
-    @property
-    def ingest(self) -> IngestSettings | None: ...
-    @property
-    def out(self) -> str | None: ...
-    @property
-    def name(self) -> str | None: ...
 
 
 def run_folder(settings: DataSettings, prefix: str = "") -> Place:
