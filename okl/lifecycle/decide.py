@@ -316,7 +316,6 @@ class Decision:
 
     @property
     def publish(self) -> bool:
-        """Return whether the challenger becomes champion."""
         return self.kind == "publish"
 
     def as_json(self) -> dict[str, Any]:

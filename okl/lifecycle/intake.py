@@ -72,7 +72,9 @@ def validate_file(
     record = replace(record, contract=contract_digest(contract, time_column), released=waived)
     data = None
     if status == "accepted":
-        settings = ingesting.model_copy(update={"seed": reserved_seed(ingesting.seed, sha256)})
+        # each shard reserves other rows: its seed is a hash of the seed and the shard, 63 bits
+        seed = int.from_bytes(hashlib.sha256(f"{ingesting.seed}:{sha256}".encode()).digest()[:8]) >> 1
+        settings = ingesting.model_copy(update={"seed": seed})
         try:
             data = _taken_in(arrival, store.location / record.key, settings, baseline.schema, progress)
         except LocationError:
@@ -116,11 +118,6 @@ def _taken_in(
         raise ConflictError(
             f"Another retraining is reading {arrival.name} now. Nothing is lost; the next run continues."
         ) from None
-
-
-def reserved_seed(seed: int, sha256: str) -> int:
-    """Return the seed that selects the reserved rows of a shard: a hash of the seed and the shard, 63 bits."""
-    return int.from_bytes(hashlib.sha256(f"{seed}:{sha256}".encode()).digest()[:8]) >> 1
 
 
 def _record(arrival: Arrival, sha256: str, result: ContractResult, status: Status, schema: Schema) -> ShardRecord:

@@ -37,39 +37,28 @@ OF_DECISIONS = ("optimise", "threshold", "beside")
 JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_shards", "guard_shards")
 
 
-@dataclass(frozen=True, eq=False)
-class PlannedLineage:
-    """The lineage of a version to be; judging : settings of the decision."""
-
-    lineage: Lineage
-    judging: Mapping[str, Any]
-
-    def judged(self) -> Lineage:
-        """Return the lineage with what decides about it: another margin is another judgement."""
-        return replace(self.lineage, settings={**self.lineage.settings, "judging": dict(self.judging)})
-
-    def measured(
-        self, judgement: ChallengerResult, certificate: Mapping[str, Any] | None, challenger: Challenger
-    ) -> Lineage:
-        """Return the lineage with metrics, the decision and the environment."""
-        versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
-        environment = {
-            "versions": versions,
-            "source_sha256": source_sha256(),
-            "processor": processor(),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "how": challenger.how,
-        } | ({} if challenger.online else {WINDOW_ROWS: challenger.data.rows("train")})
-        metrics: dict[str, Any] = {name: dict(figures) for name, figures in judgement.metrics.items()}
-        if certificate is not None:
-            metrics["certificate"] = {name: value for name, value in certificate.items() if _plain(value)}
-        decision = judgement.decision.as_json()
-        return replace(self.lineage, environment=environment, metrics=metrics, decision=decision)
+def measured_lineage(
+    planned: Lineage, judgement: ChallengerResult, certificate: Mapping[str, Any] | None, challenger: Challenger
+) -> Lineage:
+    """Return the lineage with metrics, the decision and the environment."""
+    versions = {name: version_of(name) for name in RECORDED} | {"python": platform.python_version()}
+    environment = {
+        "versions": versions,
+        "source_sha256": source_sha256(),
+        "processor": processor(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "how": challenger.how,
+    } | ({} if challenger.online else {WINDOW_ROWS: challenger.data.rows("train")})
+    metrics: dict[str, Any] = {name: dict(figures) for name, figures in judgement.metrics.items()}
+    if certificate is not None:
+        plain = {name: value for name, value in certificate.items() if isinstance(value, int | float | str | bool)}
+        metrics["certificate"] = {name: value for name, value in plain.items() if value == value}
+    return replace(planned, environment=environment, metrics=metrics, decision=judgement.decision.as_json())
 
 
 def lineage_of(
     settings: RetrainSettings, history: ModelHistory, records: Sequence[ShardRecord], online: bool, fresh: bool
-) -> PlannedLineage:
+) -> Lineage:
     """Return the lineage of the version that will be trained.
 
     An online solver continues from the champion; after a new start it has no parent and lists all shards. A batch
@@ -79,13 +68,12 @@ def lineage_of(
     decisive = {"train": _train(settings), "seed": settings.ingest.seed} | {
         name: getattr(settings, name) for name in LEARNING
     }
-    judging = {name: getattr(settings, name) for name in JUDGING}
     shards = tuple(
         {"sha256": record.sha256, "name": record.name, "rows": record.train_rows}
         | {name: getattr(record, name) for name in ("test_rows", "first_time", "last_time")}
         for record in records
     )
-    return PlannedLineage(Lineage(parent, shards, decisive), judging)
+    return Lineage(parent, shards, decisive)
 
 
 def next_model(
@@ -180,10 +168,6 @@ def _train(settings: RetrainSettings) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> bool:
-    return isinstance(value, int | float | str | bool) and value == value
-
-
 # Rejected challengers.
 
 
@@ -191,18 +175,20 @@ class Attempts:
     """Records of rejected challengers: a file each, named by the champion and the identity of the challenger.
 
     location : of the shard store; champion : number of its version, None before the first
+
+    A challenger is given by its lineage with the settings of the decision, as `LearningPlan.judged` has it.
     """
 
-    def __init__(self, location: Place, champion: int | None) -> None:
-        self._folder, self._champion = location / ATTEMPTS, f"{champion or 0:08}-"
+    def __init__(self, model: RegisteredModel, location: Place, champion: int | None) -> None:
+        self._model, self._folder, self._champion = model, location / ATTEMPTS, f"{champion or 0:08}-"
 
     def looks(self) -> int:
         """Return how many challengers of this champion were rejected."""
         return sum(file.name.startswith(self._champion) for file in json_files(self._folder))
 
-    def find(self, model: RegisteredModel, planned: PlannedLineage) -> str | None:
+    def find(self, judged: Lineage) -> str | None:
         """Return why the same challenger was rejected before, None if it was not."""
-        file = self._file(model, planned, "json")
+        file = self._file(judged, "json")
         if not file.is_file():
             return None
         try:
@@ -211,24 +197,24 @@ class Attempts:
             return None
         return f"The same shards were trained on and compared before. {reason}"
 
-    def page(self, model: RegisteredModel, planned: PlannedLineage) -> Place:
+    def page(self, judged: Lineage) -> Place:
         """Return the location of the report of a rejected challenger."""
-        return self._file(model, planned, "html")
+        return self._file(judged, "html")
 
-    def keep(self, model: RegisteredModel, planned: PlannedLineage, reason: str, page: str) -> None:
+    def keep(self, judged: Lineage, reason: str, page: str) -> None:
         """Record a rejected challenger and its report."""
-        write_durably(self.page(model, planned), page)
-        shards = [shard["sha256"] for shard in planned.lineage.shards]
+        write_durably(self.page(judged), page)
+        shards = [shard["sha256"] for shard in judged.shards]
         content: dict[str, Any] = {"reason": reason, "at": datetime.now(UTC).isoformat(timespec="seconds")}
-        content |= {"shards": shards, "settings": planned.judged().settings}
-        write_durably(self._file(model, planned, "json"), json.dumps(content, indent=1) + "\n")
+        content |= {"shards": shards, "settings": judged.settings}
+        write_durably(self._file(judged, "json"), json.dumps(content, indent=1) + "\n")
 
-    def shards_of_later(self, planned: PlannedLineage) -> set[str]:
+    def shards_of_later(self, judged: Lineage) -> set[str]:
         """Return shards that challengers of later champions, which were rolled back, were rejected with.
 
         Only challengers with the settings of the planned version, and of its decision, count.
         """
-        shards, settings = set[str](), json.loads(json.dumps(planned.judged().settings))
+        shards, settings = set[str](), json.loads(json.dumps(judged.settings))
         for file in json_files(self._folder):
             if file.name > self._champion and not file.name.startswith(self._champion):
                 with suppress(ValueError, KeyError, TypeError):  # of an earlier okl, or damaged
@@ -236,11 +222,11 @@ class Attempts:
                     shards |= set(content["shards"] if content["settings"] == settings else ())
         return shards
 
-    def _file(self, model: RegisteredModel, planned: PlannedLineage, ending: str) -> Place:
-        return self._folder / f"{self._champion}{model.identity(planned.judged(), model.head())[:32]}.{ending}"
+    def _file(self, judged: Lineage, ending: str) -> Place:
+        return self._folder / f"{self._champion}{self._model.identity(judged, self._model.head())[:32]}.{ending}"
 
 
-def retraction_reason(model: RegisteredModel, planned: PlannedLineage, rejected: Collection[str] = ()) -> str | None:
+def retraction_reason(model: RegisteredModel, planned: Lineage, rejected: Collection[str] = ()) -> str | None:
     """Return why the planned version is not trained again: its shards were learned, and another version promoted since.
 
     None if there is no such version, or it is the champion. After several rollbacks the shards may be those of several
@@ -248,12 +234,11 @@ def retraction_reason(model: RegisteredModel, planned: PlannedLineage, rejected:
 
     rejected : shards that challengers of these versions were rejected with
     """
-    version, state = model.find(planned.lineage), model.state()
+    version, state = model.find(planned), model.state()
     if version is None and state.latest > (champion := state.champion or 0):
-        settings = planned.lineage.settings
-        later = [one for one in model.versions() if one.number > champion and one.lineage.settings == settings]
+        later = [one for one in model.versions() if one.number > champion and one.lineage.settings == planned.settings]
         learned = {shard["sha256"] for one in later for shard in one.lineage.shards}
-        shards = {shard["sha256"] for shard in planned.lineage.shards}
+        shards = {shard["sha256"] for shard in planned.shards}
         version = later[-1] if later and learned.union(rejected) >= shards else None
     if version is None or version.number == state.champion:
         return None
@@ -284,8 +269,14 @@ class LearningPlan:
     accepted: tuple[ShardRecord, ...]
     begin: OnlineState | None
     why: str
-    lineage: PlannedLineage
+    lineage: Lineage
     otherwise: str = ""
+
+    @property
+    def judged(self) -> Lineage:
+        """Return the lineage with what decides about it: another margin is another judgement."""
+        judging = {name: getattr(self.settings, name) for name in JUDGING}
+        return replace(self.lineage, settings={**self.lineage.settings, "judging": judging})
 
     def learn(self, store: ShardStore, execution: Execution, observer: Observer) -> Challenger:
         """Train the challenger; raise DivergedError if it diverges."""

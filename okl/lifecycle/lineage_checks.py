@@ -13,7 +13,6 @@ from okl.data.ingest.run import TermCounts, check_source, fitted_texts, ingest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings
-from okl.foundation.telemetry import Observer
 from okl.lifecycle.contract import contract_digest, learnable
 from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
@@ -21,8 +20,6 @@ from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quaran
 from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold
-from okl.runs.select import choose_solver
-from okl.solvers.factory import training_columns
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
 from okl.solvers.online.settings import MapLearningOptions, constraints_of
 from okl.solvers.settings import TrainSettings
@@ -63,31 +60,26 @@ def first_reference(
                     arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True,
                     default_scale=default_scale,
                 )  # fmt: skip
+                data, schema = done.dataset, done.dataset.schema
+                if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
+                    # a later request could not be distinguished from columns that this model never uses
+                    raise DataError(
+                        f"{arrival.name}: column {unmade[0]!r} is named as a category, but has no value in the "
+                        "training rows. Remove it from the categories, or start with a file that has values."
+                    )
+                first = parts[0].schema if parts else schema
+                if not _is_like(schema, first):
+                    continue
+                if schema.stored_labels != first.stored_labels:  # text labels are numbered as they appear in a file
+                    folder = Path(scratch) / f"{number}-labels"
+                    data = ingest(arrival.location, folder, ingest_settings, reference=first).dataset
+                    data = replace(data, schema=replace(schema, stored_labels=first.stored_labels))
             except DataError as error:
                 refused.append(str(error))
                 continue
-            schema = done.dataset.schema
-            if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
-                # a later request could not be distinguished from columns that this model never uses
-                refused.append(
-                    f"{arrival.name}: column {unmade[0]!r} is named as a category, but has no value in the training "
-                    "rows. Remove it from the categories, or start with a file that has values."
-                )
-                continue
-            first = parts[0].schema if parts else schema
-            if _is_like(schema, first):
-                data = done.dataset
-                if schema.stored_labels != first.stored_labels:  # text labels are numbered as they appear in a file
-                    folder = Path(scratch) / f"{number}-labels"
-                    try:
-                        data = ingest(arrival.location, folder, ingest_settings, reference=first).dataset
-                    except DataError as error:
-                        refused.append(str(error))
-                        continue
-                    data = replace(data, schema=replace(schema, stored_labels=first.stored_labels))
-                parts.append(data)
-                read.append(arrival)
-                terms.append(done.terms)
+            parts.append(data)
+            read.append(arrival)
+            terms.append(done.terms)
         if not parts:
             raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
         joined, warnings = _joined([part.schema for part in parts]), parts[0].warnings
@@ -107,18 +99,6 @@ def _is_like(schema: Schema, first: Schema) -> bool:
     names = ("features", "labels", "task", "svmlight")
     same = all(getattr(schema, name) == getattr(first, name) for name in names)
     return same and (schema.sparse is None) == (first.sparse is None)
-
-
-def choose_training(
-    settings: RetrainSettings, data: Dataset, observer: Observer
-) -> tuple[TrainSettings, Schema, list[str]]:
-    """Return the settings that `okl train` would choose for rows, their schema with scaling and metric, and reasons.
-
-    Of several sizes, the largest that the budget allows.
-    """
-    choice = choose_solver(settings.train.replaced(data=str(data.folder)), data, observer)
-    schema = training_columns(choice.settings, data, metric=choice.metric).schema
-    return choice.settings.replaced(rescale="stored", metric="auto"), schema, choice.record["why"]
 
 
 def _joined(parts: Sequence[Schema]) -> Schema:

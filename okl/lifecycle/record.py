@@ -75,7 +75,6 @@ class ShardRecord:
 
     @property
     def name(self) -> str:
-        """Return the first name of the file."""
         return self.names[0]
 
     @property

@@ -23,8 +23,16 @@ from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.learning_plan import Attempts, next_model, options_of, plan_learning, retraction_reason, with_solver
-from okl.lifecycle.lineage_checks import check_lineage_start, choose_training, start_lineage
+from okl.lifecycle.learning_plan import (
+    Attempts,
+    measured_lineage,
+    next_model,
+    options_of,
+    plan_learning,
+    retraction_reason,
+    with_solver,
+)
+from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_markdown, report_page
 from okl.lifecycle.scoring import Scoring
@@ -36,6 +44,8 @@ from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
 from okl.report.render import html, markdown
 from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence
 from okl.runs.run import Run
+from okl.runs.select import choose_solver
+from okl.solvers.factory import training_columns
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Version files.
@@ -173,7 +183,7 @@ class RetrainingRun(Run[RetrainSettings]):
         self.store.remove_leftovers()
         self.history = ModelHistory(open_champion(self._model), self.store.records())
         self.record.parent = self.history.parent
-        self._attempts = Attempts(self.store.location, self.history.parent)
+        self._attempts = Attempts(self._model, self.store.location, self.history.parent)
         self.intake = Intake(self.settings, self.store, self.history)
         found = self.intake.discover()
         if not (self.intake.files or self.intake.fresh or self.intake.unread):
@@ -204,17 +214,13 @@ class RetrainingRun(Run[RetrainSettings]):
         elif self.intake.accepted and reference is not None:  # a run at the same time may have removed it
             self.store.set_reference(reference)
         self._pending = self.intake.pending(self.history)
-        self._warn_of_copies()
+        for record in self.intake.accepted:  # their reserved rows may be copies of rows that are trained on
+            copied = [warning for warning in self.store.dataset(record).warnings if COPIED in warning]
+            known = self.record.data_warnings
+            known += [f"{record.name}: {warning}" for warning in copied if warning not in known]
         self.record.data_warnings += self.intake.ignored
         self._stop_at((*self.intake.bad, *self.intake.standing))
         return {"accepted": len(self.intake.accepted), "bad": len(self.intake.bad), "pending": len(self._pending)}
-
-    def _warn_of_copies(self) -> None:
-        """Report new shards whose reserved rows may be copies of rows that are trained on."""
-        for record in self.intake.accepted:
-            for warning in self.store.dataset(record).warnings:
-                if COPIED in warning and warning not in self.record.data_warnings:
-                    self.record.data_warnings.append(f"{record.name}: {warning}")
 
     def _choose(self, data: Dataset) -> Schema:
         """Choose solver, scaling and metric for the first shards, unless a solver is given or there is only one row."""
@@ -222,9 +228,11 @@ class RetrainingRun(Run[RetrainSettings]):
         if self.settings.train.solver != "auto" or data.rows("train") < 2:
             return data.schema
         self.observer.stage("choose")
-        train, schema, self.record.chosen = choose_training(self.settings, data, self.observer)
+        choice = choose_solver(self.settings.train.replaced(data=str(data.folder)), data, self.observer)
+        self.record.chosen = choice.record["why"]
+        train = choice.settings.replaced(rescale="stored", metric="auto")  # of several sizes, the largest one
         self.store.set_choice({"solver": train.solver} | options_of(train.model_dump(mode="json")))
-        return schema
+        return training_columns(choice.settings, data, metric=choice.metric).schema
 
     def score(self) -> dict[str, Any]:
         """Score the new rows with the champion before training; quarantine shards that contradict it or are noise."""
@@ -248,11 +256,10 @@ class RetrainingRun(Run[RetrainSettings]):
             return {"skipped": record.reason}
         self._plan = plan_learning(self.settings, self.store, self.history, self._pending)
         if self.history.champion is not None:
-            now = self._plan.lineage.lineage
-            record.changed = changes_since(self.history.champion.version, now, "the champion so far")
-        planned = self._plan.lineage
-        rejected = self._attempts.shards_of_later(planned)
-        before = self._attempts.find(self._model, planned) or retraction_reason(self._model, planned, rejected)
+            record.changed = changes_since(self.history.champion.version, self._plan.lineage, "the champion so far")
+        rejected = self._attempts.shards_of_later(self._plan.judged)
+        before = self._attempts.find(self._plan.judged)
+        before = before or retraction_reason(self._model, self._plan.lineage, rejected)
         if before is not None:
             record.outcome, record.reason = "judged before", before
             return {"skipped": before}
@@ -314,7 +321,7 @@ class RetrainingRun(Run[RetrainSettings]):
         predictor = judgement.predictor or challenger.predictor
         model = next_model(challenger, predictor, self.history, self.settings, tuple(self.execution.processors))
         planned = self._plan.lineage
-        lineage = planned.measured(judgement, record.certificate, challenger)
+        lineage = measured_lineage(planned, judgement, record.certificate, challenger)
         self._result = self._describe()
         write = partial(write_version, model=model, challenger=challenger, result=self._result)
         expected = {CHAMPION: self.history.parent}  # another process has published first
@@ -330,12 +337,12 @@ class RetrainingRun(Run[RetrainSettings]):
         """Record the decision and write the report."""
         record = self.record
         if record.outcome == "kept":
-            record.report = str(self._attempts.page(self._model, self._plan.lineage))
+            record.report = str(self._attempts.page(self._plan.judged))
         elif record.folder is not None:
             record.report = f"{record.folder}/{PAGE}"
         self._result = self._describe()
         if record.outcome == "kept":
-            self._attempts.keep(self._model, self._plan.lineage, record.reason, html(report_page(self._result)))
+            self._attempts.keep(self._plan.judged, record.reason, html(report_page(self._result)))
         if self.settings.mlflow is not None and record.judgement is not None:
             version = None if record.version is None else self._model.version(record.version)
             record.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)

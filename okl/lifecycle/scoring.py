@@ -110,19 +110,17 @@ def agreement_of(task: Task, sums: Doubles) -> tuple[float, float]:
     Source: of kappa, Fleiss, Cohen & Everitt, Psychological Bulletin 72, 1969, equation 14 (the standard error where
     the true kappa is 0); of a correlation, Fisher's transformation.
     """
-    return _correlation(sums) if task == "regression" else _kappa(sums)
-
-
-def _kappa(counts: Doubles) -> tuple[float, float]:
-    n = float(counts.sum())
+    if task == "regression":
+        return _correlation(sums)
+    n = float(sums.sum())
     if n == 0.0:
         return 0.0, 0.0
-    rows, columns = counts.sum(axis=1) / n, counts.sum(axis=0) / n
+    rows, columns = sums.sum(axis=1) / n, sums.sum(axis=0) / n
     chance = float(rows @ columns)
     spread = chance + chance**2 - float((rows * columns) @ (rows + columns))
     if chance >= 1.0 or spread <= 1e-15:  # one class only, or always the same prediction
         return 0.0, 0.0
-    kappa = (float(np.trace(counts)) / n - chance) / (1.0 - chance)
+    kappa = (float(np.trace(sums)) / n - chance) / (1.0 - chance)
     return kappa, kappa * (1.0 - chance) * math.sqrt(n / spread)
 
 

@@ -175,7 +175,6 @@ class FileState:
         return cls(entries if sound else {})
 
     def text(self) -> str:
-        """Return the text to store."""
         return json.dumps(self.entries, indent=0)
 
     def sha256(self, arrival: Arrival) -> str:
@@ -331,7 +330,6 @@ class ShardStore:
         write_durably(self.location / SEEN, state.text())
 
     def dataset(self, record: ShardRecord) -> Dataset:
-        """Return the data set of an accepted shard."""
         return open_dataset(self.location / record.key)
 
     def union(self, records: list[ShardRecord]) -> Dataset:
