@@ -86,11 +86,14 @@ def score_text(result: Mapping[str, Any], score: float, spread: float | None = N
     >>> score_text({"criterion": "log-loss"}, 0.7)
     '0.3000'
     """
-    criterion = criterion_of_result(result)
-    if criterion in ("accuracy", "balanced-accuracy", "squared-error"):
+    if _in_percent(result):
         return mean_and_spread(score, spread)
-    text = criterion_value(criterion, 1.0 - score)
+    text = criterion_value(criterion_of_result(result), 1.0 - score)
     return text if spread is None else f"{text} ± {spread:.3f}"
+
+
+def _in_percent(result: Mapping[str, Any]) -> bool:
+    return criterion_of_result(result) in ("accuracy", "balanced-accuracy", "squared-error")
 
 
 def table_rows(result: Mapping[str, Any]) -> list[list[str]]:
@@ -107,6 +110,7 @@ def _table_row(result: Mapping[str, Any], row: Mapping[str, Any], mark: str, tes
     beside = [f"{row['log_loss']:.4f}" if "log_loss" in row else "-"] if _has_log_losses(result) else []
     if row["mean"] is None:
         return [row["model"], "failed", *beside, *["-"] * 3, duration(row["seconds"]), "-", "-"]
+    behind = -row["difference"] + 0.0
     return [
         row["model"],
         score_text(result, row["mean"], row["spread"]),
@@ -115,14 +119,9 @@ def _table_row(result: Mapping[str, Any], row: Mapping[str, Any], mark: str, tes
         row["bias"] if row["kind"] == "certified" else "-",
         "-" if row["relative_gap"] is None else f"{row['relative_gap']:.1e}{mark}",
         duration(row["seconds"]),
-        "best" if row["best"] else _behind(result, -row["difference"] + 0.0),
+        "best" if row["best"] else f"{100 * behind:.2f}" if _in_percent(result) else f"{behind:.4f}",
         "-" if row["best"] else f"{row['p_value']:.2g}{test_mark}",
     ]
-
-
-def _behind(result: Mapping[str, Any], difference: float) -> str:
-    in_percent = criterion_of_result(result) in ("accuracy", "balanced-accuracy", "squared-error")
-    return f"{100 * difference:.2f}" if in_percent else f"{difference:.4f}"
 
 
 def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:

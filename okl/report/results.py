@@ -237,8 +237,8 @@ class Assessment:
     rows : number of rows, 0 if unknown
     criterion, metric : by which models are compared, and the name of its metric
     constant_name : "majority" or "mean"
-    error, constant, linear, boosting : of the model and the baselines; None if unknown. Of rates and areas where more
-        is better, 1 less the value
+    error, others : of the model and of the baselines by name, the constant last; None if unknown. Of rates and areas
+        where more is better, 1 less the value
     passes : number of passes over the training rows
     class_counts : measured rows of each class, if known
     excess : by name of the baseline, mean and standard error of its loss less that of the model, row by row
@@ -250,14 +250,16 @@ class Assessment:
     metric: str
     constant_name: str
     error: float | None
-    constant: float | None
-    linear: float | None
+    others: Mapping[str, float | None]
     passes: int = 1
     criterion: Criterion = "accuracy"
     class_counts: tuple[int, ...] = ()
     excess: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    boosting: float | None = None
     hidden: Mapping[str, Second] = field(default_factory=dict)
+
+    @property
+    def constant(self) -> float | None:
+        return self.others.get(self.constant_name)
 
     @property
     def is_share(self) -> bool:
@@ -298,7 +300,7 @@ class Assessment:
 
     def difference(self, baseline: str) -> Difference | None:
         """Return how far the model is ahead of a baseline, of BASELINE_NAMES; None if unknown."""
-        error = {"linear": self.linear, "boosting": self.boosting}.get(baseline, self.constant)
+        error = self.others.get(baseline)
         if self.error is None or error is None:
             return None
         if baseline in self.excess:
@@ -314,9 +316,7 @@ class Assessment:
         return 0.0
 
     def baselines(self) -> dict[str, float]:
-        errors = {"linear": self.linear, "boosting": self.boosting, self.constant_name: self.constant}
-        named = {BASELINE_NAMES[name]: error for name, error in errors.items()}
-        return {name: error for name, error in named.items() if error is not None}
+        return {BASELINE_NAMES[name]: error for name, error in self.others.items() if error is not None}
 
     def length(self, error: float) -> float:
         """Return an error as it is shown: the root of a squared error, the value of a rate or area, or itself."""
@@ -376,11 +376,8 @@ def assess(
         metric = "squared_loss"
     constant_name = "mean" if "mean" in result.baselines else "majority"
     rows = result.dataset.get("test_rows") if split == "test" else result.rows
-    names = (constant_name, "linear", "boosting")
+    names = ("linear", "boosting", constant_name)
     of_baselines = {name: (result.baselines.get(name) or {}).get(split) or {} for name in names}
-    error, constant, linear, boosting = (
-        _less_is_better(metric, one.get(metric)) for one in (figures, *of_baselines.values())
-    )
     excess, hidden = dict[str, tuple[float, float]](), dict[str, Second]()
     second = SECOND.get(metric, "")
     for name, one in of_baselines.items():
@@ -396,14 +393,12 @@ def assess(
         rows=int(rows or 0),
         metric=metric,
         constant_name=constant_name,
-        error=error,
-        constant=constant,
-        linear=linear,
+        error=_less_is_better(metric, figures.get(metric)),
+        others={name: _less_is_better(metric, one.get(metric)) for name, one in of_baselines.items()},
         passes=result.passes,
         criterion=wanted,
         class_counts=counts,
         excess=excess,
-        boosting=boosting,
         hidden=hidden,
     )
 

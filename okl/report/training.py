@@ -227,14 +227,11 @@ def headline_sentence(result: RunResult) -> str:
         verdict = verdict or (": within chance" if constant.is_tie else "")
         parts.append(f"{_constant_said(errors, result)}{verdict}{_second(errors, errors.constant_name, verdict)}")
     limits = " within the same limits" if result.constraints else ""
-    for name, said, error in (
-        ("linear", f"a linear model{limits}", errors.linear),
-        ("boosting", "gradient boosting", errors.boosting),
-    ):
+    for name, said in (("linear", f"a linear model{limits}"), ("boosting", "gradient boosting")):
         if (difference := errors.difference(name)) is not None:
             tie = f": a tie ({errors.difference_text(difference)})" if difference.is_tie else ""
             verdict = tie or (": better" if difference.gain < 0.0 else "")
-            parts.append(f"{said} {_said(errors, error)}{verdict}{_second(errors, name, tie)}")
+            parts.append(f"{said} {_said(errors, errors.others[name])}{verdict}{_second(errors, name, tie)}")
     return "; ".join(parts) + "."
 
 
@@ -379,7 +376,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
         hidden = _second(errors, "linear", verdict if linear.is_tie else "")
         warnings.append(
-            f"A linear model is {verdict}: {errors.sentence(errors.linear)}, this model "
+            f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
             f"{errors.sentence(errors.error)}{hidden}. {'' if hidden else _why_linear_wins(result)}".rstrip()
         )
     if missed := _never_predicted(result):

@@ -49,20 +49,16 @@ class Baseline:
 
     @property
     def n_outputs(self) -> int:
-        """Return the number of scores per row."""
         return self.schema.n_outputs
 
     @property
     def precision(self) -> Precision:
-        """Return the precision of the scores."""
         return "float64"
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return no arrays: nothing is stored."""
         return {}
 
     def describe(self) -> dict[str, str]:
-        """Return the description as JSON values."""
         return {"kind": type(self).__name__}
 
 

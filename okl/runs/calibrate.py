@@ -10,7 +10,6 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.reading import sample_rows
 from okl.features.predictors import BasePredictor, CalibratedPredictor, Predictor, log_odds
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import IntArray
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.models.inputs import class_indices
 from okl.solvers.online.constraints import parse_constraints
@@ -117,16 +116,12 @@ def _found(
         return "Probabilities need test rows that the model was not trained on. Hold some out (--holdout 0.2)."
     rows = sample_rows(data, "test", MOST_ROWS, settings.seed, settings.precision)
     classes = class_indices(data.schema, rows.targets)
-    return of_scores(predictor.scores(rows.inputs, n_threads), classes, data.schema)
-
-
-def of_scores(scores: Any, classes: IntArray, schema: Schema) -> tuple[ScoreCalibration, str] | str:
-    """Return the calibration of scores of test rows, or the reason why they are too few."""
-    counts = np.bincount(classes, minlength=len(schema.labels))
+    counts = np.bincount(classes, minlength=len(data.schema.labels))
     if counts.min() < LEAST_OF_CLASS:
-        rarest = schema.labels[int(counts.argmin())]
+        rarest = data.schema.labels[int(counts.argmin())]
         return (
             f"Probabilities need {LEAST_OF_CLASS} test rows of each class, but {rarest!r} has {counts.min()}. Hold out "
             "more rows."
         )
+    scores = predictor.scores(rows.inputs, n_threads)
     return fit_calibration(scores, classes), f"{len(classes):,} {TEST_ROWS}"

@@ -403,9 +403,12 @@ def _going_on(best_first: list[CandidateResult], best: CandidateResult, number: 
     """
     better = [result for result in best_first[: best_first.index(best)] if result.candidate.metric][:METRICS_KEPT]
     plain = [result for result in best_first if not result.candidate.metric]
+    # half by rank, the others by squared error, which is more reliable on few rows
+    half = -(-number // 2)
+    others = sorted(plain[half:], key=lambda result: result.squared_error)[: number - half]
     # the best linear candidate always continues: it is cheap, and the baseline of the kernels
     linear = [result for result in plain if result.candidate.kernel == "linear"][:1]
-    return list(dict.fromkeys(result.candidate for result in (*better, *surviving(plain, number), *linear)))
+    return list(dict.fromkeys(result.candidate for result in (*better, *plain[:half], *others, *linear)))
 
 
 def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:
@@ -415,13 +418,6 @@ def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:
     return sorted(
         ran, key=lambda result: (result.error > alike, result.squared_error if result.error <= alike else result.error)
     )
-
-
-def surviving(best_first: list[CandidateResult], number: int) -> list[CandidateResult]:
-    """Return the kept results: half by rank, the others by squared error, which is more reliable on few rows."""
-    first = best_first[: -(-number // 2)]
-    others = sorted((result for result in best_first if result not in first), key=lambda result: result.squared_error)
-    return first + others[: number - len(first)]
 
 
 # Learnt metrics: recursive feature machines that start at good candidates

@@ -57,7 +57,7 @@ from okl.runs.select import (
 )
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
-from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class, parameter_of
+from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, class_moments, error_minimising_bias
 from okl.solvers.base import SolverProgress, reasons_of
@@ -374,12 +374,10 @@ class PathItem:
 
     @property
     def model(self) -> str:
-        """Return the name of the model."""
         return self.grid.model
 
     @property
     def cost(self) -> int:
-        """Return rows times grid points."""
         return self.n_rows * len(self.chosen)
 
     def run(self, sample: Sample) -> list[Trial]:
@@ -426,15 +424,11 @@ def solve_path(
         return path_of_moments(grid.model, moments(), points, method)
     high = grid.high(rows)
     values = [grid.value(point, class_index, rows.n_points, high) for point in points]
-    return path(grid.model, rows, values, _method_of(method, grid.model, rows, values[0]))
-
-
-def _method_of(choice: MethodChoice, model: str, rows: DenseRows | SparseRows, value: float) -> Chooser:
-    """Return the method for a model of rows; of sparse ones, that of sparse shards."""
-    if isinstance(rows, DenseRows):
-        return choice
-    parameter: Any = {parameter_of(model): value}
-    return choose_method(choice, make_model(model, **parameter).problem(rows), sparse=True)
+    chooser: Chooser = method
+    if isinstance(rows, SparseRows):  # that of sparse shards
+        parameter: Any = {grid.parameter: values[0]}
+        chooser = choose_method(method, make_model(grid.model, **parameter).problem(rows), sparse=True)
+    return path(grid.model, rows, values, chooser)
 
 
 Scores: TypeAlias = Callable[[Any], FloatArray]
@@ -455,7 +449,6 @@ class SolverItem:
 
     @property
     def model(self) -> str:
-        """Return the name of the solver."""
         return self.settings.solver
 
     @property
@@ -465,7 +458,6 @@ class SolverItem:
 
     @property
     def chosen(self) -> tuple[int, ...]:
-        """Return the index of the single grid point."""
         return (0,)
 
     def run(self, sample: Sample) -> list[Trial]:
@@ -625,7 +617,6 @@ class CompareCandidate:
 
     @property
     def failure(self) -> str:
-        """Return the reason of a failure, or ""."""
         return next((trial.failure for index in self.alive for trial in self.trials[index] if trial.failure), "")
 
     def mean(self, grid_point: int, bias: str) -> float:
@@ -689,7 +680,6 @@ class ModelSearch:
 
     @property
     def judge(self) -> Judge:
-        """Return the criterion of the comparison."""
         schema = self.sample.data.schema
         criterion = criterion_of(self.settings.optimise, schema.task, schema.class_counts, schema.target)
         return Judge(schema, criterion, self.sample.n_parts == 1)

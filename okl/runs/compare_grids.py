@@ -77,7 +77,6 @@ class ComparedGrid:
 
     @property
     def parameter(self) -> str:
-        """Return C, nu or kappa."""
         return parameter_of(self.model)
 
     def high(self, rows: DenseRows | SparseRows) -> float:

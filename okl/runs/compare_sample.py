@@ -56,7 +56,6 @@ class Sample:
 
     @property
     def n_parts(self) -> int:
-        """Return the number of folds, or 1."""
         return self.folds if self.holdout is None else 1
 
     def part(self, number: int) -> SamplePart:

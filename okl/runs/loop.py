@@ -44,7 +44,6 @@ class TrainedSolver:
 
     @property
     def progress(self) -> SolverProgress | Convergence:
-        """Return the final progress."""
         return self.solver.progress(self.state)
 
 

@@ -243,7 +243,8 @@ class TrainingRun(Run[TrainSettings]):
         """Evaluate the model, the constant and the linear baseline on both splits."""
         record = self.record
         settings, data = self.settings, self.data
-        if self._learns_online_baseline:
+        options = settings.options
+        if constraints_of(options) or (isinstance(options, FogdSettings) and options.track):
             record.linear = train_linear_online(settings, self.solver, data, self.execution, self.checkpoints.of)
             if record.linear is not None:
                 record.beside["linear"] = record.linear.predictor
@@ -309,11 +310,6 @@ class TrainingRun(Run[TrainSettings]):
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return a row for each metric: predictor, split, metric, value."""
         return flat_metrics(self._result)
-
-    @property
-    def _learns_online_baseline(self) -> bool:
-        options = self.settings.options
-        return bool(constraints_of(options)) or (isinstance(options, FogdSettings) and options.track)
 
     def _open_folder(self) -> Origin | None:
         """Create the folder of a new run and return None; or lock that to resume and return its stored origin."""
