@@ -73,8 +73,7 @@ class RetrainSettings(BaseModel):
     registry: str | None = Field(None, description="folder or URL of the registry; none: OKL_REGISTRY, or okl's home")
     train: TrainSettings = Field(description="the solver and its options; data is ignored")
     ingest: IngestSettings = Field(
-        default_factory=IngestSettings,
-        description="how the first shards are read; later ones are read like the first",
+        default_factory=IngestSettings, description="how the first shards are read; later ones are read like the first"
     )
     holdout: float = Field(
         0.2, gt=0, lt=1, description="share of the rows of each shard reserved for comparisons, never trained on"

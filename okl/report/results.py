@@ -352,9 +352,7 @@ MORE_IS_BETTER = ("roc_auc", "average_precision", "balanced_accuracy")
 
 
 def assess(
-    result: Mapping[str, Any],
-    splits: Sequence[str] = ("test", "progressive"),
-    criterion: Criterion | None = None,
+    result: Mapping[str, Any], splits: Sequence[str] = ("test", "progressive"), criterion: Criterion | None = None
 ) -> Assessment:
     """Return the errors that a run is assessed by.
 

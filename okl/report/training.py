@@ -80,9 +80,7 @@ def training_page(result: Mapping[str, Any]) -> Page:
     training, error = summary_sentences(result)
     lead = [*paragraphs(error, training), *map(WarningBlock, warning_sentences(result))]
     return page(
-        f"{result.name}: p{about}" if result.name else f"P{about}",
-        lead,
-        *(load(path)(result) for path in SECTIONS),
+        f"{result.name}: p{about}" if result.name else f"P{about}", lead, *(load(path)(result) for path in SECTIONS)
     )
 
 

@@ -28,14 +28,7 @@ from okl.data.dataset import Dataset
 from okl.data.execution import Execution, Traffic
 from okl.data.manifest import RECORDED, processor, version_of
 from okl.foundation import plugins
-from okl.foundation.class_tags import (
-    class_of,
-    lasting_attributes,
-    save_arrays,
-    stored,
-    tag_of,
-    with_todays_names,
-)
+from okl.foundation.class_tags import class_of, lasting_attributes, save_arrays, stored, tag_of, with_todays_names
 from okl.foundation.errors import CheckpointError, OklError
 from okl.foundation.folders import (
     CHECKPOINT,

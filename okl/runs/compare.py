@@ -48,13 +48,7 @@ from okl.runs.compare_sample import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import factory_of, learner_of, passes_over, progressive_metric
-from okl.runs.select import (
-    SPARSE_TOLERANCE,
-    best_sparse_cost,
-    best_sparse_passes,
-    choose_solver,
-    sparse_solutions,
-)
+from okl.runs.select import SPARSE_TOLERANCE, best_sparse_cost, best_sparse_passes, choose_solver, sparse_solutions
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class

@@ -28,14 +28,7 @@ from okl.metrics.definitions import Tally, largest_losses, merge, merge_named, p
 from okl.models.file import Model
 from okl.models.inputs import Replaced, class_indices, count_training_rows, read_as, replaced_sentences
 from okl.models.pieces import TablePiece, check_pieces, raw_rows, table_pieces
-from okl.models.quality import (
-    check_one_threshold,
-    decided,
-    in_scaled_unit,
-    in_target_unit,
-    logits_of,
-    tally_of,
-)
+from okl.models.quality import check_one_threshold, decided, in_scaled_unit, in_target_unit, logits_of, tally_of
 from okl.models.reference import REGISTRY, load, pinned, run_data
 from okl.report.format import scalar_metrics
 from okl.runs.baselines import ConstantPredictor

@@ -159,11 +159,7 @@ class MemoryPlan:
 
 
 def plan_memory(
-    settings: TrainSettings,
-    workload: Workload,
-    workers: int,
-    limit_bytes: int | None,
-    held_limit_bytes: int,
+    settings: TrainSettings, workload: Workload, workers: int, limit_bytes: int | None, held_limit_bytes: int
 ) -> MemoryPlan:
     """Plan the memory of a run. Rows that do not fit are read again every round, which gives the same bits.
 

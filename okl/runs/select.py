@@ -510,12 +510,7 @@ def _local_kernels(update: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _local(
-    settings: TrainSettings,
-    update: dict[str, Any],
-    data: Dataset,
-    result: Selection,
-    outputs: Outputs,
-    most: float,
+    settings: TrainSettings, update: dict[str, Any], data: Dataset, result: Selection, outputs: Outputs, most: float
 ) -> tuple[dict[str, Any], str]:
     """Return the kernel, bandwidth and ridge of models in cells, with a sentence; {} if they are not good enough.
 
@@ -873,12 +868,7 @@ def best_sparse_cost(
 
 
 def sparse_solutions(
-    cost: float,
-    inputs: Any,
-    classes: IntArray,
-    weights: FloatArray | None,
-    n_outputs: int,
-    tolerance: float = 1e-2,
+    cost: float, inputs: Any, classes: IntArray, weights: FloatArray | None, n_outputs: int, tolerance: float = 1e-2
 ) -> Iterator[tuple[int, Solution]]:
     """Yield each output and its l2-svm, trained on sparse rows; none of a class without a row."""
     rows: SparseRows | None = None

@@ -15,15 +15,7 @@ from okl.data.execution import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DivergedError, LocationError
-from okl.foundation.folders import (
-    CHECKPOINT,
-    RunFolder,
-    local_folder,
-    name_of,
-    output_folder,
-    resumable,
-    resumable_in,
-)
+from okl.foundation.folders import CHECKPOINT, RunFolder, local_folder, name_of, output_folder, resumable, resumable_in
 from okl.foundation.telemetry import NullObserver, Observer, run_logger
 from okl.models.file import Model, save_model
 from okl.report.results import RunResult
