@@ -89,6 +89,10 @@ def constant_scores(schema: Schema, rows: int) -> FloatArray:
 class ConstantPredictor(Baseline):
     """Baseline that predicts the majority class or the mean of the training rows."""
 
+    @property
+    def name(self) -> str:
+        return "mean" if self.schema.task == "regression" else "majority"
+
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
         """Return the same scores for every row, (rows,) or (rows, n_classes)."""
         scores = constant_scores(self.schema, n_rows(inputs))

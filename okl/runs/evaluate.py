@@ -190,8 +190,8 @@ class MeasurePiece:
 
 def _with_constant(model: Model) -> dict[str, Predictor]:
     """Return the predictor of a model, and the constant baseline of its training rows."""
-    name = "mean" if model.schema.task == "regression" else "majority"
-    return {"model": model.predictor, name: ConstantPredictor(model.schema)}
+    constant = ConstantPredictor(model.schema)
+    return {"model": model.predictor, constant.name: constant}
 
 
 def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:

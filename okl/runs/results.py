@@ -322,11 +322,6 @@ class RunRecord:
         given = CHOSEN_AUTOMATICALLY if self.choice else GIVEN
         return {name: given if why == GIVEN else why for name, why in used.items()}
 
-    @property
-    def constant(self) -> str:
-        """Return the name of the constant baseline."""
-        return "mean" if self.data.schema.task == "regression" else "majority"
-
     def measure(self, settings: TrainSettings, execution: Execution) -> None:
         """Calibrate the model, and evaluate it and the baselines on both splits, then the constraints."""
         data, n_threads = self.data, execution.n_threads
@@ -337,8 +332,8 @@ class RunRecord:
         self.criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
         if self.criterion == "log-loss" and not isinstance(model, CalibratedPredictor):
             self.criterion = "auc" if schema.task == "binary" else "accuracy"
-        predictors: dict[str, Predictor] = {"model": model, self.constant: ConstantPredictor(data.schema)}
-        predictors |= self.beside
+        constant = ConstantPredictor(schema)
+        predictors: dict[str, Predictor] = {"model": model, constant.name: constant} | self.beside
         splits: dict[str, tuple[Shard, ...]] = {"train": data.split("train"), "test": data.split("test")}
         self.tallies = {
             split: predictor_tallies(data, shards, predictors, settings.precision, execution, self.criterion)
@@ -407,8 +402,7 @@ class RunRecord:
         trained, schema, folder = self.learnt, self.data.schema, self.place.folder
         rows, why = self.data.rows("train"), {"why": self.metric_sentence} if self.metric_sentence else {}
         metric = {"shares": shares} | why if (shares := metric_shares(schema)) or why else {}
-        constant = predictor_metrics(schema, self.tallies, self.constant, trained, True)
-        beside = {name: predictor_metrics(schema, self.tallies, name, self.linear) for name in self.beside}
+        constant = ConstantPredictor(schema).name
         data_in_run = self.data.folder.parent == self.place.staging  # and moves with it
         return {
             "model": str(folder / "model"),
@@ -421,7 +415,11 @@ class RunRecord:
             "peak_memory_bytes": peak_memory_bytes(),
             "memory_plan": self.memory.as_json(),
             **predictor_metrics(schema, self.tallies, "model", trained),
-            "baselines": {self.constant: constant, "linear": None} | beside,
+            "baselines": {
+                constant: predictor_metrics(schema, self.tallies, constant, trained, True),
+                "linear": None,
+                **{name: predictor_metrics(schema, self.tallies, name, self.linear) for name in self.beside},
+            },
             "weights_sha256": self.weights_sha256,
             "mode": settings.training_mode,
             "workers": execution.n_workers,
