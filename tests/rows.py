@@ -11,7 +11,13 @@ import pyarrow.parquet as pq
 
 from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings, settings_from
+from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Task
+from okl.report.comparison import ComparisonResult
+from okl.report.results import RunResult
+from okl.runs.compare_run import ComparisonRun
+from okl.runs.compare_settings import CompareSettings
+from okl.runs.train import TrainingRun
 from okl.solvers.settings import TrainSettings
 
 CHANGING, CHANGE = 4096, 2400  # rows of a stream, and the row at which it becomes another
@@ -53,6 +59,15 @@ def train_settings(data: Place, out: Place, ingest: dict[str, Any] | None = None
     if ingest is not None:
         small["ingest"] = settings_from(IngestSettings, ingest, "test")
     return settings_from(TrainSettings, small, "test")
+
+
+def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> RunResult:
+    """Train in this process; resume : unfinished folder of a run with the same settings."""
+    return RunResult(TrainingRun(settings, observer or NullObserver(), resume).perform())
+
+
+def compare(settings: CompareSettings, observer: Observer | None = None) -> ComparisonResult:
+    return ComparisonResult(ComparisonRun(settings, observer or NullObserver()).perform())
 
 
 def scores_of(folder: Path) -> pa.Table:

@@ -24,7 +24,7 @@ from okl.features.predictors import base_of
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.file import load_model, save_model
-from okl.runs.train import train as resume_or_train
+from tests.rows import train as resume_or_train
 
 OLD = Path(__file__).parent / "data" / "bafc059"
 EXPECTED: dict[str, Any] = json.loads((OLD / "expected.json").read_text())

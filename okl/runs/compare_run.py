@@ -1,4 +1,4 @@
-"""Comparison runs: their stages, and the functions that start them."""
+"""Comparison runs: their stages, and the checks of their settings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import check_published, output_folder
 from okl.foundation.locations import COMPARED, Place, place_of
-from okl.foundation.telemetry import NullObserver, Observer
 from okl.models.file import Model, save_model
-from okl.report.comparison import ComparisonResult, comparison_page
+from okl.report.comparison import comparison_page
 from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
 from okl.runs.baselines import ConstantPredictor
@@ -112,7 +111,8 @@ class ComparisonRun(Run[CompareSettings]):
     def evaluate(self) -> dict[str, Any]:
         """Compute metrics of the winner and the majority class on both splits."""
         data = replace(self.data, schema=self.winner.schema)
-        predictors = {"winner": self.winner.predictor, self._constant: ConstantPredictor(self.data.schema)}
+        constant = ConstantPredictor(self.data.schema)
+        predictors = {"winner": self.winner.predictor, constant.name: constant}
         self.metrics: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
         for split, figures in self.metrics.items():
             if shards := self.data.split(split):  # type: ignore[arg-type]  # one of both
@@ -143,10 +143,6 @@ class ComparisonRun(Run[CompareSettings]):
     def metrics_table(self) -> list[dict[str, Any]]:
         return [scalar_metrics(row) for row in self._result["models"]]
 
-    @property
-    def _constant(self) -> str:
-        return "mean" if self.data.schema.task == "regression" else "majority"
-
     def _chosen(self) -> dict[str, Any]:
         """Return the chosen values of the winner, with those of the shared map if it was trained on it."""
         return (self.chosen if is_model(self.best.name) else {}) | (self.winner.chosen or {})
@@ -154,7 +150,8 @@ class ComparisonRun(Run[CompareSettings]):
     def _collect(self) -> dict[str, Any]:
         settings, schema, sample, winner = self.settings, self.data.schema, self.sample, self.winner
         data_folder = place_of(settings.data).absolute() if is_dataset(settings.data) else self.folder / "data"
-        baselines = {split: figures.get(self._constant) for split, figures in self.metrics.items()}
+        constant = ConstantPredictor(schema).name
+        baselines = {split: figures.get(constant) for split, figures in self.metrics.items()}
         criterion = self._search.judge.criterion
         return {
             "model": str(self.folder / "model"),
@@ -180,7 +177,7 @@ class ComparisonRun(Run[CompareSettings]):
             "rungs": list(self._search.steps()),
             "judged_rows": sum(sample.test_rows(number) for number in range(sample.n_parts)),
             **{split: figures.get("winner") for split, figures in self.metrics.items()},
-            "baselines": {self._constant: baselines},
+            "baselines": {constant: baselines},
             "weights_sha256": self.weights_sha256,
             "search_seconds": self._search_seconds,
             "total_seconds": time.perf_counter() - self.timeline.begun,
@@ -205,20 +202,6 @@ def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
     if settings.rescale == "auto" and wanted == "none" and data.schema.feature_statistics:
         wanted = "standard"
     return replace(data, schema=replace(data.schema, scale=wanted))
-
-
-def compare(settings: CompareSettings, observer: Observer | None = None) -> ComparisonResult:
-    """Compare in this process (and on Dask if the settings say so), without Prefect.
-
-    Returns
-    -------
-    what `okl compare --json` prints: models (the table), winner, certificate, test, model, run, ...
-
-    Raises
-    ------
-    OklError : the settings, the data or a fit is wrong; no partial files remain
-    """
-    return ComparisonResult(ComparisonRun(settings, observer or NullObserver()).perform())
 
 
 def check(settings: CompareSettings) -> None:

@@ -16,9 +16,8 @@ from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DivergedError, LocationError
 from okl.foundation.folders import CHECKPOINT, RunFolder, local_folder, name_of, output_folder, resumable, resumable_in
-from okl.foundation.telemetry import NullObserver, Observer, run_logger
+from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
-from okl.report.results import RunResult
 from okl.report.timeline import record_timeline
 from okl.report.training import markdown_report, write_report
 from okl.runs.baselines import train_boosting, train_linear
@@ -348,26 +347,6 @@ class TrainingRun(Run[TrainSettings]):
         self._worker_vectors = self.staging / f"{WORKER_VECTORS}-{secrets.token_hex(4)}"
         self._worker_vectors.mkdir()
         return replace(solver, scratch=self._worker_vectors)
-
-
-def train(settings: TrainSettings, observer: Observer | None = None, resume: Path | None = None) -> RunResult:
-    """Train, evaluate and save a model in this process (and on Dask if the settings say so), without Prefect.
-
-    Parameters
-    ----------
-    settings : settings of training
-    observer : observer of the progress
-    resume : unfinished folder of a run with the same settings, to resume; see okl.runs.checkpoint
-
-    Returns
-    -------
-    result as printed by `okl train --json`: model, run, rows, seconds, progressive, train, test, baselines, ...
-
-    Raises
-    ------
-    OklError : the run failed; no incomplete files remain
-    """
-    return RunResult(TrainingRun(settings, observer or NullObserver(), resume).perform())
 
 
 # The linear baseline of an online learner that is under constraints or follows changing data: trained as it is

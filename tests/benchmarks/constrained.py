@@ -34,12 +34,12 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.kernels import Gaussian
 from okl.losses import Hinge
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.train import train
 from okl.solvers.factory import training_columns
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.settings import TrainSettings
+from tests.rows import train
 from tests.solver_cases import make_online_solver
 
 RADIUS, BOUND, RATE = 30.0, 0.01, 0.02

@@ -29,11 +29,11 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import FloatArray, Task
 from okl.models.export import TOLERANCE, export, largest_difference
 from okl.models.file import load_model
-from okl.runs.train import train
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.online.budget import BudgetStrategy
 from okl.solvers.online.strategies import STRATEGIES
 from okl.solvers.settings import TrainSettings
+from tests.rows import train
 
 SETS: dict[Task, str] = {"binary": "magic", "multiclass": "letter", "regression": "cadata"}
 BATCH, TURNS = 4096, 5

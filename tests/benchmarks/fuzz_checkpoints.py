@@ -25,12 +25,11 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.validation import sealed
 from okl.runs.checkpoint import HEAD, STATE, find_unfinished, source_sha256
-from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.benchmarks.fuzz_bytes import damaged
 from tests.benchmarks.fuzz_columns import Rng
 from tests.benchmarks.fuzz_models import change_somewhere
-from tests.rows import curved
+from tests.rows import curved, train
 
 RUNS: dict[str, dict[str, Any]] = {
     "stream": {"frequencies": 20, "passes": 2},

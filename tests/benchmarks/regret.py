@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
-from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
+from tests.rows import train
 
 SETS, RADII = ("ijcnn1", "covtype_binary"), (10.0, 30.0)
 SHARE, MOST_RATIO, MOST_GROWTH, MOST_GAP = 1.5, 20.0, 0.5, 0.01

@@ -59,7 +59,7 @@ import sys
 from pathlib import Path
 from okl.solvers.settings import TrainSettings
 from okl.foundation.telemetry import NullObserver
-from okl.runs.train import train
+from tests.rows import train
 
 class Told(NullObserver):
     def stage(self, name):

@@ -26,9 +26,9 @@ from okl.data.ingest.run import ingest
 from okl.data.manifest import open_dataset
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
-from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.data.mixed import mixed
+from tests.rows import train
 
 SPARSE_ROWS, SPARSE_COLUMNS, SPARSE_VALUES = 20_000, 47_236, 75
 TIMES = 3

@@ -28,12 +28,11 @@ from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
 from okl.losses import ExtensionLoss, Hinge, Logistic, Loss
 from okl.runs.plan import check
-from okl.runs.train import train
 from okl.solvers.accelerated.base import RowOperator
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
 from okl.solvers.online.linear import check_ball
 from okl.solvers.settings import TrainSettings
-from tests.rows import curved, train_settings, write
+from tests.rows import curved, train, train_settings, write
 
 LOSSES: dict[Any, Loss] = {"hinge": Hinge(), "logistic": Logistic()}
 

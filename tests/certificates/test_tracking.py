@@ -14,9 +14,8 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.report.training import html_report, markdown_report, text_summary
 from okl.runs.plan import check
-from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
-from tests.rows import CHANGE, changing, train_settings, write
+from tests.rows import CHANGE, changing, train, train_settings, write
 from tests.rows import CHANGING as ROWS
 
 

@@ -74,9 +74,9 @@ def main(folder: Path) -> dict[str, Any]:
     from okl.report import figures
     from okl.runs.candidates import FACTORS
     from okl.runs.compare import ONLINE_NAMES
-    from okl.runs.compare_run import compare
     from okl.runs.compare_settings import CompareSettings
     from okl.solvers.settings import solver_settings
+    from tests.rows import compare
 
     figures.svg = lambda figure: "<svg/>"  # nobody looks at them
     random = np.random.default_rng(5)

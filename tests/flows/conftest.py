@@ -25,13 +25,12 @@ from flows import foreground as recording
 from flows.foreground import perform_run
 from flows.server import LOOPBACK, TemporaryServer, connection, prefect_home
 from okl.foundation.telemetry import NullObserver
-from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import parquet, replaced
 from tests.flows.commandline import Terminal
 from tests.flows.counted import CountingRun, CountSettings
 from tests.flows.environment import child_environment
-from tests.rows import curved
+from tests.rows import curved, train
 
 # Before Prefect is imported, which happens when the test modules are: it reads its home and its consent then.
 os.environ.pop("PREFECT_API_URL", None)

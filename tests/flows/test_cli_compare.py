@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from flows.server import TemporaryServer
-from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
 from tests.flows.commandline import Terminal
 from tests.flows.conftest import query
+from tests.rows import compare
 from tests.runs.compare.sets import make_set
 
 

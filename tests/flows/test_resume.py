@@ -16,10 +16,9 @@ from flows.records import wait_for_records
 from flows.runs import okl_train
 from flows.server import TemporaryServer
 from flows.stages import Started
-from okl.runs.train import train
 from tests.flows.commandline import Terminal, end_started, start
 from tests.flows.conftest import query
-from tests.rows import curved, train_settings, write
+from tests.rows import curved, train, train_settings, write
 
 
 @pytest.fixture(autouse=True)

@@ -25,10 +25,9 @@ from okl.models.file import load_model
 from okl.models.pieces import read_table, table_pieces
 from okl.runs.api import predict
 from okl.runs.checkpoint import Position, RunCheckpoints, find_unfinished, settings_of
-from okl.runs.train import train
 from tests.data.sources import inputs_of, settings, table
 from tests.objectstore import Faulty, bucket_served
-from tests.rows import curved, scores_of, train_settings
+from tests.rows import curved, scores_of, train, train_settings
 
 SHAPE: dict[str, Any] = {"rows_per_shard": 300, "rows_per_group": 100}
 

@@ -20,10 +20,10 @@ from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
 from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
-from okl.runs.train import train
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import content, first_schema, land, validated
 from tests.lifecycle.stories import arrays, champion, lineage, refused_by_both, settings, shards
+from tests.rows import train
 
 LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
 

@@ -19,10 +19,10 @@ from okl.foundation.settings import IngestSettings, settings_from
 from okl.models.file import Model, load_model, save_model
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun
-from okl.runs.train import train
 from okl.solvers.online.constraints import check_columns, parse_constraints
 from okl.solvers.settings import TrainSettings
 from tests.data.mixed import mixed
+from tests.rows import train
 
 TEXT_AND_DATES = ("city", "job", "at")
 

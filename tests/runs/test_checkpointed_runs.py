@@ -16,10 +16,9 @@ from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.runs import candidates, select
 from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, newest_origin, settings_of, with_mode_of
-from okl.runs.train import train
 from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
-from tests.rows import curved, train_settings, write
+from tests.rows import curved, train, train_settings, write
 
 TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds", "timeline")
 

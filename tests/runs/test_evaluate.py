@@ -25,9 +25,8 @@ from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.runs.explain import sample_source
 from okl.runs.predict import ScoreSettings, ScoringRun
 from okl.runs.results import largest_errors
-from okl.runs.train import train
 from tests.data.sources import settings as ingest_settings
-from tests.rows import curved, inputs_of, train_settings, write
+from tests.rows import curved, inputs_of, train, train_settings, write
 
 TASKS = ["binary", "multiclass", "regression"]
 

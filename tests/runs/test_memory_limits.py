@@ -14,11 +14,10 @@ from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import ConfigError
 from okl.runs.memory import MIB, PROCESS_BYTES, USABLE, AssumedData, plan_memory, plan_memory_on, workload_of
 from okl.runs.select import Choice, choose_solver
-from okl.runs.train import train
 from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
-from tests.rows import curved, train_settings, write
+from tests.rows import curved, train, train_settings, write
 from tests.solver_cases import bits, last_state
 
 

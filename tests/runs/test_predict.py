@@ -27,10 +27,9 @@ from okl.foundation.settings import settings_from
 from okl.models.file import Model, load_model, save_model
 from okl.runs import predict
 from okl.runs.predict import SCORE_STAGES, ScoreSettings, ScoringRun, check_score, score_stream
-from okl.runs.train import train
 from tests.flows.commandline import Terminal
 from tests.models.test_file import make_model
-from tests.rows import curved, inputs_of, scores_of, train_settings, write
+from tests.rows import curved, inputs_of, scores_of, train, train_settings, write
 
 # `okl predict MODEL -`: rows from standard input, scores to standard output.
 

@@ -55,9 +55,10 @@ from okl.runs.select import (
     selection_rounds,
     sizes_of,
 )
-from okl.runs.train import TRAIN_STAGES, TrainingRun, train
+from okl.runs.train import TRAIN_STAGES, TrainingRun
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
+from tests.rows import train
 from tests.runs.small_choice import make_choice_small
 
 # The default of `okl train`: what a race chooses, that data, budget and seed alone decide it, and what is said.

@@ -34,14 +34,13 @@ from okl.estimators.automatic import KernelClassifier
 from okl.foundation.errors import ConfigError, DataError
 from okl.models.file import load_model
 from okl.report import comparison
-from okl.runs.compare_run import compare
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.predict import score_stream
 from okl.runs.select import choose_solver
-from okl.runs.train import train
 from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings
+from tests.rows import compare, train
 
 N_COLUMNS = 6000
 

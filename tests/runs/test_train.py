@@ -29,9 +29,9 @@ from okl.report.training import text_summary
 from okl.runs import select
 from okl.runs import train as train_module
 from okl.runs.results import assumptions
-from okl.runs.train import TRAIN_STAGES, TrainingRun, train
+from okl.runs.train import TRAIN_STAGES, TrainingRun
 from okl.solvers.settings import TrainSettings
-from tests.rows import curved, inputs_of, train_settings, write
+from tests.rows import curved, inputs_of, train, train_settings, write
 from tests.runs.small_choice import make_choice_small
 
 

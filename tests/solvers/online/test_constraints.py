@@ -19,7 +19,6 @@ from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.kernels import Gaussian
 from okl.models.file import load_model
-from okl.runs.train import train
 from okl.solvers.online.constraints import (
     Constraint,
     ConstraintGroup,
@@ -42,6 +41,7 @@ from okl.solvers.online.constraints import (
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings
 from tests.naive.constrained import step
+from tests.rows import train
 from tests.solvers.online.constraints_cases import sensitive_data
 
 DIFFERENCE = MeanDifference(ConstraintGroup("f71", "1"), ConstraintGroup("job title", "night shift"))

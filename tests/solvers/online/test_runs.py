@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from okl.runs.train import train
-from tests.rows import train_settings, write
+from tests.rows import train, train_settings, write
 from tests.solvers.online.constraints_cases import sensitive_table
 
 BOUND = 0.01
