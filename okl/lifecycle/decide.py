@@ -541,10 +541,8 @@ def decide_publication(
         reason = f"{f'Published: {_FIRST};' if champion is None else 'Kept:'} there are no reserved rows to compare on."
         nothing = Decision("publish" if champion is None else "keep", reason, TESTS[criterion], None, {})
         return ChallengerResult(nothing, (), {}, 0, predictor=challenger.predictor)
-    compared = store.union(chosen)
-    predictor, record = calibrated(
-        settings.train, challenger.state, challenger.predictor, compared, execution.n_threads
-    )  # fmt: skip
+    data = store.union(chosen)
+    predictor, record = calibrated(settings.train, challenger.state, challenger.predictor, data, execution.n_threads)
     first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
     without = [name for name, one in ((FIRST, first), (SECOND, predictor)) if not isinstance(one, HasLogits)]
     allowance, note = 0.0, ""
@@ -553,19 +551,30 @@ def decide_publication(
         note = f" Compared by {CRITERION_NAMES[criterion]}, because the {without[0]} has no probabilities."
     elif criterion == "log-loss" and str(record.get("on", "")).endswith(TEST_ROWS):
         # each free number of a fit gains 1 / 2n on its own rows and loses as much on others (Akaike, 1974)
-        allowance = max(2, schema.n_outputs) / min(compared.rows("test"), MOST_ROWS)
+        allowance = max(2, schema.n_outputs) / min(data.rows("test"), MOST_ROWS)
+    check_slices(schema, settings.slices)
+    work = PairWork(data, first, predictor, predictor.precision, settings.slices, tallied=True, criterion=criterion)
+    pairs, tallies = score_reserved_rows(work, chosen, history.trained_on, execution)
+    other = "the champion" if champion else constant_name(schema.task)
     rule = PublishRule(
         settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards
     )
-    result = compare_on_reserved_rows(
-        store, chosen, first, predictor, rule, execution, settings.slices,
-        "the champion" if champion else constant_name(schema.task), history.trained_on, looks, criterion, schema,
-        allowance,
-    )  # fmt: skip
-    decision = result.decision if champion else first_version(result.decision)
+    missing = _missing(schema, pairs[ALL])
+    decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, schema, allowance)
+    decision = decision if champion else first_version(decision)
+    reports = {name: tally.report() for name, tally in tallies.items()}
+    metrics = {name: scalar_metrics(report) for name, report in reports.items()}
     if criterion != "accuracy":
-        note += mistakes_sentence(result.metrics)
-    return replace(result, decision=replace(decision, reason=decision.reason + note), predictor=predictor)
+        note += mistakes_sentence(metrics)
+    counted = {name: value for name, value in reports[SECOND].items() if name in COUNTED}
+    return ChallengerResult(
+        replace(decision, reason=decision.reason + note),
+        tuple(record.name for record in chosen),
+        metrics,
+        sum(shard.size_bytes for shard in data.split("test")),
+        counted | {"labels": list(schema.labels), "target": schema.target},
+        predictor,
+    )
 
 
 def mistakes_sentence(metrics: Mapping[str, Mapping[str, Any]]) -> str:
@@ -594,35 +603,14 @@ def first_version(decision: Decision) -> Decision:
     return replace(decision, kind="publish", reason=f"Published: {_FIRST}; {found}")
 
 
-def compare_on_reserved_rows(
-    store: ShardStore,
-    records: Sequence[ShardRecord],
-    first: Predictor,
-    second: Predictor,
-    rule: PublishRule,
-    execution: Execution,
-    slices: tuple[str, ...] = (),
-    other: str = "the champion",
-    excluded: Collection[str] = (),
-    looks: int = 0,
-    criterion: Criterion | None = None,
-    reference: Schema | None = None,
-    allowance: float = 0.0,
-) -> ChallengerResult:
-    """Compare two predictors, the champion first, by the rows that shards reserve, and apply the rule.
+def score_reserved_rows(
+    work: PairWork, records: Sequence[ShardRecord], excluded: Collection[str], execution: Execution
+) -> tuple[SliceSums, Tallies]:
+    """Return sums by slice over the rows that shards reserve, each shard a slice of its own, and the tallies.
 
-    Parameters
-    ----------
-    records : accepted shards whose reserved rows are used; each is a slice of its own
-    other : what the first is, for people; excluded : SHA-256 of shards that the first has learned
-    looks : number of rejected challengers of this champion so far
-    criterion : of the errors; None: mistakes, or squared errors
-    reference, allowance : as schema and allowance of `apply_rule`
+    records : shards of the data, which reserve rows; excluded : SHA-256 of those that the champion has learned
     """
-    data = store.union(list(records))
-    schema, reserved = data.schema, data.split("test")
-    check_slices(schema, slices)
-    work = PairWork(data, first, second, second.precision, slices, tallied=True, criterion=criterion)
+    reserved = work.data.split("test")
     measured = list(execution.map(work, reserved))  # the rows are read and scored once
     of_shard: dict[str, SliceSums] = {}
     for shard, (sums, _) in zip(reserved, measured, strict=True):
@@ -630,21 +618,10 @@ def compare_on_reserved_rows(
         of_shard[key] = merged(of_shard.get(key, {}), sums)
     pairs: SliceSums = {}
     for record in records:
-        pair_sums = of_shard.get(record.key)
-        if pair_sums is None:
-            continue
-        age = {BEFORE if record.sha256 in excluded else NEWEST: pair_sums[ALL]} if excluded else {}
-        pairs = merged(pairs, pair_sums | age | {f"{SHARD}{record.name}": pair_sums[ALL]})
-    missing = () if ALL not in pairs else _missing(schema, pairs[ALL])
-    decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, reference, allowance)
-    tallies = merge_named(tallies for _, tallies in measured) if measured else {}
-    reports = {name: tally.report() for name, tally in tallies.items()}
-    metrics = {name: scalar_metrics(report) for name, report in reports.items()}
-    names = tuple(record.name for record in records)
-    counted = {name: value for name, value in reports.get(SECOND, {}).items() if name in COUNTED}
-    counted |= {"labels": list(schema.labels), "target": schema.target}
-    bytes_read = sum(shard.size_bytes for shard in reserved)
-    return ChallengerResult(decision, names, metrics, bytes_read, counted)
+        own = of_shard[record.key]
+        age = {BEFORE if record.sha256 in excluded else NEWEST: own[ALL]} if excluded else {}
+        pairs = merged(pairs, own | age | {f"{SHARD}{record.name}": own[ALL]})
+    return pairs, merge_named(tallies for _, tallies in measured)
 
 
 def comparison_shards(
