@@ -19,7 +19,6 @@ from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import (
     FOUND_LATER,
     Baseline,
-    ContractResult,
     baseline_of,
     check_contract,
     contract_digest,
@@ -68,8 +67,23 @@ def validate_file(
     result = check_contract(arrival.location, arrival.name, replace(baseline, rows=others), contract, time_column)
     waived = released and learnable(result.findings)
     status: Status = "duplicate" if result.of else "accepted" if waived or not result.findings else "quarantined"
-    record = _record(arrival, sha256, result, status, baseline.schema)
-    record = replace(record, contract=contract_digest(contract, time_column), released=waived)
+    limits = contract_digest(contract, time_column)
+    record = ShardRecord(
+        sha256, (arrival.name,), arrival.size_bytes, status, result.findings,
+        of=result.of, contract=limits, released=waived,
+    )  # fmt: skip
+    if (profile := result.profile) is not None:
+        record = replace(
+            record,
+            rows_sha256=profile.rows_sha256,
+            rows=profile.rows,
+            first_time=result.first_time,
+            last_time=result.last_time,
+            unused=result.unused,
+            class_counts=tuple(profile.labels.get(label, 0) for label in baseline.schema.labels),
+            columns=profile.columns,
+            target=profile.target if baseline.schema.task == "regression" else None,
+        )
     data = None
     if status == "accepted":
         # each shard reserves other rows: its seed is a hash of the seed and the shard, 63 bits
@@ -118,24 +132,6 @@ def _taken_in(
         raise ConflictError(
             f"Another retraining is reading {arrival.name} now. Nothing is lost; the next run continues."
         ) from None
-
-
-def _record(arrival: Arrival, sha256: str, result: ContractResult, status: Status, schema: Schema) -> ShardRecord:
-    profile = result.profile
-    record = ShardRecord(sha256, (arrival.name,), arrival.size_bytes, status, result.findings, of=result.of)
-    if profile is None:
-        return record
-    return replace(
-        record,
-        rows_sha256=profile.rows_sha256,
-        rows=profile.rows,
-        first_time=result.first_time,
-        last_time=result.last_time,
-        unused=result.unused,
-        class_counts=tuple(profile.labels.get(label, 0) for label in schema.labels),
-        columns=profile.columns,
-        target=profile.target if schema.task == "regression" else None,
-    )
 
 
 # Intake of all arrivals.

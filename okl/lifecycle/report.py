@@ -124,16 +124,6 @@ def history_of(history: ModelHistory) -> list[dict[str, Any]]:
     return [{"shard": name} | {key: getattr(scored, key) for key in names} for name, scored in trained[-MOST_HISTORY:]]
 
 
-def metrics_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one flat row a figure of a result: predictor, metric, value."""
-    return [
-        {"predictor": name, "metric": metric, "value": value}
-        for name, figures in (result.get("metrics") or {}).items()
-        for metric, value in figures.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    ]
-
-
 # Recent challengers.
 
 MOST_SHOWN = 10

@@ -34,7 +34,7 @@ from okl.lifecycle.learning_plan import (
 )
 from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
 from okl.lifecycle.record import PAGE, ShardRecord
-from okl.lifecycle.report import RetrainResult, history_of, metrics_rows, report_markdown, report_page
+from okl.lifecycle.report import RetrainResult, history_of, report_markdown, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
@@ -355,7 +355,12 @@ class RetrainingRun(Run[RetrainSettings]):
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return one flat row a figure: predictor, metric, value."""
-        return metrics_rows(self._result)
+        return [
+            {"predictor": name, "metric": metric, "value": value}
+            for name, figures in (self._result.get("metrics") or {}).items()
+            for metric, value in figures.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        ]
 
     def _describe(self) -> dict[str, Any]:
         self.record.shards = self.intake.as_json(self._pending)

@@ -595,10 +595,7 @@ def learn_metric(
         starters = [each for each in starters if each.kernel == given]
     shape = Shape(data.rows("train"), schema.n_features, schema.n_outputs)
     rounds = selection_rounds(METRIC_SECONDS / SELECTION_SHARE, shape, len(starters), learns_metric=True)
-    sample, positions = _sample(data, _ROUNDS[-1][0], settings.seed)
-    outputs = Outputs(schema.task, schema.n_outputs, None, criterion)
-    track = ValidationSample(schema, sample, positions, outputs, _threads(settings))
-
+    track = _sample(settings, data, _ROUNDS[-1][0], Outputs(schema.task, schema.n_outputs, None, criterion))
     result = successive_halving(track, starters, rounds, _teller(observer), learns_metric=True, wide=is_wide(shape))
     if not result.winner.candidate.metric:
         error = named_error(criterion, result.winner.error)
@@ -662,9 +659,7 @@ def _raced(
     budget = in_folds if by == "blocks" else options.budget_seconds
     rounds = selection_rounds(budget, shape, len(starters), learns_metric)
     check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
-    sample, positions = _sample(data, _ROUNDS[-1][0], settings.seed)  # the same for any budget
-    track = ValidationSample(data.schema, sample, positions, outputs, _threads(settings), by)
-
+    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by)  # the same for any budget
     tell = _teller(observer)
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
@@ -674,11 +669,8 @@ def _raced(
     fitting = choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()
     affordable = fitting and large_sample_seconds(options.budget_seconds, shape, rounds)
     if affordable and by == "rows" and result.few_columns_matter:
-        larger_track = track
-        if larger[0] > _ROUNDS[-1][0]:
-            more, places = _sample(data, larger[0], settings.seed)
-            larger_track = ValidationSample(data.schema, more, places, outputs, _threads(settings))
-        result = with_larger_sample(larger_track, result, *larger)
+        more = _sample(settings, data, larger[0], outputs) if larger[0] > _ROUNDS[-1][0] else track
+        result = with_larger_sample(more, result, *larger)
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, [], track
@@ -704,12 +696,15 @@ def _teller(observer: Observer) -> Report:
     return tell
 
 
-def _sample(data: Dataset, n: int, seed: int) -> tuple[Rows, IntArray]:
-    """Return shuffled raw rows and their positions in the data set."""
+def _sample(
+    settings: TrainSettings, data: Dataset, n: int, outputs: Outputs, by: Validation = "rows"
+) -> ValidationSample:
+    """Return at most n raw rows, shuffled."""
     raw = replace(data, schema=replace(data.schema, scale="none", metric=()))
-    rows = sample_rows(raw, "train", n, seed, "float64", SAMPLE_GROUPS)
-    order = np.random.default_rng((seed, 0x2ACE)).permutation(len(rows.targets))[:n]
-    return Rows(rows.inputs[order], rows.targets[order]), order
+    rows = sample_rows(raw, "train", n, settings.seed, "float64", SAMPLE_GROUPS)
+    order = np.random.default_rng((settings.seed, 0x2ACE)).permutation(len(rows.targets))[:n]
+    shuffled = Rows(rows.inputs[order], rows.targets[order])
+    return ValidationSample(data.schema, shuffled, order, outputs, _threads(settings), by)
 
 
 def _scales(settings: TrainSettings, schema: Schema) -> tuple[Scale, ...]:
