@@ -188,11 +188,9 @@ def _grown(shares: Mapping[str, list[float]], what: str, contract: ContractSetti
     grown = {column: pair for column, pair in shares.items() if pair[1] - pair[0] > contract.unseen_share}
     if grown:
         described = [f"{column} in {now:.1%} of rows ({before:.1%} so far)" for column, (before, now) in grown.items()]
-        yield Finding(
-            "unseen-values",
-            f"{what}: {listed(described)}; expected at most {contract.unseen_share:.1%} more than so far.",
-            {"shares": grown, "limit": contract.unseen_share},
-        )
+        limit = contract.unseen_share
+        sentence = f"{what}: {listed(described)}; expected at most {limit:.1%} more than so far."
+        yield Finding("unseen-values", sentence, {"shares": grown, "limit": limit})
 
 
 def _texts(schema: Schema) -> dict[str, TextColumn]:
@@ -254,12 +252,9 @@ def distribution_findings(
     shifts = {column: mean_shift(*pair) for column, pair in pairs.items()}
     if moved := {column: shift for column, shift in shifts.items() if abs(shift) > contract.mean_shift}:
         described = [f"{column} by {shift:+.1f}" for column, shift in moved.items()]
-        yield Finding(
-            "mean-shift",
-            f"{name}: means have moved, in standard deviations: {listed(described)}; expected at most "
-            f"{contract.mean_shift:g}.",
-            {"shifts": dict(list(moved.items())[:SHOWN]), "limit": contract.mean_shift},
-        )
+        limit, figures = contract.mean_shift, {"shifts": dict(list(moved.items())[:SHOWN])}
+        sentence = f"{name}: means have moved, in standard deviations: {listed(described)}; expected at most {limit:g}."
+        yield Finding("mean-shift", sentence, figures | {"limit": limit})
     constant = [column for column, pair in pairs.items() if stopped_changing(*pair, contract.level)]
     if constant and not contract.constant_columns:
         values = {column: pairs[column][1].mean for column in constant[:SHOWN]}
@@ -356,12 +351,11 @@ def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractS
     shares = {column: count / profile.rows for column, count in counts.items()}
     if beyond := {column: share for column, share in shares.items() if share > contract.range_share}:
         described = [f"{column} in {share:.1%} of rows" for column, share in beyond.items()]
-        yield Finding(
-            "out-of-range",
-            f"{name}: values are far outside the range so far: {listed(described)}; expected at most "
-            f"{contract.range_share:.1%}.",
-            {"shares": dict(list(beyond.items())[:SHOWN]), "limit": contract.range_share},
+        limit, figures = contract.range_share, {"shares": dict(list(beyond.items())[:SHOWN])}
+        sentence = (
+            f"{name}: values are far outside the range so far: {listed(described)}; expected at most {limit:.1%}."
         )
+        yield Finding("out-of-range", sentence, figures | {"limit": limit})
 
 
 # The contract.
@@ -457,18 +451,12 @@ def _column_findings(
     types = dict(zip(source.schema.names, source.schema.types, strict=True))
     needed = _needed_columns(schema, time_column)
     if missing := [column for column in needed if column not in types]:
-        yield Finding(
-            "missing-column",
-            f"{name} lacks {len(missing)} of {len(needed)} columns: {listed(missing)}.",
-            {"columns": missing},
-        )
+        sentence = f"{name} lacks {len(missing)} of {len(needed)} columns: {listed(missing)}."
+        yield Finding("missing-column", sentence, {"columns": missing})
     extra = _unknown_columns(source, schema, time_column)
     if extra and not contract.extra_columns:
-        yield Finding(
-            "extra-column",
-            f"{name} has {len(extra)} columns that are not in the reference: {listed(extra)}.",
-            {"columns": extra},
-        )
+        sentence = f"{name} has {len(extra)} columns that are not in the reference: {listed(extra)}."
+        yield Finding("extra-column", sentence, {"columns": extra})
     wrong = {
         column: str(types[column])
         for column in schema.source_columns
@@ -507,11 +495,8 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
     counts = profile.labels if schema.labels else {}
     if unknown := {str(label): n for label, n in counts.items() if label not in schema.labels}:
         described = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
-        yield Finding(
-            "unknown-label",
-            f"{name}: target {schema.target!r} has labels that are not in the reference: {listed(described)}.",
-            {"rows": dict(list(unknown.items())[:20])},
-        )
+        sentence = f"{name}: target {schema.target!r} has labels that are not in the reference: {listed(described)}."
+        yield Finding("unknown-label", sentence, {"rows": dict(list(unknown.items())[:20])})
     if rows >= contract.min_rows:
         yield from distribution_findings(profile, name, baseline, contract)
         yield from unseen_findings(profile.columns, profile.missing, rows, name, baseline, contract)
@@ -523,11 +508,8 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
     counts |= {schema.target: profile.target_infinite}
     if infinite := {column: count for column, count in counts.items() if count}:
         described = [f"{column} in {count:,} row{'s' if count > 1 else ''}" for column, count in infinite.items()]
-        yield Finding(
-            "infinite-values",
-            f"{name} has values that are infinite or beyond float32: {listed(described)}.",
-            {"rows": infinite},
-        )
+        sentence = f"{name} has values that are infinite or beyond float32: {listed(described)}."
+        yield Finding("infinite-values", sentence, {"rows": infinite})
     yield from missing_findings(profile.missing, rows, name, baseline, contract)
     limit = 0.0 if schema.missing == "error" else contract.missing_share
     if profile.target_missing > limit * rows and schema.missing != "drop":

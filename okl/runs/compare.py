@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
@@ -436,6 +436,8 @@ Scores: TypeAlias = Callable[[Any], FloatArray]
 class SolverItem:
     """Training of a solver with its own settings, and its validation."""
 
+    chosen = (0,)  # its single grid point
+
     settings: TrainSettings
     part: int
     n_rows: int
@@ -449,10 +451,6 @@ class SolverItem:
     def cost(self) -> int:
         """Return the number of rows, times `RACE_COST` for an automatic choice."""
         return self.n_rows * (RACE_COST if self.model == AUTO else 1)
-
-    @property
-    def chosen(self) -> tuple[int, ...]:
-        return (0,)
 
     def run(self, sample: Sample) -> list[Trial]:
         """Return one trial; it holds a failure if the solver diverged."""
@@ -693,18 +691,17 @@ class ModelSearch:
         """
         candidates = self.candidates()
         by_name = {candidate.name: candidate for candidate in candidates}
-        total, done = self.total(), 0
+        total, done, steps = self.total(), 0, self.steps()
         report(done, total, {})
-        for step, n_rows in enumerate(self.steps()):
+        for step in range(len(steps)):
             items = self._items(candidates, step)
             for item, trials in zip(items, execution.map(methodcaller("run", self.sample), items), strict=True):
                 by_name[item.model].record(item, trials)
                 done += item.cost
                 report(done, total, {})
-            if n_rows != self.steps()[-1]:
-                for candidate in candidates:
-                    if candidate.trials:
-                        candidate.halve()
+            for candidate in candidates:
+                if candidate.trials and step < len(steps) - 1:
+                    candidate.halve()
             scored = [each.best_mean(grid_point) for each in candidates for grid_point in each.trials]
             best = max((value for value in scored if math.isfinite(value)), default=0.0)
             report(done, total, {"best_score": best})
@@ -725,24 +722,21 @@ class ModelSearch:
         return name in self.grids and self.grids[name].parameter != "kappa"
 
     def _items(self, candidates: Sequence[CompareCandidate], step: int) -> list[ComparedItem]:
-        steps = self.steps()
-        last, judge = step == len(steps) - 1, self.judge
+        settings, steps, judge = self.settings, self.steps(), self.judge
+        last = step == len(steps) - 1
+        tolerance = settings.tolerance if last else min(ROUGH * settings.tolerance, 0.1)
+        method = MethodChoice(tolerance=tolerance, max_iterations=settings.iterations)
         items: list[ComparedItem] = []
         for candidate in candidates:
             if not last and not self._starts_small(candidate.name):
                 continue
             for part in range(self.sample.n_parts):
                 if is_model(candidate.name):
-                    tried = candidate.grid, candidate.alive, self._method(last)
+                    tried = candidate.grid, candidate.alive, method
                     items.append(PathItem(part, steps[step], *tried, self.n_classes, judge))
                 else:
-                    items.append(SolverItem(train_settings(self.settings, candidate.name), part, steps[step], judge))
+                    items.append(SolverItem(train_settings(settings, candidate.name), part, steps[step], judge))
         return items
-
-    def _method(self, last: bool) -> MethodChoice:
-        settings = self.settings
-        exact = MethodChoice(tolerance=settings.tolerance, max_iterations=settings.iterations)
-        return exact if last else replace(exact, tolerance=min(ROUGH * settings.tolerance, 0.1))
 
 
 # The table of a comparison: a row for each candidate with its spread, its certificate and a test against the best.
