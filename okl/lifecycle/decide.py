@@ -429,8 +429,9 @@ def apply_rule(
     else:
         publish, why = _by_rule(criterion, overall, newest, before, rule, level, other)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
-    kind: Literal["publish", "keep"] = "publish" if publish else "keep"
-    return Decision(kind, reason, test, overall, named, worse, newest, before, useless, criterion)
+    return Decision(
+        "publish" if publish else "keep", reason, test, overall, named, worse, newest, before, useless, criterion
+    )
 
 
 def constant_name(task: Task) -> str:

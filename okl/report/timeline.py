@@ -65,12 +65,6 @@ def describe_timeline(timeline: Timeline) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def record_timeline(timeline: Timeline, folder: Path) -> dict[str, Any]:
-    """Write the timeline into the folder of a run; return its entry of the result."""
-    write_timeline(timeline, folder / FILE)
-    return {"timeline": describe_timeline(timeline)}
-
-
 def _shares(cells: Sequence[TimelineCell], lanes: Sequence[str]) -> dict[str, float]:
     """Return the share of each phase in the training time of some lanes; empty without training time."""
     spent: defaultdict[str, float] = defaultdict(float)

@@ -400,8 +400,8 @@ class RunRecord:
     def as_json(self, settings: TrainSettings, keeper: RunCheckpoints, execution: Execution) -> dict[str, Any]:
         """Return the result; settings : settings of the run after the automatic choice."""
         trained, schema, folder = self.learnt, self.data.schema, self.place.folder
-        rows, why = self.data.rows("train"), {"why": self.metric_sentence} if self.metric_sentence else {}
-        metric = {"shares": shares} | why if (shares := metric_shares(schema)) or why else {}
+        rows, shares = self.data.rows("train"), metric_shares(schema)
+        why = {"why": self.metric_sentence} if self.metric_sentence else {}
         constant = ConstantPredictor(schema).name
         data_in_run = self.data.folder.parent == self.place.staging  # and moves with it
         return {
@@ -436,7 +436,7 @@ class RunRecord:
             **({"calibration": self.calibration} if self.calibration else {}),
             **({"importance": self.importance.as_json() | {"on": "test rows"}} if self.importance else {}),
             **({"largest_errors": self.errors} if self.errors else {}),
-            **({"metric": metric} if metric else {}),
+            **({"metric": {"shares": shares} | why} if shares or why else {}),
             **convergence_entries(trained, self.proof),
             **constraint_figures(trained, self.kept_to, rows),
             **({"choice": self.choice} if self.choice else {}),

@@ -18,7 +18,7 @@ from okl.foundation.errors import ConfigError, DivergedError, LocationError
 from okl.foundation.folders import CHECKPOINT, RunFolder, local_folder, name_of, output_folder, resumable, resumable_in
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
-from okl.report.timeline import record_timeline
+from okl.report.timeline import FILE, describe_timeline, write_timeline
 from okl.report.training import markdown_report, write_report
 from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.calibrate import calibrated
@@ -265,7 +265,8 @@ class TrainingRun(Run[TrainSettings]):
         if self._worker_vectors is not None:
             shutil.rmtree(self._worker_vectors, ignore_errors=True)
         try:
-            self._result = result | record_timeline(self.timeline, self.staging)
+            write_timeline(self.timeline, self.staging / FILE)
+            self._result = result | {"timeline": describe_timeline(self.timeline)}
             try:
                 write_report(self._result, self.staging / "report.html")
             except OSError as error:  # such as a full disk: the model is worth more than its report
