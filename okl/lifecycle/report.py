@@ -49,8 +49,8 @@ class RetrainResult:
     """Filled in stage by stage.
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
-    version : that was published; folder : of its files; apart : as of Known, of the compared champion
-    changed : since the champion, in data and settings, see `okl.lifecycle.describe`
+    version : that was published; folder : of its files; apart : as of ModelHistory, of the compared champion
+    changed : since the champion, in data and settings, see `okl.lifecycle.versions`
     chosen : reasons of the automatic choice for the first shards; data_warnings : on the columns of the first one,
         and on copies of rows and new columns in later ones
     report : page of the comparison, with pictures; mlflow : what MLflow recorded, or the reason why not

@@ -105,7 +105,7 @@ def agreement_of(task: Task, sums: Doubles) -> tuple[float, float]:
 
     Parameters
     ----------
-    sums : as in Pairs.agreement
+    sums : as in PairedSums.agreement
 
     Source: of kappa, Fleiss, Cohen & Everitt, Psychological Bulletin 72, 1969, equation 14 (the standard error where
     the true kappa is 0); of a correlation, Fisher's transformation.

@@ -474,7 +474,7 @@ def timeline_picture(timeline: Mapping[str, Any]) -> str:
 
     Parameters
     ----------
-    timeline : bucket_seconds, stages and lanes, as `okl.report.run.describe_timeline` returns them
+    timeline : bucket_seconds, stages and lanes, as `okl.report.timeline.describe_timeline` returns them
     """
     lanes, width = timeline["lanes"], float(timeline["bucket_seconds"])
     figure = empty_figure(SIZE[0], REST_HEIGHT + LANE_HEIGHT * len(lanes))

@@ -234,7 +234,7 @@ class DecodedTree:
 
     Parameters
     ----------
-    tree, arrays : as TakenApart left them; arrays are copied, so that they may be written into
+    tree, arrays : as EncodedTree left them; arrays are copied, so that they may be written into
     shared : what was not stored, by name
 
     Raises

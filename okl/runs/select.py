@@ -369,7 +369,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         folds = track.judging("blocks" if by == "blocks" else "fifths")
         kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
-    update, why = _best_of(result, by, schema, criterion)
+    update, why = _best_of(result, by, criterion)
     hint = tails = ""
     if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
         taken = result.best_linear if update["kernel"] == "linear" else result.winner
@@ -718,9 +718,7 @@ def _threads(settings: TrainSettings) -> int:
     return default_threads() if settings.threads == "auto" else settings.threads
 
 
-def _best_of(
-    result: Selection, by: Validation, schema: Schema, criterion: Criterion
-) -> tuple[dict[str, Any], list[str]]:
+def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[dict[str, Any], list[str]]:
     """Return the chosen model, without a solver if its size is open, and sentences with the reasons."""
     winner, linear = result.winner, result.best_linear
     if result.logistic is not None:
