@@ -117,12 +117,9 @@ def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:
         some = [row for row in tables[split] if verbose or row[0] in main] or tables[split]
         rows += [[f"{row[0]}, {split}" if verbose else row[0], *row[1:]] for row in some]
     facts = [*_brief_facts(result), *(_verbose_facts(result) if verbose else [])]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    first = max(widths[0], *(len(name) for name, _ in facts))
-    lines = [headline_sentence(result), ""]
-    for name, *cells in rows if len(rows) > 1 else []:
-        columns = zip(cells, widths[1:], strict=True)
-        lines.append("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in columns)]))
+    first = max(len(name) for name, *_ in (*rows, *facts))
+    table = aligned([[name.ljust(first), *cells] for name, *cells in rows], numbers_from=1)
+    lines = [headline_sentence(result), "", *(table if len(rows) > 1 else [])]
     # where decisions matter: of rare classes, or by a given threshold
     if verbose or result.settings.get("threshold") is not None or result.criterion != "accuracy":
         measured = result.test or (result.train if verbose else None) or {}
