@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -36,14 +35,17 @@ from okl.data.ingest.sources import (
 from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, is_measured, stratified
 from okl.data.ingest.value_formats import Context, FormatTally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.writer import (
+    ColumnMoments,
     Progress,
-    RowCopier,
     RowCounts,
     RowReader,
     ShardPosition,
-    WrittenSplit,
+    closing,
     column_statistics,
     copy_on_workers,
+    copy_piece,
+    empty_moments,
+    moved,
     piece_positions,
     shard_writers,
 )
@@ -110,21 +112,19 @@ def destination_folder(destination: Place) -> Iterator[Path]:
 
 MOST_VALUES = 50_000  # of a text column; beyond that they are no longer counted
 
-Sums = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """A source column and what it is read as."""
+    """A source column and what it is read as: the kind of its encoding, or text whose terms are counted."""
 
     name: str
-    kind: EncodingKind
+    kind: EncodingKind | Literal["text"]
     time_zone: str = ""
 
     @property
     def parts(self) -> tuple[str, ...]:
         """Return the names of the inputs of a numeric or date column, without the one for missing values."""
-        return {"number": (self.name,), "category": ()}.get(
+        return {"number": (self.name,), "category": (), "text": ()}.get(
             self.kind, tuple(f"{self.name}:{part}" for part in (PARTS if self.kind == "timestamp" else DATE_PARTS))
         )
 
@@ -141,7 +141,7 @@ class ColumnScan:
     rows: int = 0
     missing: int = 0
     values: Counter[str] | None = None
-    sums: Sums | None = None
+    sums: NDArray[np.float64] | None = None
     missing_in_test: int = 0
 
     def plus(self, later: ColumnScan) -> ColumnScan:
@@ -153,6 +153,19 @@ class ColumnScan:
         sums = None if self.sums is None or later.sums is None else self.sums + later.sums
         rows, missing = self.rows + later.rows, self.missing + later.missing
         return ColumnScan(rows, missing, values, sums, self.missing_in_test + later.missing_in_test)
+
+
+@dataclass(frozen=True, eq=False)
+class TermCounts:
+    """Training documents of a column: all, and those with each term."""
+
+    documents: int
+    terms: Counter[str]
+
+    def plus(self, later: TermCounts) -> TermCounts:
+        """Merge the counts of later rows into these."""
+        self.terms.update(later.terms)
+        return TermCounts(self.documents + later.documents, most_frequent(self.terms, MOST_COUNTED))
 
 
 def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> list[ColumnPlan]:
@@ -169,15 +182,40 @@ def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> l
     return plans
 
 
-def _scan_piece(
-    roles: Roles, plans: Sequence[ColumnPlan], seed: int, position: ShardPosition
-) -> tuple[int, list[ColumnScan]]:
-    """Return the rows of a piece, and the statistics of each column over its TRAIN rows."""
+def scan_columns(
+    source: Source, roles: Roles, plans: Sequence[ColumnPlan], settings: IngestSettings, execution: Execution | None
+) -> list[Any]:
+    """Scan the TRAIN rows of a source for the content of some columns: TermCounts of text, else ColumnScan.
+
+    source : one whose pieces know their rows, where workers read it
+
+    Raises
+    ------
+    DataError : rows that cannot be read, or whose split is none
+    """
+    if not plans:
+        return []
+    work = partial(_scan_piece, roles, plans, settings.seed)
+
+    def scans_here() -> Iterator[tuple[int, list[Any]]]:
+        rows = 0
+        for piece in source.pieces:
+            yield (found := work(ShardPosition(piece, RowCounts(rows))))
+            rows += found[0]
+
+    found = scans_here() if execution is None else execution.map(work, piece_positions(source.pieces))
+    return reduce(lambda one, later: [a.plus(b) for a, b in zip(one, later, strict=True)], (each for _, each in found))
+
+
+def _scan_piece(roles: Roles, plans: Sequence[ColumnPlan], seed: int, position: ShardPosition) -> tuple[int, list[Any]]:
+    """Return the rows of a piece, and the scan of each column over its TRAIN rows."""
     strata = roles.target if roles.strata else None
     others = [name for name in (roles.split, roles.holdout, strata) if name is not None]
     columns = list(dict.fromkeys([*(plan.name for plan in plans), *others]))
-    scans = [
-        ColumnScan(values=Counter()) if plan.kind == "category" else ColumnScan(sums=np.zeros(len(plan.parts)))
+    scans: list[Any] = [
+        {"category": ColumnScan(values=Counter()), "text": TermCounts(0, Counter())}.get(
+            plan.kind, ColumnScan(sums=np.zeros(len(plan.parts)))
+        )
         for plan in plans
     ]
     n_rows = 0
@@ -189,17 +227,26 @@ def _scan_piece(
         scans = [
             # neither: a text column with too many values to continue counting
             so_far.plus(_scan_column(plan, batch.column(plan.name), held))
-            if so_far.values is not None or so_far.sums is not None
+            if plan.kind == "text" or so_far.values is not None or so_far.sums is not None
             else so_far
             for plan, so_far in zip(plans, scans, strict=True)
         ]
     return n_rows, scans
 
 
-def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None) -> ColumnScan:
+def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None) -> ColumnScan | TermCounts:
     n = len(column)
+    if plan.kind == "text":
+        return TermCounts(n, count_terms(texts_of(column)))
     if plan.kind == "category":
-        return count_texts(column)
+        texts, index = texts_and_index(column)
+        counts = np.bincount(index % len(texts), minlength=len(texts))  # -1 is the last one
+        named = Counter[str]()
+        for word, count in zip(texts.to_pylist(), counts.tolist(), strict=True):
+            if word is not None and count:
+                named[word] += count
+        rows = named.total()
+        return ColumnScan(rows, n - rows, None if len(named) > MOST_VALUES else named)
     if plan.kind == "number":
         with np.errstate(over="ignore", invalid="ignore"):
             parts = numbers(column).astype(np.float32).astype(np.float64)[np.newaxis]
@@ -213,45 +260,6 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
     return ColumnScan(rows, n - rows, sums=sums, missing_in_test=in_test)
 
 
-def count_texts(column: pa.Array) -> ColumnScan:
-    """Count the values of a column of text."""
-    texts, index = texts_and_index(column)
-    counts = np.bincount(index % len(texts), minlength=len(texts))  # -1 is the last one
-    named = Counter[str]()
-    for word, count in zip(texts.to_pylist(), counts.tolist(), strict=True):
-        if word is not None and count:
-            named[word] += count
-    rows = named.total()
-    return ColumnScan(rows, len(column) - rows, None if len(named) > MOST_VALUES else named)
-
-
-def scan_columns(
-    source: Source, roles: Roles, plans: Sequence[ColumnPlan], settings: IngestSettings, execution: Execution | None
-) -> list[ColumnScan]:
-    """Scan the TRAIN rows of a source for the content of some columns.
-
-    source : one whose pieces know their rows, where workers read it
-
-    Raises
-    ------
-    DataError : rows that cannot be read, or whose split is none
-    """
-    if not plans:
-        return []
-    work = partial(_scan_piece, replace(roles, keys=()), plans, settings.seed)
-    if execution is None:
-        total, rows = list[ColumnScan](), 0
-        for piece in source.pieces:
-            n_rows, scans = work(ShardPosition(piece, RowCounts(rows)))
-            total, rows = _plus(total, scans) if total else scans, rows + n_rows
-        return total
-    return reduce(_plus, (scans for _, scans in execution.map(work, piece_positions(source.pieces))))
-
-
-def _plus(first: list[ColumnScan], second: list[ColumnScan]) -> list[ColumnScan]:
-    return [a.plus(b) for a, b in zip(first, second, strict=True)]
-
-
 # Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
@@ -260,16 +268,9 @@ LONGEST_NAME = 60
 OTHER, MISSING = "(other)", "(missing)"
 
 
-class FittedEncodings(NamedTuple):
-    """Roles whose features are the inputs, and sentences on each column that was left out."""
-
-    roles: Roles
-    notes: list[str]
-
-
 def learn_encodings(
-    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None, keep_fills: bool = False
-) -> FittedEncodings:
+    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None, keep_fills: bool
+) -> tuple[Roles, list[str]]:
     """Decide how each column becomes inputs; a table of numbers none of which is missing is left as it is.
 
     The most frequent values of a text column, `max_categories` at most (of equally frequent ones the first in the
@@ -278,21 +279,25 @@ def learn_encodings(
 
     keep_fills : whether numbers are encoded with their means even if none is missing, as later files may miss some
 
+    Returns
+    -------
+    roles whose features are the inputs, and sentences on each column that was left out
+
     Raises
     ------
     DataError : numbers among which there are a few words; more inputs than fit; no input left
     """
     if roles.sparse is not None and not roles.features:
-        return FittedEncodings(roles, [])
+        return roles, []
     plans = column_plans(roles, source.schema, settings)
     mean = settings.missing == "mean"
     numeric = all(plan.kind == "number" for plan in plans)
     if numeric and (not mean or (source.kind == "svmlight" and not any(piece.has_missing for piece in source.pieces))):
-        return FittedEncodings(roles, [])
+        return roles, []
     scanned = [plan for plan in plans if mean or plan.kind == "category"]
     scans = dict(zip(scanned, scan_columns(source, roles, scanned, settings, execution), strict=True))
     if numeric and not keep_fills and not any(scan.missing + scan.missing_in_test for scan in scans.values()):
-        return FittedEncodings(roles, [])
+        return roles, []
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
     notes, made = list[str](), dict[str, Encoding | None]()
     for plan in plans:
@@ -305,7 +310,7 @@ def learn_encodings(
             made[plan.name] = None
         else:
             made[plan.name] = _filled(plan, scans[plan] if mean else None, taken)
-    return FittedEncodings(_with_inputs(roles, made, notes, source.location), notes)
+    return _with_inputs(roles, made, notes, source.location), notes
 
 
 def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence[str], where: str) -> Roles:
@@ -336,15 +341,17 @@ def _category(name: str, scan: ColumnScan, settings: IngestSettings, taken: set[
 
 def _filled(plan: ColumnPlan, scan: ColumnScan | None, taken: set[str]) -> Encoding:
     """Return the encoding of a number or date; scan : statistics if missing values become the mean."""
-    inputs = plan.parts if plan.kind == "number" else tuple(_unused(part, taken) for part in plan.parts)
+    kind = plan.kind
+    assert kind != "text", "texts have no encoding"
+    inputs = plan.parts if kind == "number" else tuple(_unused(part, taken) for part in plan.parts)
     if scan is None:
-        return Encoding(plan.name, plan.kind, inputs, time_zone=plan.time_zone)
+        return Encoding(plan.name, kind, inputs, time_zone=plan.time_zone)
     assert scan.sums is not None
     fills = tuple(float(total) / scan.rows if scan.rows else 0.0 for total in scan.sums)
     if scan.missing:
         inputs = (*inputs, _unused(f"{plan.name}={MISSING}", taken))
     return Encoding(
-        plan.name, plan.kind, inputs, missing=scan.missing > 0, fills=fills, time_zone=plan.time_zone
+        plan.name, kind, inputs, missing=scan.missing > 0, fills=fills, time_zone=plan.time_zone
     )  # fmt: skip
 
 
@@ -389,52 +396,6 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
             f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
         )
     return ""
-
-
-# Texts: the words and pairs of words that become sparse inputs.
-
-
-@dataclass(frozen=True, eq=False)
-class TermCounts:
-    """Training documents of a column: all, and those with each term."""
-
-    documents: int
-    terms: Counter[str]
-
-    def plus(self, later: TermCounts) -> TermCounts:
-        """Merge the counts of later rows into these."""
-        self.terms.update(later.terms)
-        return TermCounts(self.documents + later.documents, most_frequent(self.terms, MOST_COUNTED))
-
-
-def _count_terms(roles: Roles, seed: int, position: ShardPosition) -> tuple[int, list[TermCounts]]:
-    """Return the rows of a piece, and the counts of each column of text."""
-    strata = roles.target if roles.strata else None
-    others = [name for name in (roles.split, roles.holdout, strata) if name is not None]
-    totals, n_rows = [TermCounts(0, Counter()) for _ in roles.texts], 0
-    for rows in read_piece(position.piece, list(dict.fromkeys([*roles.texts, *others]))):
-        test = held_out(roles, rows, position.at.rows + n_rows, seed)
-        n_rows += rows.batch.num_rows
-        batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
-        counted = [count_terms(texts_of(batch.column(name))) for name in roles.texts]
-        totals = [so_far.plus(TermCounts(len(batch), new)) for so_far, new in zip(totals, counted, strict=True)]
-    return n_rows, totals
-
-
-def term_counts(
-    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None
-) -> tuple[TermCounts, ...]:
-    """Return the counts of the terms of each column of text, over the TRAIN rows."""
-    if not roles.texts:
-        return ()
-    work, rows, parts = partial(_count_terms, replace(roles, keys=()), settings.seed), 0, list[list[TermCounts]]()
-    if execution is None:
-        for piece in source.pieces:
-            n_rows, counts = work(ShardPosition(piece, RowCounts(rows)))
-            parts, rows = [*parts, counts], rows + n_rows
-    else:
-        parts = [counts for _, counts in execution.map(work, piece_positions(source.pieces))]
-    return tuple(reduce(TermCounts.plus, counted) for counted in zip(*parts, strict=True))
 
 
 def fitted_texts(counts: Sequence[TermCounts], settings: IngestSettings, where: str) -> SparseColumns:
@@ -618,17 +579,15 @@ def ingest(
         ids = identifier_warnings(opened, roles, settings.categories)
         if "" in opened.columns and "" not in (*roles.features, roles.target, *roles.keys, *settings.drop):
             ids = ["The column without a name is left out, as an index that pandas wrote. Name it to use it.", *ids]
-        if terms := term_counts(opened, roles, settings, spread):
+        plans = [ColumnPlan(name, "text") for name in roles.texts]
+        if terms := tuple(scan_columns(opened, roles, plans, settings, spread)):
             roles = replace(roles, sparse=fitted_texts(terms, settings, opened.location))
         roles, left_out = learn_encodings(opened, roles, settings, spread, keep_fills)
         notes = [*notes, *left_out, *ids]
     with destination_folder(destination) as folder:
         request = (opened, roles, settings, reader, folder)
-        if spread is None:
-            counts, train, test = _copy_locally(*request, progress)
-        else:
-            counts, train, test = copy_on_workers(*request, spread, progress)
-        _finish(folder, opened, fingerprint, roles, settings, reader, (train, test), counts, reference, notes)
+        written = _copy_locally(*request, progress) if spread is None else copy_on_workers(*request, spread, progress)
+        _finish(folder, opened, fingerprint, roles, settings, reader, written, reference, notes)
     return IngestResult(_open_written(destination), True, terms)
 
 
@@ -701,16 +660,18 @@ def _copy_locally(
     reader: TargetReader,
     folder: Path,
     progress: Progress | None,
-) -> tuple[RowCounts, WrittenSplit, WrittenSplit]:
-    """Read all rows in this process and hand those that stay to the writer of their split."""
-    writers = shard_writers(folder, source.schema, roles, settings)
-    with RowCopier(RowReader(roles, settings, reader), writers) as copier:
+) -> tuple[RowCounts, list[Shard], ColumnMoments]:
+    """Read all rows in this process; see `copy_on_workers`."""
+    writers, rows = shard_writers(folder, source.schema, roles, settings), RowReader(roles, settings, reader)
+    at = RowCounts()
+    with closing(writers):
         for piece in source.pieces:
-            for _ in copier.copy(piece):
+            batches = copy_piece(rows, writers, piece, at)
+            for at in batches:
                 if progress is not None:
-                    progress(copier.at.rows, source.rows)
-    train, test = (WrittenSplit(writer.shards, writer.moments) for writer in writers)
-    return copier.at, train, test
+                    progress(at.rows, source.rows)
+    train, test = writers
+    return at, train.shards + test.shards, (train.moments or [empty_moments(len(roles.features) + 1)])[0]
 
 
 def _finish(
@@ -720,15 +681,14 @@ def _finish(
     roles: Roles,
     settings: IngestSettings,
     reader: TargetReader,
-    written: tuple[WrittenSplit, WrittenSplit],
-    counts: RowCounts,
+    written: tuple[RowCounts, list[Shard], ColumnMoments],
     reference: Schema | None,
     notes: list[str],
 ) -> None:
     """Name the shards, decide the task and write the manifest; notes : on columns, left out or suspect."""
-    train, test = written
+    counts, shards, moments = written
     dropped = counts.rows - counts.train - counts.test
-    if train.rows == 0:
+    if counts.train == 0:
         what = "with missing values" if settings.missing == "drop" else "without a target"
         suffix = f" after rows {what} were left out" if dropped else ""
         raise DataError(f"{source.location} has no training rows{suffix}; expected at least one.")
@@ -736,9 +696,9 @@ def _finish(
     classes = reader.classes(where, settings.positive) if reference is None else classes_by(reference, reader, where)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
-    made = _schema(source, roles, settings, classes, train) if reference is None else reference
+    made = _schema(source, roles, settings, classes, moments) if reference is None else reference
     schema = replace(made, class_counts=classes.class_counts)
-    shards = _renamed(folder, [*train.shards, *test.shards])
+    shards = [moved(folder, shard, index, "part") for index, shard in enumerate(shards)]
     origin = {
         "kind": source.kind,
         "files": [file.name for file in source.files],
@@ -748,7 +708,7 @@ def _finish(
     split_requested = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
-    warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and test.rows == 0, guessed)
+    warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and counts.test == 0, guessed)
     repeated = _copies(folder, shards, schema)
     write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings, *repeated])
 
@@ -804,9 +764,9 @@ def _as_given(settings: IngestSettings) -> dict[str, Any]:
 
 
 def _schema(
-    source: Source, roles: Roles, settings: IngestSettings, classes: ClassCounts, train: WrittenSplit
+    source: Source, roles: Roles, settings: IngestSettings, classes: ClassCounts, moments: ColumnMoments
 ) -> Schema:
-    *inputs, target = column_statistics(train.moments)
+    *inputs, target = column_statistics(moments)
     return Schema(
         features=roles.features, target=roles.target, task=classes.task, labels=classes.labels,
         stored_labels=classes.stored_labels, class_counts=classes.class_counts, keys=roles.keys, scale=settings.scale,
@@ -815,10 +775,3 @@ def _schema(
         encodings=roles.encodings, svmlight=source.pieces[0].svmlight, formats=source.pieces[0].formats,
         sparse=roles.sparse,
     )  # fmt: skip
-
-
-def _renamed(folder: Path, shards: list[Shard]) -> list[Shard]:
-    named = [replace(shard, index=index, path=f"part-{index:05d}.parquet") for index, shard in enumerate(shards)]
-    for before, after in zip(shards, named, strict=True):
-        os.rename(folder / before.path, folder / after.path)
-    return named

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
-from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -121,71 +120,47 @@ def group_rows(requested: int, n_features: int) -> int:
     return max(1, min(requested, WINDOW_BYTES // (4 * max(1, n_features))))
 
 
-@dataclass(frozen=True)
-class WrittenSplit:
-    """Written part of a split: its shards, in order, and the moments of inputs and target over them."""
-
-    shards: list[Shard]
-    moments: ColumnMoments
-
-    @property
-    def rows(self) -> int:
-        return sum(shard.rows for shard in self.shards)
-
-
 @dataclass
 class ShardWriter:
     """Writes rows of one split to part files named after it; buffers one row group.
 
-    moments : of the inputs and the target over what is written, where statistics are wanted
-    groups : the same of each row group by itself, collected instead where this is a list
+    settings : of the ingest; each_group : whether the moments of row groups stay apart, and are not merged
+    moments : of the inputs and the target over the train rows that are written, none before the first row group
     """
 
     folder: Path
     split: Split
     schema: pa.Schema
     n_features: int
-    rows_per_shard: int
-    rows_per_group: int
-    compression: str
-    compression_level: int
-    with_moments: bool
+    settings: IngestSettings
+    each_group: bool
     shards: list[Shard] = field(default_factory=list)
+    moments: list[ColumnMoments] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.groups: list[ColumnMoments] | None = None
-        self.moments: ColumnMoments = empty_moments(self.n_features + 1)
-        self._inputs = np.empty((self.n_features, min(self.rows_per_group, self.rows_per_shard)), dtype=np.float32)
-        self._targets = np.empty(self._inputs.shape[1])
+        rows = group_rows(min(self.settings.rows_per_group, self.settings.rows_per_shard), self.n_features)
+        self._inputs, self._targets = np.empty((self.n_features, rows), dtype=np.float32), np.empty(rows)
         self._keys: list[list[pa.Array]] = [[] for _ in self.schema.names[self.n_features + 1 :]]
         self._filled = self._values = 0
         self._has_lists = VALUES in self.schema.names
         self._groups: list[int] = []
         self._file: pq.ParquetWriter | None = None
 
-    @property
-    def rows(self) -> int:
-        return sum(shard.rows for shard in self.shards)
-
-    def append(self, inputs: FloatArray, targets: NDArray[np.float64], keys: list[pa.Array]) -> None:
-        """Take rows: inputs (n_features, rows), targets (rows,), key columns."""
-        start, rows = 0, len(targets)
-        while start < rows:
-            room = min(self._inputs.shape[1], self.rows_per_shard - sum(self._groups)) - self._filled
-            stop = min(rows, start + room)
+    def append(self, rows: RowsToWrite) -> None:
+        """Take rows of this split."""
+        start, n_rows = 0, len(rows.targets)
+        while start < n_rows:
+            most = min(len(self._targets), self.settings.rows_per_shard - sum(self._groups))
+            stop = min(n_rows, start + most - self._filled)
             into = slice(self._filled, self._filled + stop - start)
-            self._inputs[:, into] = inputs[:, start:stop]
-            self._targets[into] = targets[start:stop]
-            for parts, column in zip(self._keys, keys, strict=True):
+            self._inputs[:, into] = rows.inputs[:, start:stop]
+            self._targets[into] = rows.targets[start:stop]
+            for parts, column in zip(self._keys, rows.keys, strict=True):
                 parts.append(column.slice(start, stop - start))
             if self._has_lists:
-                self._values += len(keys[-1].slice(start, stop - start).flatten())
+                self._values += len(self._keys[-1][-1].flatten())
             self._filled, start = into.stop, stop
-            if (
-                self._values >= MOST_VALUES
-                or self._filled == self._inputs.shape[1]
-                or sum(self._groups) + self._filled == self.rows_per_shard
-            ):
+            if self._values >= MOST_VALUES or self._filled == most:
                 self._write_group()
 
     def close(self) -> None:
@@ -212,20 +187,19 @@ class ShardWriter:
             columns.append(pa.concat_arrays([part.cast(kind) for part in parts]))
             parts.clear()
         if self._file is None:
+            codec = self.settings.compression
             self._file = pq.ParquetWriter(
                 self._path(), self.schema, use_dictionary=False, write_statistics=False, data_page_size=PAGE_BYTES,
-                max_rows_per_page=self._inputs.shape[1],
-                compression=self.compression,
-                compression_level=self.compression_level if self.compression == "zstd" else None,
+                max_rows_per_page=len(self._targets), compression=codec,
+                compression_level=self.settings.compression_level if codec == "zstd" else None,
             )  # fmt: skip
         self._file.write_table(pa.Table.from_arrays(columns, schema=self.schema), row_group_size=rows)
-        if self.with_moments and self.groups is not None:
-            self.groups.append(moments_of([*inputs, targets]))
-        elif self.with_moments:
-            self.moments = merge_moments(self.moments, moments_of([*inputs, targets]))
+        if self.split == "train":
+            self.moments.append(moments_of([*inputs, targets]))
+            self.moments = self.moments if self.each_group else [reduce(merge_moments, self.moments)]
         self._groups.append(rows)
         self._filled = self._values = 0
-        if sum(self._groups) == self.rows_per_shard:
+        if sum(self._groups) == self.settings.rows_per_shard:
             self._finish_file()
 
     def _finish_file(self) -> None:
@@ -240,27 +214,13 @@ class ShardWriter:
 
 
 def shard_writers(
-    folder: Path, columns: pa.Schema, roles: Roles, settings: IngestSettings
+    folder: Path, columns: pa.Schema, roles: Roles, settings: IngestSettings, each_group: bool = False
 ) -> tuple[ShardWriter, ShardWriter]:
     """Return writers of train and test rows into a folder; columns : of the source."""
     types = {name: columns.field(name).type for name in roles.keys} | (LISTS if roles.sparse is not None else {})
-    schema, n_features = part_schema(roles.features, roles.target, types), len(roles.features)
-    rows_per_group = group_rows(min(settings.rows_per_group, settings.rows_per_shard), n_features)
-    train, test = (
-        ShardWriter(
-            folder,
-            split,
-            schema,
-            n_features,
-            settings.rows_per_shard,
-            rows_per_group,
-            settings.compression,
-            settings.compression_level,
-            with_moments=split == "train",
-        )
-        for split in ("train", "test")
-    )
-    return train, test
+    schema = part_schema(roles.features, roles.target, types)
+    rest = (schema, len(roles.features), settings, each_group)
+    return ShardWriter(folder, "train", *rest), ShardWriter(folder, "test", *rest)
 
 
 # Copying of rows from a source to the writer of their split.
@@ -297,14 +257,15 @@ class RowsToWrite(NamedTuple):
     test: Mask | None
 
     @property
-    def n_test(self) -> int:
-        return 0 if self.test is None else int(self.test.sum())
+    def counts(self) -> RowCounts:
+        n_test = 0 if self.test is None else int(self.test.sum())
+        return RowCounts(self.read, len(self.targets) - n_test, n_test)
 
     def some(self, at: NDArray[np.int64]) -> RowsToWrite:
         """Return the rows at some positions, in order."""
         test = None if self.test is None else self.test[at]
-        keys = [column.take(pa.array(at)) for column in self.keys]
-        return RowsToWrite(self.read, self.file, self.numbers[at], self.inputs[:, at], self.targets[at], keys, test)
+        keys, inputs = [column.take(pa.array(at)) for column in self.keys], self.inputs.take(at, axis=1)
+        return RowsToWrite(self.read, self.file, self.numbers[at], inputs, self.targets[at], keys, test)
 
 
 @dataclass(eq=False)
@@ -353,55 +314,46 @@ class RowReader:
             first_row += n
 
 
-@dataclass(eq=False)
-class RowCopier:
-    """Hands rows to the writers of their splits, train and test, and counts their labels; the context closes them.
+@contextmanager
+def closing(writers: tuple[ShardWriter, ShardWriter]) -> Iterator[None]:
+    """Finish the part files of writers at the end; after an error let go of unfinished ones."""
+    try:
+        yield
+        for writer in writers:
+            writer.close()
+    finally:
+        for writer in writers:
+            writer.abandon()
 
-    wanted : numbers among the train rows, and among the test rows, that are copied; None: all
-    at : start of the next piece, updated
+
+def copy_piece(
+    reader: RowReader,
+    writers: tuple[ShardWriter, ShardWriter],
+    piece: Piece,
+    at: RowCounts,
+    wanted: tuple[range, range] | None = None,
+) -> Iterator[RowCounts]:
+    """Hand the rows of a piece to the writers of their splits, train and test, and count their labels.
+
+    Yields the rows that have gone by after each batch.
+
+    at : rows before the piece; wanted : numbers among the train rows, and the test rows, that are copied; None: all
     """
-
-    reader: RowReader
-    writers: tuple[ShardWriter, ShardWriter]
-    wanted: tuple[range, range] | None = None
-    at: RowCounts = field(default_factory=RowCounts)
-
-    def __enter__(self) -> RowCopier:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            for writer in self.writers if kind is None else ():
-                writer.close()
-        finally:
-            for writer in self.writers:
-                writer.abandon()
-
-    def copy(self, piece: Piece) -> Iterator[int]:
-        """Copy a piece; the rows read, batch by batch."""
-        for rows in self.reader.batches(piece, self.at.rows):
-            before, n_test = self.at, rows.n_test
-            self.at = before.plus(RowCounts(rows.read, len(rows.targets) - n_test, n_test))
-            self._take(rows if self.wanted is None else _within(rows, self.wanted, before.train, before.test))
-            yield rows.read
-            if self._satisfied():
-                return
-
-    def _take(self, rows: RowsToWrite) -> None:
-        self.reader.targets.count(rows.targets, rows.test, rows.file, rows.numbers)
+    for rows in reader.batches(piece, at.rows):
+        before, at = at, at.plus(rows.counts)
+        if wanted is not None:
+            rows = _within(rows, wanted, before.train, before.test)
+        reader.targets.count(rows.targets, rows.test, rows.file, rows.numbers)
         if rows.test is None:
-            self.writers[0].append(rows.inputs, rows.targets, rows.keys)
+            writers[0].append(rows)
+        else:
+            for writer, mask in zip(writers, (~rows.test, rows.test), strict=True):
+                writer.append(rows.some(np.flatnonzero(mask)))
+        yield at
+        if wanted is not None and all(
+            not numbers or count >= numbers.stop for numbers, count in zip(wanted, at[1:], strict=True)
+        ):
             return
-        for writer, mask in zip(self.writers, (~rows.test, rows.test), strict=True):
-            at = np.flatnonzero(mask)
-            columns = [column.take(pa.array(at)) for column in rows.keys]
-            writer.append(rows.inputs.take(at, axis=1), rows.targets[at], columns)
-
-    def _satisfied(self) -> bool:
-        if self.wanted is None:
-            return False
-        train, test = self.wanted
-        return (not train or self.at.train >= train.stop) and (not test or self.at.test >= test.stop)
 
 
 def _within(rows: RowsToWrite, wanted: tuple[range, range], train: int, test: int) -> RowsToWrite:
@@ -464,43 +416,36 @@ def _count_piece(
     roles: Roles, settings: IngestSettings, reader: TargetReader, position: ShardPosition
 ) -> tuple[RowCounts, list[str]]:
     """Return how many rows of a piece stay, by split, and the labels that are text, in order of appearance."""
-    targets = reader.fresh()
-    counts = RowCounts()
+    targets, counts = reader.fresh(), RowCounts()
     rows = RowReader(replace(roles, keys=()), settings, targets, with_inputs=settings.missing == "drop")
     for read in rows.batches(position.piece, position.at.rows):
-        counts = counts.plus(RowCounts(read.read, len(read.targets) - read.n_test, read.n_test))
+        counts = counts.plus(read.counts)
     return counts, list(targets.codes)
-
-
-class ShardTaskResult(NamedTuple):
-    """Result of a task: shards by split, moments of each row group of train rows, and the labels."""
-
-    shards: tuple[list[Shard], list[Shard]]
-    groups: list[ColumnMoments]
-    targets: TargetReader
 
 
 def _write_task(
     roles: Roles, settings: IngestSettings, reader: TargetReader, folder: Path, task: ShardTask
-) -> ShardTaskResult:
-    """Write the shards of a task to a folder of its own, in one that the caller has made."""
+) -> tuple[list[Shard], list[ColumnMoments], TargetReader]:
+    """Write the shards of a task to a folder of its own, in one that the caller has made.
+
+    Returns
+    -------
+    shards, the moments of each row group of train rows, and the labels
+    """
     own = folder / WRITING / secrets.token_hex(8)
     try:
         own.mkdir()
     except FileNotFoundError as error:
         raise ExecutionError(f"{folder} is not there, where shards wait for each other.") from error
-    targets, writers = reader.fresh(), shard_writers(own, task.positions[0].piece.schema, roles, settings)
-    writers[0].groups = []
-    copier = RowCopier(RowReader(roles, settings, targets), writers, (task.train, task.test))
-    with copier:
+    writers = shard_writers(own, task.positions[0].piece.schema, roles, settings, each_group=True)
+    rows = RowReader(roles, settings, reader.fresh())
+    with closing(writers):
         for position in task.positions:
-            copier.at = position.at
-            for _ in copier.copy(position.piece):
+            for _ in copy_piece(rows, writers, position.piece, position.at, (task.train, task.test)):
                 pass
-    train, test = (
-        [replace(shard, path=f"{WRITING}/{own.name}/{shard.path}") for shard in writer.shards] for writer in writers
-    )
-    return ShardTaskResult((train, test), writers[0].groups, targets)
+    shards = [shard for writer in writers for shard in writer.shards]
+    own_paths = [replace(shard, path=f"{WRITING}/{own.name}/{shard.path}") for shard in shards]
+    return own_paths, writers[0].moments, rows.targets
 
 
 # Assignment of rows and shards to workers: the bytes equal those of one process.
@@ -523,7 +468,7 @@ def copy_on_workers(
     folder: Path,
     execution: Execution,
     progress: Progress | None,
-) -> tuple[RowCounts, WrittenSplit, WrittenSplit]:
+) -> tuple[RowCounts, list[Shard], ColumnMoments]:
     """Have workers read a source and write its shards.
 
     Parameters
@@ -533,7 +478,7 @@ def copy_on_workers(
 
     Returns
     -------
-    rows read, and those that stay, by split; what was written of train and of test rows: paths are from the folder
+    rows read, and those that stay, by split; the shards of train, then of test rows; the moments of train rows
 
     Raises
     ------
@@ -541,19 +486,21 @@ def copy_on_workers(
     ExecutionError : a worker that does not see the folder, or cannot write there
     """
     positions, end = _piece_positions(source, roles, settings, reader, execution)
-    shards: tuple[list[Shard], list[Shard]] = ([], [])
+    shards: dict[str, list[Shard]] = {"train": [], "test": []}
     moments = empty_moments(len(roles.features) + 1)
     with _writing_folder(folder):
         work = partial(_write_task, roles, settings, reader, folder)
-        for part in execution.map(work, _tasks(positions, end, settings.rows_per_shard, execution.n_workers)):
-            for written, more in zip(shards, part.shards, strict=True):
-                written += [_moved(folder, shard, len(written) + at) for at, shard in enumerate(more)]
-            moments = reduce(merge_moments, part.groups, moments)
-            reader.add(part.targets)
+        for written, groups, targets in execution.map(
+            work, _tasks(positions, end, settings.rows_per_shard, execution.n_workers)
+        ):
+            for shard in written:
+                of_split = shards[shard.split]
+                of_split.append(moved(folder, shard, len(of_split), shard.split))
+            moments = reduce(merge_moments, groups, moments)
+            reader.add(targets)
             if progress is not None:
-                progress(sum(shard.rows for written in shards for shard in written), end.train + end.test)
-    train, test = (WrittenSplit(written, moments) for written in shards)
-    return end, train, test
+                progress(sum(shard.rows for of_split in shards.values() for shard in of_split), end.train + end.test)
+    return end, [*shards["train"], *shards["test"]], moments
 
 
 @contextmanager
@@ -571,43 +518,30 @@ def _writing_folder(folder: Path) -> Iterator[None]:
         shutil.rmtree(discarded)
 
 
-def _moved(folder: Path, shard: Shard, index: int) -> Shard:
-    """Move a shard from the folder of its worker to the folder of the data set."""
-    lifted = replace(shard, index=index, path=f"{shard.split}-{index:05d}.parquet")
-    os.rename(folder / shard.path, folder / lifted.path)
-    return lifted
+def moved(folder: Path, shard: Shard, index: int, name: str) -> Shard:
+    """Rename a shard in a folder, or bring it there from that of its worker; name : start of its name, before index."""
+    renamed = replace(shard, index=index, path=f"{name}-{index:05d}.parquet")
+    os.rename(folder / shard.path, folder / renamed.path)
+    return renamed
 
 
 def _piece_positions(
     source: Source, roles: Roles, settings: IngestSettings, reader: TargetReader, execution: Execution
 ) -> tuple[list[ShardPosition], RowCounts]:
-    """Return all pieces in order, each with the counts of rows before it, and the total counts."""
-    pieces = split_pieces(source)  # as they are, where the source was looked through
-    if any(piece.rows is None for piece in pieces):
-        counted = execution.map(count_rows, pieces)
-        pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
-        pieces = list(numbered_pieces(pieces))
-    positions = piece_positions(pieces)
-    counts = list(_scanned_rows(positions, roles, settings, reader, execution))
-    places = list(accumulate(counts, RowCounts.plus, initial=RowCounts()))
-    return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
-
-
-def _scanned_rows(
-    positions: Sequence[ShardPosition],
-    roles: Roles,
-    settings: IngestSettings,
-    reader: TargetReader,
-    execution: Execution,
-) -> Iterator[RowCounts]:
-    """Return the remaining rows of each piece; text labels get their codes, in the order of all rows.
+    """Return all pieces in order, each with the remaining rows before it, and all rows; text labels get their codes.
 
     Raises
     ------
     DataError : more labels than can be classes
     """
-    counted = execution.map(partial(_count_piece, roles, settings, reader), positions)
-    for position, (counts, texts) in zip(positions, counted, strict=True):
+    pieces = split_pieces(source)  # as they are, where the source was looked through
+    if any(piece.rows is None for piece in pieces):
+        counted = execution.map(count_rows, pieces)
+        pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
+        pieces = list(numbered_pieces(pieces))
+    positions, places = piece_positions(pieces), [RowCounts()]
+    found = execution.map(partial(_count_piece, roles, settings, reader), positions)
+    for position, (counts, texts) in zip(positions, found, strict=True):
         for word in texts:
             reader.codes.setdefault(word, len(reader.codes))
         if len(reader.codes) > MAX_LABELS:
@@ -616,7 +550,8 @@ def _scanned_rows(
                 f"by row {position.piece.first_row + counts.rows}; expected classes. "
                 "If it is a key, name another target."
             )
-        yield counts
+        places.append(places[-1].plus(counts))
+    return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
 
 
 def _tasks(positions: Sequence[ShardPosition], end: RowCounts, rows_per_shard: int, n_workers: int) -> list[ShardTask]:
