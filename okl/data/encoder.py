@@ -21,6 +21,7 @@ from okl.data.values import (
     is_date,
     is_number,
     is_text,
+    missing_in,
     numbers,
     value_type,
     zone_of,
@@ -285,10 +286,7 @@ def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
     if encoding.kind == "category":
         texts, index = texts_and_index(column)
         return _absent(texts)[index]
-    if encoding.kind == "number":
-        return np.isnan(numbers(column).astype(np.float64, copy=False))
-    missing: NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
-    return missing
+    return missing_in(column)
 
 
 def _absent(texts: pa.Array) -> NDArray[np.bool_]:

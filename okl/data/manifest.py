@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, first_of, quoted
 from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
 from okl.foundation.validation import Kind, parse_json, validated
 
@@ -121,17 +121,10 @@ def read_manifest(folder: str | Place) -> Manifest:
             f"{FORMAT_VERSION}. Upgrade okl."
         )
     check_keys({key: value for key, value in content.items() if key not in ENCODING_KEYS}, KEYS, str(path))
-    for key, kind in (
-        ("source", Mapping),
-        ("settings", Mapping),
-        ("warnings", list),
-        ("features", list),
-        ("shards", list),
-    ):
+    kinds = {"source": Mapping, "settings": Mapping, "warnings": list, "features": list, "shards": list}
+    for key, kind in kinds.items():
         if not isinstance(content[key], kind):
-            raise DataError(
-                f"{path} is damaged: {key} = {str(content[key])[:LONGEST_WORD]!r}. Ingest the source again."
-            )
+            raise DataError(f"{path} is damaged: {key} = {str(content[key])[:60]!r}. Ingest the source again.")
     schema, shards = _schema_from(content, path), _shards_from(content, path)
     _check_files(folder, shards)
     data = Dataset(
@@ -219,7 +212,6 @@ def verify(data: Dataset) -> None:
 # Warnings about a data set, one sentence each, stored in its manifest.
 
 MOST_SPELLINGS = 3  # sets of spellings that a sentence shows
-LONGEST_WORD = 60  # characters of one
 _EXACT, _ROUNDING = 2.0**24, 2.0**-24  # whole numbers up to which float32 is exact, and its relative rounding
 
 
@@ -239,13 +231,13 @@ def find_warnings(
         for name, column in list(close.items())[:MOST_SPELLINGS]
     ]
     if constant := [name for name, column in statistics if column.constant and name not in close]:
-        shown = ", ".join(constant[:5]) + (", ..." if len(constant) > 5 else "")
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
         if len(constant) == schema.n_features:
             effect += ". Every prediction will be the same"
         verb = "changes" if len(constant) == 1 else "change"
         warnings.append(
-            f"{len(constant)} of {schema.n_features} input columns never {verb} in the training rows: {shown}{effect}."
+            f"{len(constant)} of {schema.n_features} input columns never {verb} in the training rows: "
+            f"{first_of(constant, 5)}{effect}."
         )
     if rows_dropped:
         warnings.append(f"{rows_dropped} of {rows_read} rows were dropped for {why_dropped}.")
@@ -282,7 +274,7 @@ def _spelling(what: str, texts: Iterable[str], apart: str) -> list[str]:
     alike: dict[str, list[str]] = defaultdict(list)
     for word in texts:
         alike[" ".join(word.split()).casefold()].append(word)
-    spelt = [" and ".join(map(_shown, spellings)) for spellings in alike.values() if len(spellings) > 1]
+    spelt = [" and ".join(map(quoted, spellings)) for spellings in alike.values() if len(spellings) > 1]
     if not spelt:
         return []
     shown = "; ".join(spelt[:MOST_SPELLINGS]) + ("; ..." if len(spelt) > MOST_SPELLINGS else "")
@@ -290,10 +282,6 @@ def _spelling(what: str, texts: Iterable[str], apart: str) -> list[str]:
         f"Some {what} differ in case or spaces only: {shown}. They are {apart} of their own; "
         "if they mean the same, write them alike in the source."
     ]
-
-
-def _shown(word: str) -> str:
-    return repr(word if len(word) <= LONGEST_WORD else word[:LONGEST_WORD] + "...")
 
 
 # Provenance: data digests, code versions and processor.

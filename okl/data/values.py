@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions
 
-from okl.foundation.errors import DataError, first_line
+from okl.foundation.errors import DataError, first_line, first_of
 from okl.foundation.types import FloatArray
 
 if TYPE_CHECKING:
@@ -65,6 +65,12 @@ def numbers(column: pa.Array) -> NDArray[Any]:
         column = column.cast(kind, safe=False).fill_null(float("nan"))
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
+
+
+def missing_in(column: pa.Array) -> Mask:
+    """Return which values of a column of numbers or dates are missing, (rows,)."""
+    missing: Mask = np.isnan(numbers(column)) if is_number(column.type) else column.is_null().to_numpy(False)
+    return missing
 
 
 def codes_of(column: pa.DictionaryArray) -> Codes:
@@ -125,10 +131,9 @@ def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: in
     places = [column, *np.flatnonzero(absent.any(axis=1)).tolist()]
     shares = {names[index]: float(absent[index].mean()) for index in places}
     listed = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
-    more = ", ..." if len(listed) > MOST_NAMED else ""
     return (
         f"{file}: column {names[column]!r} has no value (null or NaN) in row {first_row + row} (counted from 0); of "
-        f"{absent.shape[1]:,} rows read, {', '.join(listed[:MOST_NAMED])}{more}. Fill them, or ingest or train with "
+        f"{absent.shape[1]:,} rows read, {first_of(listed, MOST_NAMED)}. Fill them, or ingest or train with "
         "--missing mean (the training mean, and an input that says so), --missing zero (read 0) or --missing drop "
         "(leave such rows out)."
     )

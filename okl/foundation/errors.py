@@ -26,6 +26,16 @@ def listed(texts: Sequence[str], most: int = 5) -> str:
     return ", ".join(texts[:most]) + (f" and {len(texts) - most:,} more" if len(texts) > most else "")
 
 
+def first_of(texts: Sequence[str], most: int) -> str:
+    """Return texts with commas between them, at most some of them, and three points for the others."""
+    return ", ".join([*texts[:most], *(["..."] if len(texts) > most else [])])
+
+
+def quoted(text: str, most: int = 60) -> str:
+    """Return a text between quotes, at most some of its characters, and three points for the others."""
+    return repr(text if len(text) <= most else f"{text[:most]}...")
+
+
 class OklError(Exception):
     """Base of all errors that a user of okl can cause or correct."""
 

@@ -21,8 +21,8 @@ from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
 from okl.data.ingest.targets import stored_index
 from okl.data.ingest.value_formats import convert_table
 from okl.data.sparse import beside, finite_sparse_rows
-from okl.data.values import Mask, apply_missing_policy, is_number, is_text, numbers
-from okl.foundation.errors import DataError, DivergedError, ModelError, listed
+from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_in, numbers
+from okl.foundation.errors import DataError, DivergedError, ModelError, first_of, listed
 from okl.foundation.locations import combined_digest, file_sha256, place_of
 from okl.foundation.types import FloatArray, IntArray, Precision
 
@@ -245,9 +245,7 @@ def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
     for name in encoder_of(schema).columns if schema.missing == "mean" else ():
         if name in other:
             continue
-        column = batch.column(name)
-        absent = int(np.isnan(numbers(column)).sum()) if is_number(column.type) else column.null_count
-        if absent:
+        if absent := int(missing_in(batch.column(name)).sum()):
             found[name] = absent
     return found
 
@@ -372,7 +370,7 @@ def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
     if schema.task == "regression":
         expected = "expected a finite number."
     else:
-        shown = ", ".join([repr(label) for label in schema.labels[:8]] + ["..."] * (len(schema.labels) > 8))
+        shown = first_of([*map(repr, schema.labels)], 8)
         expected = f"which is not a label of training: {shown}. Remove the row, or train again with it."
     position = f"{rows.file}: target {schema.target!r} is {value!r} in row {rows.first_row + row} (counted from 0)"
     return DataError(f"{position}, {expected}")
@@ -480,11 +478,11 @@ def checked_array(schema: Schema, rows: Any) -> np.ndarray[Any, Any]:
     except ValueError as error:
         raise ModelError(f"The model takes rows of {n} columns each: {error}") from None
     if values.ndim != 2 or values.shape[1] != n or values.dtype.kind not in "fiub":
-        shown = ", ".join([*schema.source_columns[:8], *(["..."] if len(schema.source_columns) > 8 else [])])
         what = f"shape {values.shape}" if values.dtype.kind in "fiub" else f"type {values.dtype}"
         raise ModelError(
             f"The model takes rows of {n} columns, but got {what}. Give an array (rows, {n}) in the order "
-            f"of model.schema.features, or a table, such as a pandas DataFrame, with the columns {shown}."
+            f"of model.schema.features, or a table, such as a pandas DataFrame, with the columns "
+            f"{first_of(schema.source_columns, 8)}."
         )
     return values
 

@@ -130,7 +130,7 @@ def test_an_interrupt_between_the_two_renames_restores_the_old_data_set(
             raise KeyboardInterrupt
         rename(before, after)
 
-    monkeypatch.setattr("okl.data.ingest.run.os.rename", interrupted)
+    monkeypatch.setattr("os.rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ingest(source, tmp_path / "data", settings(scale="minmax"), overwrite=True)
     monkeypatch.undo()

@@ -243,15 +243,10 @@ def line_ranges(file: Place) -> list[tuple[int, int]]:
 # Column types: suggested by the first block, confirmed by a scan.
 
 
-class Inspected(NamedTuple):
-    """Names and types of columns as the first 2 MiB suggest them, null where there is no value; how text is values."""
+def inspect(file: Place, decimal: str = "") -> tuple[pa.Schema, Dialect]:
+    """Return names and types of columns by the first 2 MiB of a file, null without a value, and how text is values.
 
-    schema: pa.Schema
-    dialect: Dialect
-
-
-def inspect(file: Place, decimal: str = "") -> Inspected:
-    """Read the header line and the first 2 MiB of a file; decimal : mark of decimals, "" for as the values show.
+    decimal : mark of decimals, "" for as the values show
 
     Raises
     ------
@@ -261,23 +256,21 @@ def inspect(file: Place, decimal: str = "") -> Inspected:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
     dialect = COMMAS
     try:
-        dialect = _dialect(file)
-        if decimal:
-            return Inspected(_first_types(file, dialect._replace(decimal=decimal)), dialect._replace(decimal=decimal))
+        dialect = _dialect(file, decimal)
         schema = _first_types(file, dialect)
-        if dialect.separator in BESIDE_DECIMAL_COMMAS:
+        if not decimal and dialect.separator in BESIDE_DECIMAL_COMMAS:
             commas = dialect._replace(decimal=",")
             if has_decimal_commas(schema, types := _first_types(file, commas)):
-                return Inspected(types, commas)
-        return Inspected(schema, dialect)
+                return types, commas
+        return schema, dialect
     except StopIteration:
         raise DataError(f"{file} holds no rows; expected at least one.") from None
     except (pa.ArrowException, OSError) as error:
         raise DataError(explained(file, first_line(error), HEADED + dialect.skipped)) from None
 
 
-def _dialect(file: Place) -> Dialect:
-    """Return the dialect by the first bytes, but for the mark of decimals.
+def _dialect(file: Place, decimal: str) -> Dialect:
+    """Return the dialect by the first bytes, but for the mark of decimals: as given, or a point.
 
     Raises
     ------
@@ -296,7 +289,7 @@ def _dialect(file: Place) -> Dialect:
     if named := re.match(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n", text):  # as Excel writes and reads it
         skipped, separator = 1, named[1].decode()
     lines = text if len(text) < BLOCK_BYTES else text[: text.rfind(b"\n") + 1]
-    return Dialect(separator, encoding=encoding, breaks=odd_quotes(lines), skipped=skipped)
+    return Dialect(separator, decimal or ".", encoding=encoding, breaks=odd_quotes(lines), skipped=skipped)
 
 
 def check_text(file: Place, beginning: bytes) -> None:
@@ -368,24 +361,17 @@ def scan_lines(file: Place, names: list[str], span: tuple[int, int], dialect: Di
     for lines in line_blocks(file, span if dialect.divisible else None, dialect):
         if not dialect.breaks and odd_quotes(lines):
             return ScanResult(schema, rows, breaks=True)
-        types = _types_of(file, lines, None if headed else names, dialect)
-        if types is None:
-            return None
-        schema, rows, headed = merged_types(schema, types.schema), rows + types.rows, False
+        if headed or lines.strip(b"\r\n"):
+            options = dialect.reading(None if headed else names)
+            try:
+                table = pacsv.read_csv(pa.BufferReader(lines), options, **_typing(dialect))
+            except pa.ArrowException:
+                return None
+            if dialect.breaks and len(table) and lines.count(b'"') % 2:
+                _check_closed(file, table)
+            schema, rows = merged_types(schema, table.schema), rows + len(table)
+        headed = False
     return ScanResult(schema, rows)
-
-
-def _types_of(file: Place, lines: bytes, names: list[str] | None, dialect: Dialect) -> ScanResult | None:
-    """Return types and rows of a block of lines; names : of the columns, None if the header line is among them."""
-    if names and not lines.strip(b"\r\n"):
-        return ScanResult(pa.schema([(name, pa.null()) for name in names]), 0)
-    try:
-        table = pacsv.read_csv(pa.BufferReader(lines), dialect.reading(names), **_typing(dialect))
-    except pa.ArrowException:
-        return None
-    if dialect.breaks and len(table) and lines.count(b'"') % 2:
-        _check_closed(file, table)
-    return ScanResult(table.schema, len(table))
 
 
 def merged_types(first: pa.Schema, second: pa.Schema) -> pa.Schema:

@@ -12,11 +12,10 @@ import pyarrow.json as pajson
 
 from okl.data.ingest import csv
 from okl.data.ingest.csv import ScanResult, check_text, line_blocks, merged_type, open_text
-from okl.foundation.errors import DataError, first_line
+from okl.foundation.errors import DataError, first_line, quoted
 from okl.foundation.locations import Place, size_of
 
 EXPECTED = "expected JSON lines, one object a line"
-SHOWN = 60  # characters of a line in a message
 
 
 def inspect(file: Place) -> pa.Schema:
@@ -35,7 +34,7 @@ def inspect(file: Place) -> pa.Schema:
     if first.startswith(b"["):
         raise DataError(f"{file} is a JSON array; {EXPECTED}. jq -c '.[]' converts it.")
     if not (first.startswith(b"{") and first.rstrip().endswith(b"}")):
-        raise DataError(f"{file}, line 1: {first[:SHOWN].decode('utf-8', 'replace')!r} is no whole object; {EXPECTED}.")
+        raise DataError(f"{file}, line 1: {first[:60].decode('utf-8', 'replace')!r} is no whole object; {EXPECTED}.")
     lines = text if len(text) < csv.BLOCK_BYTES else text[: text.rfind(b"\n") + 1]
     return _parsed(file, lines, 0, None).schema
 
@@ -139,8 +138,7 @@ def _explained(file: Place, message: str, lines: bytes, lines_before: int, span:
         filled = list(accumulate(int(bool(line.strip())) for line in each))  # empty lines are no rows
         at = filled.index(int(row[1]) + 1)
         where, line = f", line {lines_before + at + 1}", each[at].decode("utf-8", "replace").strip()
-    changed = re.match(r"Column\(/(.*)\) changed from (\w+) to (\w+)", message)
-    if changed:
+    if changed := re.match(r"Column\(/(.*)\) changed from (\w+) to (\w+)", message):
         key = changed[1].replace("/", ".")
         return (
             f"{file}{where}: key {key!r} changed from {changed[2]} to {changed[3]}. Write all its values as one type, "
@@ -162,5 +160,4 @@ def _fault(line: str) -> str:
         return "the object is nested too deeply"
     if line and at == len(line):
         return "the object does not end"
-    rest = line[at:] if len(line) - at <= SHOWN else line[at : at + SHOWN] + "..."
-    return f"{rest!r}{f' from character {at + 1} on' if at else ''} is no {'JSON' if at else 'object'}"
+    return f"{quoted(line[at:])}{f' from character {at + 1} on' if at else ''} is no {'JSON' if at else 'object'}"

@@ -19,7 +19,7 @@ from okl.data.ingest.sources import Source, Storage, SvmlightReading, open_sourc
 from okl.data.ingest.targets import ClassCounts, TargetReader, plain_label
 from okl.data.ingest.value_formats import formats_of
 from okl.data.values import is_number, is_text
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, first_of
 from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings
 
@@ -125,9 +125,7 @@ def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCoun
     if unknown is not None:
         labels = {float(code): word for word, code in reader.codes.items()}
         label = labels[unknown] if reader.text else plain_label(unknown, reader.kind)
-        shown = ", ".join(
-            [repr(known_label) for known_label in reference.labels[:8]] + ["..."] * (len(reference.labels) > 8)
-        )
+        shown = first_of([*map(repr, reference.labels)], 8)
         raise DataError(
             f"{where}: target {reference.target!r} holds {label!r}, a label that the reference does not have; it has "
             f"{shown}. Remove such rows, or train a new model with them."

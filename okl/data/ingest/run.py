@@ -55,12 +55,12 @@ from okl.data.sparse import MOST_COUNTED, count_terms, fitted_text, most_frequen
 from okl.data.values import (
     DATE_PARTS,
     PARTS,
-    Mask,
     date_parts,
     has_time,
     is_date,
     is_number,
     is_text,
+    missing_in,
     missing_in_rows,
     numbers,
     zone_of,
@@ -254,7 +254,7 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
         parts = date_parts(column, plan.kind == "timestamp", plan.time_zone)
     present = ~np.isnan(parts[0])
     rows = int(present.sum())
-    in_test = 0 if held is None else int(_absent(held.column(plan.name)).sum())
+    in_test = 0 if held is None else int(missing_in(held.column(plan.name)).sum())
     with np.errstate(invalid="ignore"):  # of infinite values, which are an error where they are copied
         sums = parts[:, present].sum(axis=1)
     return ColumnScan(rows, n - rows, sums=sums, missing_in_test=in_test)
@@ -448,7 +448,7 @@ def find_formats(
     dialects = [piece.dialect for piece in source.pieces]
     marks = {dialect.decimal for dialect in dialects}
     floats = [name for name in (*roles.features, roles.target) if text and pa.types.is_floating(kinds[name])]
-    decision = decide_formats(
+    decided, notes = decide_formats(
         {name: tallies[name] for name in names},
         Context(
             decimal={"auto": "", "point": ".", "comma": ","}[settings.decimal],
@@ -460,11 +460,11 @@ def find_formats(
             strict=text,
         ),
     )
-    formats = list(decision.formats)
+    formats = list(decided)
     if text and settings.decimal == "comma":  # so that new files are read by it, too
         formats += [ColumnFormat(name, "number", ",") for name in floats]
         source = replace(source, pieces=tuple(piece.as_text(floats) for piece in source.pieces))
-    return (source.with_formats(formats) if formats else source), decision.notes
+    return (source.with_formats(formats) if formats else source), notes
 
 
 def _tallies_of(rows: SourceBatch) -> dict[str, FormatTally]:
@@ -497,16 +497,10 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
     if source.kind == "svmlight" or (rows := next(source.batches(names), None)) is None:
         return
     columns = {plan: rows.batch.column(plan.name) for plan in plans}
-    filled = {plan.name: _absent(column) for plan, column in columns.items() if plan.kind != "category"}
+    filled = {plan.name: missing_in(column) for plan, column in columns.items() if plan.kind != "category"}
     if settings.missing == "error" and any(absent.any() for absent in filled.values()):
         raise DataError(missing_in_rows(rows.file, list(filled), np.array([*filled.values()]), rows.first_row))
     targets.values(rows)
-
-
-def _absent(column: pa.Array) -> Mask:
-    """Return which values of a column of numbers or dates are missing, (rows,)."""
-    missing: Mask = np.isnan(numbers(column)) if is_number(column.type) else column.is_null().to_numpy(False)
-    return missing
 
 
 @dataclass(frozen=True)

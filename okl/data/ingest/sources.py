@@ -28,7 +28,7 @@ from okl.data.ingest.value_formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mix_bits
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
 from okl.data.values import is_date, is_text
-from okl.foundation.errors import DataError, first_line
+from okl.foundation.errors import DataError, first_line, quoted
 from okl.foundation.locations import Place, combined_digest, file_sha256, open_binary, place_of, readable, size_of
 
 # File listing, formats and agreement of columns.
@@ -113,28 +113,23 @@ def _begins_like_svmlight(file: Place) -> bool:
 
 def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
     """Raise DataError if a file has two columns of one name, or columns or types that the first file has not."""
+    first = dict(zip(schemas[0].names, schemas[0].types, strict=True))
     for file, schema in zip(files, schemas, strict=True):
         check_unique(schema, file)
-        if schema != schemas[0]:
-            check_same_schema(schemas[0], schema, files[0], file)
-
-
-def check_same_schema(first: pa.Schema, other: pa.Schema, first_file: Place, other_file: Place) -> None:
-    """Raise DataError that names two files and what differs, unless they have the same columns of the same types."""
-    first_types, other_types = (dict(zip(each.names, each.types, strict=True)) for each in (first, other))
-    differences = [f"{name!r} is only in the former" for name in first_types if name not in other_types]
-    differences += [f"{name!r} is only in the latter" for name in other_types if name not in first_types]
-    differences += [
-        f"{name!r} is {kind} in the former, {other_types[name]} in the latter"
-        for name, kind in first_types.items()
-        if name in other_types and other_types[name] != kind
-    ]
-    if differences:
-        more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
-        raise DataError(
-            f"{first_file} and {other_file.name} differ in their columns: {'; '.join(differences[:3])}{more}. "
-            "All files of a source need the same columns."
-        )
+        other = dict(zip(schema.names, schema.types, strict=True))
+        differences = [f"{name!r} is only in the former" for name in first if name not in other]
+        differences += [f"{name!r} is only in the latter" for name in other if name not in first]
+        differences += [
+            f"{name!r} is {kind} in the former, {other[name]} in the latter"
+            for name, kind in first.items()
+            if other.get(name, kind) != kind
+        ]
+        if differences:
+            more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
+            raise DataError(
+                f"{files[0]} and {file.name} differ in their columns: {'; '.join(differences[:3])}{more}. "
+                "All files of a source need the same columns."
+            )
 
 
 # Parquet files.
@@ -234,111 +229,52 @@ def scan_svmlight(file: Place) -> SvmlightScan:
     return SvmlightScan(rows, last, zero_based, n_values, has_missing)
 
 
-class SvmlightTable(NamedTuple):
-    """Columns of the table that text becomes, and how its indices are these."""
-
-    schema: pa.Schema
-    indices: SvmlightColumns
-    n_sparse: int = 0
-
-
 Storage = Literal["auto", "sparse", "dense"]
 MANY_COLUMNS, FEW_VALUES = 1024, 0.01  # beyond so many columns, at most this share of values: rows are sparse
 
 
-def svmlight_table(
-    files: Sequence[Place],
-    scans: Sequence[SvmlightScan],
-    at_least: int,
-    first_index: Literal[0, 1] | None,
-    hashed: int,
-    storage: Storage = "auto",
-) -> SvmlightTable:
-    """Plan columns f0, f1, ... (the first index is f0) and y, all float64; or h0, h1, ... that they are folded into.
+@dataclass(frozen=True)
+class SvmlightReading:
+    """Reading of the indices of svmlight text: see `_svmlight_pieces`.
 
-    Sparse rows are two columns of lists, of indices and of values, and y. Their first index is 0 unless it is given: in
-    many columns the index 0 is rare, and a later file may hold it.
-
-    Parameters
-    ----------
-    at_least : columns f0, f1, ..., whatever the text holds
+    n_columns : the least number of columns (the text leaves zeros out, so the last ones may not show)
     first_index : of the first column; None: 0 if it occurs in a file or rows are sparse, else 1
-    hashed : columns to fold into; 0: none are
+    hashed : columns to fold all of them into; 0: none are
     storage : whether rows are sparse; auto: with more than MOST_INPUTS columns, or with many of which few are not 0
-
-    Raises
-    ------
-    DataError : too many columns, or none; an index 0 where the first is 1
     """
-    zero = next((i for i, scan in enumerate(scans) if scan.zero_based), None)
-    first: Literal[0, 1] = (1 if zero is None else 0) if first_index is None else first_index
-    if zero is not None and first == 1:
-        raise DataError(
-            f"{files[zero]} holds the index 0, but the first index should be 1. Use --svmlight-index 0, "
-            "or a model of such rows."
-        )
-    widest = max(range(len(scans)), key=lambda i: scans[i].last_index)
-    last = scans[widest].last_index
-    if last < 0 and (storage != "sparse" or first_index is None):  # rows for a model may all be empty
-        raise DataError(f"{files[0]} holds no index:value pair; expected lines like '1 3:0.5 7:1'.")
-    n_columns, letter = (hashed, "h") if hashed else (max(last + 1 - first, at_least), "f")
-    if not hashed and storage != "dense":
-        if n_columns > MOST_COLUMNS:
-            raise DataError(
-                f"{files[widest]} has column index {last}, but sparse rows have at most {MOST_COLUMNS:,} columns. "
-                "Correct the index, or fold the columns into fewer by a hash: --hash-columns 1024."
-            )
-        numbers = sum(scan.rows for scan in scans) * n_columns
-        few = n_columns > MANY_COLUMNS and sum(scan.n_values for scan in scans) <= FEW_VALUES * numbers
-        if storage == "sparse" or few or n_columns > MOST_INPUTS:
-            schema = pa.schema([*LISTS.items(), (SVMLIGHT_TARGET, pa.float64())])
-            begin = first if first_index is not None else 0
-            return SvmlightTable(schema, SvmlightColumns(begin), n_columns + first - begin)
-    if n_columns > MOST_INPUTS:
-        reason = f"{hashed} columns were requested" if hashed else f"{files[widest]} has column index {last}"
-        raise DataError(
-            f"{reason}, but dense rows have at most {MOST_INPUTS} columns. Use --storage sparse, or fold them "
-            "into fewer by a hash: --hash-columns 1024."
-        )
-    names = [f"{letter}{index}" for index in range(n_columns)]
-    return SvmlightTable(
-        pa.schema([(name, pa.float64()) for name in [*names, SVMLIGHT_TARGET]]), SvmlightColumns(first, hashed)
-    )
+
+    n_columns: int = 0
+    first_index: Literal[0, 1] | None = None
+    hashed: int = 0
+    storage: Storage = "auto"
+
+
+AS_THEY_COME = SvmlightReading()
 
 
 def read_svmlight(
     file: Place, schema: pa.Schema, indices: SvmlightColumns, columns: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows in order as batches of the columns in the given order."""
-    if INDICES in schema.names:
-        yield from _read_sparse(file, indices, columns, batch_rows)
-        return
     n_columns = len(schema) - 1
-    chosen = [n_columns if name == SVMLIGHT_TARGET else int(name[1:]) for name in columns]
     for inputs, targets in _parsed_svmlight(file):
+        inputs.indices -= indices.first_index
         for start in range(0, inputs.shape[0], batch_rows):
-            part = inputs[start : start + batch_rows]
+            part, labels = inputs[start : start + batch_rows], targets[start : start + batch_rows]
+            if INDICES in schema.names:
+                arrays = dict(zip(LISTS, lists_of(part), strict=True)) | {SVMLIGHT_TARGET: pa.array(labels)}
+                yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=columns)
+                continue
             dense = np.zeros((n_columns + 1, part.shape[0]))
-            row, column = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices - indices.first_index
+            row, column = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices
             if indices.hashed:
                 column, sign = fold(column, indices.hashed)
                 np.add.at(dense, (column, row), sign * part.data)
             else:
                 dense[column, row] = part.data
-            dense[n_columns] = targets[start : start + batch_rows]
+            dense[n_columns] = labels
+            chosen = [n_columns if name == SVMLIGHT_TARGET else int(name[1:]) for name in columns]
             yield pa.RecordBatch.from_arrays([pa.array(dense[i]) for i in chosen], names=columns)
-
-
-def _read_sparse(
-    file: Place, indices: SvmlightColumns, columns: list[str], batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    for inputs, targets in _parsed_svmlight(file):
-        inputs.indices -= indices.first_index
-        for start in range(0, inputs.shape[0], batch_rows):
-            part = inputs[start : start + batch_rows]
-            arrays = dict(zip(LISTS, lists_of(part), strict=True))
-            arrays[SVMLIGHT_TARGET] = pa.array(targets[start : start + batch_rows])
-            yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=columns)
 
 
 def fold(columns: NDArray[Any], n_columns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -383,11 +319,9 @@ def _faulty_line(file: Place, chunk: bytes, first: int, error: Exception) -> Dat
     why = _fault(lines[low]) or "an index is negative or beyond 2,147,483,647"
     if "sorted and unique" in str(error):
         why = "its indices are not in ascending order, or one is there twice"
-    shown = lines[low].decode(errors="replace").strip()
-    shown = shown if len(shown) <= 60 else shown[:60] + "..."
     return DataError(
         f"{file}, line {first + low + 1}, is not svmlight text: {why}. Expected a line like '1 3:0.5 7:1', "
-        f"but got {shown!r}."
+        f"but got {quoted(lines[low].decode(errors='replace').strip())}."
     )
 
 
@@ -571,25 +505,6 @@ class Source:
         return combined_digest(self.files, read(file_sha256, self.files))
 
 
-@dataclass(frozen=True)
-class SvmlightReading:
-    """Reading of the indices of svmlight text: see `svmlight_table`.
-
-    n_columns : the least number of columns (the text leaves zeros out, so the last ones may not show)
-    first_index : of the first column; None: 0 if it occurs in a file, else 1
-    hashed : columns to fold all of them into; 0: none are
-    storage : whether rows are sparse
-    """
-
-    n_columns: int = 0
-    first_index: Literal[0, 1] | None = None
-    hashed: int = 0
-    storage: Storage = "auto"
-
-
-AS_THEY_COME = SvmlightReading()
-
-
 def open_source(
     location: str | Place,
     svmlight: SvmlightReading = AS_THEY_COME,
@@ -663,13 +578,13 @@ def _typed_nulls(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Sche
 
 def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType], decimal: str) -> list[Piece]:
     inspected = [csv.inspect(file, decimal) for file in files]
-    schemas = [scan.schema for scan in inspected]
+    schemas = [schema for schema, _ in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csv.merged_types, schemas)] * len(schemas)
-    schemas = [csv.numeric_nulls(scan) for scan in schemas]
-    schemas = [pa.schema([field.with_type(_csv_type(field, types)) for field in scan]) for scan in schemas]
-    inspections = zip(files, schemas, inspected, strict=True)
-    return [Piece(str(file), "csv", schema, 0, None, dialect=scan.dialect) for file, schema, scan in inspections]
+    schemas = [csv.numeric_nulls(schema) for schema in schemas]
+    schemas = [pa.schema([field.with_type(_csv_type(field, types)) for field in schema]) for schema in schemas]
+    found = zip(files, schemas, inspected, strict=True)
+    return [Piece(str(file), "csv", schema, 0, None, dialect=dialect) for file, schema, (_, dialect) in found]
 
 
 def _csv_type(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
@@ -679,22 +594,56 @@ def _csv_type(field: pa.Field, types: Mapping[str, pa.DataType]) -> pa.DataType:
     return pa.timestamp("ns", kind.tz) if fine else kind
 
 
-def _svmlight_pieces(files: list[Place], reading: SvmlightReading) -> list[Piece]:
-    scans = [scan_svmlight(file) for file in files]
-    made = svmlight_table(files, scans, reading.n_columns, reading.first_index, reading.hashed, reading.storage)
-    return [
-        Piece(
-            str(file),
-            "svmlight",
-            made.schema,
-            0,
-            scan.rows,
-            svmlight=made.indices,
-            n_sparse=made.n_sparse,
-            has_missing=scan.has_missing,
+def _svmlight_pieces(files: Sequence[Place], reading: SvmlightReading) -> list[Piece]:
+    """Plan columns f0, f1, ... (the first index is f0) and y, all float64; or h0, h1, ... that they are folded into.
+
+    Sparse rows are two columns of lists, of indices and of values, and y. Their first index is 0 unless it is given: in
+    many columns the index 0 is rare, and a later file may hold it.
+
+    Raises
+    ------
+    DataError : too many columns, or none; an index 0 where the first is 1
+    """
+    scans, storage, hashed = [scan_svmlight(file) for file in files], reading.storage, reading.hashed
+
+    def pieces(fields: Iterable[Any], indices: SvmlightColumns, n_sparse: int = 0) -> list[Piece]:
+        schema = pa.schema([*fields, (SVMLIGHT_TARGET, pa.float64())])
+        made = Piece("", "svmlight", schema, 0, None, svmlight=indices, n_sparse=n_sparse)
+        return [
+            replace(made, path=str(file), rows=scan.rows, has_missing=scan.has_missing)
+            for file, scan in zip(files, scans, strict=True)
+        ]
+
+    zero = next((i for i, scan in enumerate(scans) if scan.zero_based), None)
+    first: Literal[0, 1] = (1 if zero is None else 0) if reading.first_index is None else reading.first_index
+    if zero is not None and first == 1:
+        raise DataError(
+            f"{files[zero]} holds the index 0, but the first index should be 1. Use --svmlight-index 0, "
+            "or a model of such rows."
         )
-        for file, scan in zip(files, scans, strict=True)
-    ]
+    widest = max(range(len(scans)), key=lambda i: scans[i].last_index)
+    last = scans[widest].last_index
+    if last < 0 and (storage != "sparse" or reading.first_index is None):  # rows for a model may all be empty
+        raise DataError(f"{files[0]} holds no index:value pair; expected lines like '1 3:0.5 7:1'.")
+    n_columns, letter = (hashed, "h") if hashed else (max(last + 1 - first, reading.n_columns), "f")
+    if not hashed and storage != "dense":
+        if n_columns > MOST_COLUMNS:
+            raise DataError(
+                f"{files[widest]} has column index {last}, but sparse rows have at most {MOST_COLUMNS:,} columns. "
+                "Correct the index, or fold the columns into fewer by a hash: --hash-columns 1024."
+            )
+        numbers = sum(scan.rows for scan in scans) * n_columns
+        few = n_columns > MANY_COLUMNS and sum(scan.n_values for scan in scans) <= FEW_VALUES * numbers
+        if storage == "sparse" or few or n_columns > MOST_INPUTS:
+            begin = first if reading.first_index is not None else 0
+            return pieces(LISTS.items(), SvmlightColumns(begin), n_columns + first - begin)
+    if n_columns > MOST_INPUTS:
+        reason = f"{hashed} columns were requested" if hashed else f"{files[widest]} has column index {last}"
+        raise DataError(
+            f"{reason}, but dense rows have at most {MOST_INPUTS} columns. Use --storage sparse, or fold them "
+            "into fewer by a hash: --hash-columns 1024."
+        )
+    return pieces([(f"{letter}{index}", pa.float64()) for index in range(n_columns)], SvmlightColumns(first, hashed))
 
 
 def numbered_pieces(pieces: Iterable[Piece]) -> Iterator[Piece]:
@@ -767,15 +716,14 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
     schema, nested = source.schema, None
     if all(scan is not None for scan in scans):
         schemas = [scan.schema for scan in scans if scan is not None]
+        given = {field.name: field.type for field in schema if field.name in types}
         if source.kind == "json":
             nested = reduce(jsonlines.merged, schemas)
-        given = {field.name: field.type for field in schema if field.name in types}
-        merged = reduce(csv.merged_types, schemas) if nested is None else jsonlines.flat(nested)
-        merged = csv.numeric_nulls(merged) if nested is None else _typed_nulls(merged, given)
-        check_unique(merged, source.files[0])
-        schema = (
-            merged if nested else pa.schema([o if o.name in types else n for o, n in zip(schema, merged, strict=True)])
-        )
+            schema = _typed_nulls(jsonlines.flat(nested), given)
+        else:
+            found = csv.numeric_nulls(reduce(csv.merged_types, schemas))
+            schema = pa.schema([field.with_type(given.get(field.name, field.type)) for field in found])
+        check_unique(schema, source.files[0])
         numbered = zip(pieces, scans, strict=True)
         pieces = [replace(piece, rows=scan.rows) for piece, scan in numbered if scan is not None]
     elif execution is None:  # read as it is: then the error names the row

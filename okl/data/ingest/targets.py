@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from okl.data.ingest.value_formats import NUMBERS, parse_numbers
 from okl.data.order import mix_bits
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError, first_of
 from okl.foundation.types import Task
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class TargetReader:
             if task != "binary" or positive not in texts:
                 raise ConfigError(
                     f"{where}: positive must be one of two classes, but is {positive!r}, and target {self.name!r} has "
-                    f"{', '.join(map(repr, texts[:6]))}{', ...' * (len(texts) > 6)}."
+                    f"{first_of([*map(repr, texts)], 6)}."
                 )
             stored.sort(key=lambda value: str(labels[value]) == positive)
         for value, (file, row) in self.only_test.items():
@@ -212,7 +212,7 @@ class TargetReader:
         return ClassCounts(task, tuple(labels[value] for value in stored), tuple(stored), counts)
 
     def _check(self, task: Task, labels: Sequence[Label], where: str) -> None:
-        shown = ", ".join([repr(label) for label in labels[:6]] + ["..."] * (len(labels) > 6))
+        shown = first_of([*map(repr, labels)], 6)
         if len(labels) < 2:
             elsewhere = any(value not in self.counts for value in self.only_test)
             more = "; test rows have others" if elsewhere else ", and no usable row of the whole source has another"
@@ -299,16 +299,11 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
         if not roles.strata:
             return shares < roles.share
         texts, limits = zip(*roles.strata, strict=True)
-        index = pc.index_in(class_texts(rows.batch.column(roles.target)), value_set=pa.array(texts, pa.string()))
+        index = pc.index_in(rows.batch.column(roles.target).cast(pa.string()), value_set=pa.array(texts, pa.string()))
         stratum = pc.fill_null(index, len(limits)).to_numpy(zero_copy_only=False)
         of_class: Mask = shares < np.array([*limits, roles.share])[stratum]
         return of_class
     return None
-
-
-def class_texts(column: pa.Array) -> pa.Array:
-    """Return the values of a target column as text."""
-    return column.cast(pa.string())
 
 
 RARE_ROWS = 2000
@@ -341,7 +336,7 @@ def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class
             whole.append(shares[present])
         if not by_class or len(counts) > MAX_LABELS:
             continue
-        encoded = pc.dictionary_encode(class_texts(column))
+        encoded = pc.dictionary_encode(column.cast(pa.string()))
         index = np.where(present, codes_of(encoded), -1)
         for number, text in enumerate(encoded.dictionary.to_pylist()):
             found = shares[index == number]

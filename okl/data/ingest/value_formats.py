@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import ColumnFormat, Schema
 from okl.data.encoder import texts_and_index
 from okl.data.values import MISSING_WORDS, Mask, is_text
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, quoted
 
 UNITS = {"US$": "$", "USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"} | {
     sign: sign for sign in ("$", "€", "£", "¥", "₹")
@@ -292,8 +292,6 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> FormatTally:
     return FormatTally(counts, firsts)
 
 
-LONGEST = 60  # characters of a value in a message
-
 MOST = 0.9  # of the values: then others are more likely mistakes than names
 LIKELY = 0.5  # of the values of the first rows: then all rows are read
 
@@ -321,15 +319,8 @@ class Context(NamedTuple):
     strict: bool = False
 
 
-class FormatDecision(NamedTuple):
-    """Formats of columns, and a sentence on each that the values of the column do not decide."""
-
-    formats: tuple[ColumnFormat, ...]
-    notes: list[str]
-
-
-def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> FormatDecision:
-    """Decide which columns of text hold numbers or dates, and how they are written.
+def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tuple[tuple[ColumnFormat, ...], list[str]]:
+    """Decide which columns of text hold numbers or dates, and how they are written; a sentence on each open choice.
 
     All numbers have one mark of decimals. A column whose values fit both readings is read as other columns are;
     otherwise with the likely mark of decimals, dates with points day first and others month first.
@@ -353,7 +344,7 @@ def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> Form
     orders = _shown(dates, ORDERS)
     made = [_number_format(name, tally, context, marks) for name, tally in numbers.items()]
     made += [_date_format(name, tally, context.order, orders) for name, tally in dates.items()]
-    return FormatDecision(tuple(form for form, _ in made), [note for _, note in made if note])
+    return tuple(form for form, _ in made), [note for _, note in made if note]
 
 
 def _fitting(tally: FormatTally, readings: Iterable[str]) -> list[str]:
@@ -405,7 +396,7 @@ def _number_format(
 
 def described(form: ColumnFormat) -> str:
     """Return a sentence, without its end, on how a column is read."""
-    shown = _shortened(form.example)
+    shown = quoted(form.example)
     if form.kind != "number":
         how = "" if form.order == "year" else f", {form.order} first"
         return f"text of {form.column} is read as dates such as {shown}{how}"
@@ -456,7 +447,11 @@ def _refused(form: ColumnFormat, seen: Seen, example: Seen, target: str = "") ->
     other = parse_dates(pa.array([seen.text]), "month" if form.order == "day" else "day")
     alike = form.kind != "number" and other.null_count == 0
     remedy = "Write all dates alike, such as 2026-12-31" if alike else "Correct the value"
-    ways_out = "leave it empty" if form.column == target else f"use {_ways_out(form.column)}"
+    ways_out = (
+        "leave it empty"
+        if form.column == target
+        else f"use --category {quote(form.column)} or --drop {quote(form.column)}"
+    )
     return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or {ways_out}.")
 
 
@@ -465,14 +460,6 @@ def _misfit(form: ColumnFormat, seen: Seen, example: str = "") -> str:
     how = " with decimal commas" if form.decimal == "," else ""
     how += f" with {form.unit}" if form.unit else ""
     how += f" written {form.order} first" if form.kind != "number" else ""
-    such = f", such as {_shortened(example)}," if example and example != seen.text else ""
+    such = f", such as {quoted(example)}," if example and example != seen.text else ""
     where = f"{seen.file}: column {form.column!r}, row {seen.row} (counted from 0)"
-    return f"{where}: expected {what}{how}{such or ','} but it holds {_shortened(seen.text)}"
-
-
-def _shortened(text: str) -> str:
-    return repr(text if len(text) <= LONGEST else text[:LONGEST] + "...")
-
-
-def _ways_out(name: str) -> str:
-    return f"--category {quote(name)} or --drop {quote(name)}"
+    return f"{where}: expected {what}{how}{such or ','} but it holds {quoted(seen.text)}"
