@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -44,14 +44,7 @@ Space = ColumnSpace | KernelSpace
 _SEED = 20170418  # any fixed number: equal rows have equal keys in every run
 
 
-class DistinctRows(NamedTuple):
-    """Indices of the distinct rows (kept,), and their weights (kept,)."""
-
-    rows: IntArray
-    weights: FloatArray
-
-
-def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> DistinctRows | None:
+def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> tuple[IntArray, FloatArray] | None:
     """Find the rows that differ, leaving out those without weight; their order depends on their values only.
 
     A weight of 3 and a row that occurs three times give the same bits, in any order of the rows.
@@ -64,7 +57,7 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
 
     Returns
     -------
-    Merged, or None where every row is there once and weighs 1
+    indices of the distinct rows (kept,), and their weights; or None where every row is there once and weighs 1
     """
     if weights is not None and (weights == 1.0).all():
         weights = None
@@ -81,7 +74,7 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
     first = np.flatnonzero(~repeats)
     ordered = np.ones(len(order)) if weights is None else weights[order]
     summed = np.add.reduceat(ordered, first) if len(first) else ordered
-    return DistinctRows(order[first], summed)
+    return order[first], summed
 
 
 def _keys(inputs: Any) -> NDArray[np.float64]:
@@ -99,11 +92,11 @@ def _keys(inputs: Any) -> NDArray[np.float64]:
 
 def _equal(inputs: Any, left: IntArray, right: IntArray) -> NDArray[np.bool_]:
     """Return whether rows of two lists are equal, pair by pair."""
+    equal: NDArray[np.bool_]
     if sparse.issparse(inputs):
-        same = np.asarray(abs(inputs[left] - inputs[right]).sum(axis=1)).ravel() == 0.0
+        equal = np.asarray(abs(inputs[left] - inputs[right]).sum(axis=1)).ravel() == 0.0
     else:
-        same = (inputs[left] == inputs[right]).all(axis=1)
-    equal: NDArray[np.bool_] = same
+        equal = (inputs[left] == inputs[right]).all(axis=1)
     return equal
 
 
@@ -119,11 +112,6 @@ class LabelledRows:
     codes: IntArray
     weights: FloatArray | None
     numbers: IntArray
-
-    @property
-    def n_rows(self) -> int:
-        """Return the number of distinct rows."""
-        return int(self.inputs.shape[0])
 
     def part(self, numbers: IntArray) -> LabelledRows:
         """Return a subset of the rows."""
@@ -159,7 +147,8 @@ def label_rows(
     merged = merge_repeats(inputs, codes, weights)
     if merged is None:
         return LabelledRows(inputs, codes, None, np.arange(len(codes)))
-    labelled = LabelledRows(inputs[merged.rows], codes[merged.rows], merged.weights, merged.rows)
+    kept, summed = merged
+    labelled = LabelledRows(inputs[kept], codes[kept], summed, kept)
     check_weighted(classes, labelled.codes)
     return labelled
 
@@ -391,7 +380,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         fitting = self._fitting(options)
         labelled = self._labelled(X, y, sample_weight)
         rng = check_random_state(self.random_state)
-        seed, order = draw_seed(rng), rng.permutation(labelled.n_rows)[:SAMPLE_ROWS]
+        seed, order = draw_seed(rng), rng.permutation(len(labelled.codes))[:SAMPLE_ROWS]
         # a plain space uses no rows, and sparse rows are no sample
         sample = np.empty((0, labelled.inputs.shape[1])) if self._is_plain else labelled.inputs[order]
         self.space_, self.chosen_ = self._build_space(options, sample, seed, precision_of(labelled.inputs))
@@ -510,14 +499,7 @@ class UnifiedClassifier(AcceleratedClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _MarginClassifier(AcceleratedClassifier):
-    """A model of margins: it takes exact kernels, has a bias of its own, and classes may weigh differently.
-
-    Parameters
-    ----------
-    bias : "own", the model's, or "errors", of fewest training errors
-    class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it)
-    memory_budget : bytes that kernel values may take; those beyond are computed again where they are needed
-    """
+    """A model of margins: it takes exact kernels, has a bias of its own, and classes may weigh differently."""
 
     bias: Bias = "own"
     class_weight: ClassWeight = None
@@ -609,13 +591,7 @@ class DWDClassifier(_MarginClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _MinimaxClassifier(AcceleratedClassifier):
-    """A model of the classes' means and covariances.
-
-    Parameters
-    ----------
-    kappa : float above 0, below where the classes' ellipsoids meet, or "auto" for half of that
-    bias : "own", the model's, or "errors", of fewest training errors
-    """
+    """A model of the classes' means and covariances."""
 
     kappa: float | Auto = "auto"
     bias: Bias = "own"
@@ -655,14 +631,7 @@ class MMMPMClassifier(_MinimaxClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _SparseClassifier(AcceleratedClassifier):
-    """Minimise ||w||_1 + C sum of losses: few columns have a weight.
-
-    Parameters
-    ----------
-    C : float > 0, LIBLINEAR's
-    fit_intercept : a bias of fewest training errors; the model has none of its own
-    class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it)
-    """
+    """Minimise ||w||_1 + C sum of losses: few columns have a weight. The bias is that of fewest training errors."""
 
     C: float = 1.0
     fit_intercept: bool = True

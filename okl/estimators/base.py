@@ -159,6 +159,21 @@ class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the name of its solver, as in `okl train --solver`."""
         return self.SOLVER
 
+    @property
+    def _takes_sparse(self) -> bool:
+        return False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._takes_sparse
+        return tags
+
+    def _valid(self, *data: Any, reset: bool, **options: Any) -> Any:
+        """Return inputs (rows, n_features), and y if it is given, both finite."""
+        accepted = "csr" if self._takes_sparse else False
+        with large_values_refused():
+            return validate_data(self, *data, accept_sparse=accepted, reset=reset, **options)
+
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) for one output, (rows, n_outputs) for several."""
         raise NotImplementedError
@@ -298,9 +313,8 @@ class OnlineEstimator(ScoringEstimator):
     def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, Labels]:
         """Return inputs (rows, n_features) in the precision of the learner, and y, both finite."""
         check_choice("precision", str(self.precision), ("float32", "float64"))
-        with large_values_refused():
-            inputs, targets = validate_data(self, X, y, dtype=self.precision, reset=reset, **options)
-        return inputs, targets
+        checked: tuple[FloatArray, Labels] = self._valid(X, y, dtype=self.precision, reset=reset, **options)
+        return checked
 
     @property
     def _first(self) -> bool:
@@ -344,8 +358,7 @@ class OnlineEstimator(ScoringEstimator):
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        with large_values_refused():
-            inputs = validate_data(self, X, dtype=self.learner_.precision, reset=False)
+        inputs = self._valid(X, dtype=self.learner_.precision, reset=False)
         return self.learner_.predictor(self.state_).scores(inputs, effective_n_jobs(self.n_jobs))
 
 

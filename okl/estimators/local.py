@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from okl.data.ingest.run import ingest
 from okl.distributed.in_process import LocalExecution
-from okl.estimators.base import Auto, BatchClassifier, RandomState, large_values_refused, options_of, seed_of
+from okl.estimators.base import Auto, BatchClassifier, RandomState, options_of, seed_of
 from okl.estimators.ridge import LeastSquaresEstimator, LeastSquaresRegressor
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray, Precision
@@ -86,16 +86,14 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
 
     def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
         check_choice("precision", str(self.precision), ("float32", "float64"))
-        with large_values_refused():
-            checked: tuple[FloatArray, NDArray[Any]] = validate_data(
-                self, X, y, dtype=np.float32, ensure_min_samples=2, reset=True, **options
-            )
+        checked: tuple[FloatArray, NDArray[Any]] = self._valid(
+            X, y, dtype=np.float32, ensure_min_samples=2, reset=True, **options
+        )
         return checked
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        with large_values_refused():
-            inputs = validate_data(self, X, dtype=np.float32, reset=False)
+        inputs = self._valid(X, dtype=np.float32, reset=False)
         scores: FloatArray = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
         return scores
 

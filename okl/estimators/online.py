@@ -379,19 +379,10 @@ class PegasosClassifier(OnlineClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _ConstrainedFogd(OnlineEstimator):
+class _ConstrainedFogd(_Fogd):
     constraints: Any = ()
     radius: float = 10.0
     constraint_margin: float = 0.0
-    n_frequencies: int = 400
-    kernel: str = "gaussian"
-    map: str = "independent"
-    bandwidth: float | Auto = "auto"
-    step_size: float | Auto = "auto"
-    average: bool = True
-    track: bool = False
-
-    SOLVER: ClassVar[str] = "fogd"
 
     @property
     def claims_theorem_(self) -> bool:
@@ -470,6 +461,17 @@ class _ConstrainedFogd(OnlineEstimator):
             unit=self._unit,
         )
 
+    def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
+        """Fit rows X (rows, n_features) with labels or targets y (rows,); sensitive : columns (rows,) by name.
+
+        Raises
+        ------
+        ConfigError, DataError : as without constraints, a column or a group that is not there, limits in conflict
+        """
+        self._beside = self._columns(sensitive)
+        super().fit(X, y)  # of the classifier or the regressor
+        return self
+
     @property
     def _unit(self) -> tuple[float, float]:
         """Return shift and spread of scores in the unit of the target; (0, 1) of classes."""
@@ -518,17 +520,6 @@ class ConstrainedFOGDClassifier(_ConstrainedFogd, OnlineClassifier):
     loss: str = "hinge"
     class_weight: ClassWeight = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
-        """Learn rows X (rows, n_features) with labels y (rows,); sensitive : columns (rows,) by name.
-
-        Raises
-        ------
-        ConfigError, DataError : as in OnlineClassifier, a column or a group that is not there, limits in conflict
-        """
-        self._beside = self._columns(sensitive)
-        super().fit(X, y)
-        return self
-
     def partial_fit(
         self,
         X: ArrayLike,
@@ -569,17 +560,6 @@ class ConstrainedFOGDRegressor(_ConstrainedFogd, OnlineRegressor):
     >>> bool(abs(predicted[right == 1].mean() - predicted[right == 0].mean()) <= 5)
     True
     """
-
-    def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
-        """Fit rows X (rows, n_features) with targets y (rows,); sensitive : columns (rows,) by name.
-
-        Raises
-        ------
-        ConfigError, DataError : as in OnlineRegressor, a column or a group that is not there, limits in conflict
-        """
-        self._beside = self._columns(sensitive)
-        super().fit(X, y)
-        return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
         """Learn some more rows, once, after the rows of the constraints are refreshed by them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from okl.data.execution import Rows
 from okl.estimators.base import Auto, BatchClassifier, BatchEstimator, RandomState, draw_seed, options_of
@@ -153,33 +153,20 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
         return solver
 
     @property
-    def _sparse_format(self) -> Literal["csr", False]:
-        return "csr" if self.kernel == "linear" else False
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._sparse_format is not False
-        return tags
+    def _takes_sparse(self) -> bool:
+        return self.kernel == "linear"
 
     def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
         check_choice("precision", str(self.precision), ("float32", "float64"))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large for the precision is refused
-            checked: tuple[FloatArray, NDArray[Any]] = validate_data(
-                self,
-                X,
-                y,
-                accept_sparse=self._sparse_format,
-                dtype=self.precision,
-                order="C",
-                reset=True,
-                **options,
-            )
+        checked: tuple[FloatArray, NDArray[Any]] = self._valid(
+            X, y, dtype=self.precision, order="C", reset=True, **options
+        )
         return checked
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) or (rows, n_outputs)."""
         check_is_fitted(self)
-        inputs = validate_data(self, X, accept_sparse=self._sparse_format, dtype=self.precision, order="C", reset=False)
+        inputs = self._valid(X, dtype=self.precision, order="C", reset=False)
         scores: FloatArray
         if sparse.issparse(inputs):
             assert isinstance(self.predictor_, LinearPredictor), "the linear kernel uses the inputs as columns"

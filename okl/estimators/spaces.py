@@ -9,13 +9,13 @@ import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from okl.compiled.jit import as_compiled
 from okl.compiled.products import multiply_rows
 from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.data.dataset import Schema
-from okl.estimators.base import Auto, RandomState, ScoringEstimator, large_values_refused, options_of
+from okl.estimators.base import Auto, RandomState, ScoringEstimator, options_of
 from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import KernelExpansion
@@ -128,15 +128,6 @@ class SpaceEstimator(ScoringEstimator):
         """Return whether inputs stay as they are, which may then be sparse."""
         return isinstance(self.kernel, str) and self.kernel == "linear" and self.feature_map is None
 
-    @property
-    def _takes_sparse(self) -> bool:
-        return False
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse
-        return tags
-
     def _options(self, **changes: Any) -> Any:
         """Return the settings of the solver; a kernel object is none of the names that these know."""
         named = {} if isinstance(self.kernel, str) else {"kernel": "gaussian"}
@@ -201,10 +192,7 @@ class SpaceEstimator(ScoringEstimator):
 
     def _valid(self, *data: Any, reset: bool, **options: Any) -> Any:
         """Return inputs, and y if it is given, both finite; float32 stays: half the memory, while sums are float64."""
-        dtypes = [np.float64, np.float32]
-        accepted = "csr" if self._takes_sparse else False
-        with large_values_refused():
-            return validate_data(self, *data, accept_sparse=accepted, dtype=dtypes, order="C", reset=reset, **options)
+        return super()._valid(*data, dtype=[np.float64, np.float32], order="C", reset=reset, **options)
 
     def _keep_weights(
         self, weights: FloatArray, inputs: Inputs, numbers: IntArray, rows: IntArray | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -282,16 +282,16 @@ def measure(
         raise DivergedError("Scores are NaN or infinite: the model has diverged. Use a smaller step size.")
     if task == "regression":
         return Tally(task, residuals=measure_residuals(scores, targets, target_range))
+    predicted = predicted_classes(scores)
     if task == "multiclass":
-        predicted = predicted_classes(scores)
-        leads = lead_counts(scores, predicted == np.asarray(targets))
-        confusion = _confusion(targets, predicted, n_classes)
-        log_loss = None if logits is None else float(log_losses(logits, np.asarray(targets).astype(np.int64)).sum())
-        return Tally(task, confusion=confusion, leads=leads, log_loss=log_loss)
-    true = (np.asarray(targets) > 0).astype(np.int64)
-    ranking = count_values(scores if logits is None else logits, true, 2)
+        true = np.asarray(targets).astype(np.int64)
+        counts: dict[str, Any] = {"leads": lead_counts(scores, predicted == np.asarray(targets))}
+    else:
+        true, n_classes = (np.asarray(targets) > 0).astype(np.int64), 2
+        counts = {"ranking": count_values(scores if logits is None else logits, true, 2)}
+    confusion = _confusion(true, predicted, n_classes)
     log_loss = None if logits is None else float(log_losses(logits, true).sum())
-    return Tally(task, confusion=_confusion(true, predicted_classes(scores), 2), ranking=ranking, log_loss=log_loss)
+    return Tally(task, confusion=confusion, log_loss=log_loss, **counts)
 
 
 def predicted_classes(scores: FloatArray) -> IntArray:
@@ -343,26 +343,25 @@ def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
 def _sum(tallies: list[Tally]) -> Tally:
     if len(tallies) == 1:
         return tallies[0]
-    confusions = [tally.confusion for tally in tallies if tally.confusion is not None]
-    rankings = [tally.ranking for tally in tallies if tally.ranking is not None]
-    leads = [tally.leads for tally in tallies if tally.leads is not None]
-    residuals = [tally.residuals for tally in tallies if tally.residuals is not None]
-    losses = [tally.log_loss for tally in tallies if tally.log_loss is not None]
+
+    def total(name: str, add: Callable[[list[Any]], Any]) -> Any:
+        parts = [part for tally in tallies if (part := getattr(tally, name)) is not None]
+        return add(parts) if parts else None
+
     excesses = [tally.excess for tally in tallies]
-    largest = [tally.largest for tally in tallies if tally.largest is not None]
     return Tally(
         tallies[0].task,
-        confusion=reduce(np.add, confusions) if confusions else None,
-        ranking=merge_counts(rankings) if rankings else None,
-        leads=merge_counts(leads) if leads else None,
-        log_loss=sum(losses[1:], losses[0]) if losses else None,
-        residuals=merge_residuals(residuals) if residuals else None,
+        confusion=total("confusion", partial(reduce, np.add)),
+        ranking=total("ranking", merge_counts),
+        leads=total("leads", merge_counts),
+        log_loss=total("log_loss", lambda losses: sum(losses[1:], losses[0])),
+        residuals=total("residuals", merge_residuals),
         excess={
             name: (sum(one[name][0] for one in excesses), sum(one[name][1] for one in excesses))
             for name in excesses[0]
             if all(name in one for one in excesses)
         },
-        largest=_largest(largest) if largest else None,
+        largest=total("largest", _largest),
     )
 
 
@@ -381,8 +380,7 @@ def _cells(tally: Tally) -> int:
     return n_counts + (tally.confusion.size if tally.confusion is not None else GRID_CELLS**2)
 
 
-def _confusion(true: NDArray[Any], predicted: IntArray, n_classes: int) -> NDArray[np.int64]:
-    classes = np.asarray(true).astype(np.int64)
+def _confusion(classes: IntArray, predicted: IntArray, n_classes: int) -> NDArray[np.int64]:
     if len(classes) and not (classes.min() >= 0 and classes.max() < n_classes):
         raise DataError(
             f"Class indices run from {classes.min()} to {classes.max()}, but there are {n_classes} classes."
