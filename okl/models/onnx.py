@@ -35,6 +35,7 @@ from okl.models.inputs import MATRIX, WORDS, plain_means
 # Graph construction.
 
 ROWS = "n_rows"  # the size of every first axis that is free
+LAST = np.array([1])  # axis of the columns of rows
 
 
 @dataclass(eq=False)
@@ -48,15 +49,19 @@ class Graph:
     _nodes: list[NodeProto] = field(default_factory=list)
     _constants: list[TensorProto] = field(default_factory=list)
 
-    def add(self, operator: str, *inputs: str, name: str | None = None, n_outputs: int = 1, **attributes: Any) -> str:
-        """Add a node; returns the name of its (last) value, which is `name`, or what `free` makes of it, where given.
+    def add(self, operator: str, *inputs: str | NDArray[Any], name: str | None = None, **attributes: Any) -> str:
+        """Add a node; returns the name of its value, which is `name`, or what `free` makes of it, where given.
 
-        n_outputs : values of the operator, all but the last of them unused
+        inputs : names of values, or arrays, which become constants
         """
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
         name = self.free(name or f"{operator.lower()}_{len(self._nodes)}")
-        unused = [self.free(f"{name}_unused_{number}") for number in range(n_outputs - 1)]
-        self._nodes.append(helper.make_node(operator, list(inputs), [*unused, name], name=f"make_{name}", **attributes))
+        self._nodes.append(helper.make_node(operator, names, [name], name=f"make_{name}", **attributes))
         return name
+
+    def column(self, value: str) -> str:
+        """Return a value (rows,) as one column, (rows, 1)."""
+        return self.add("Unsqueeze", value, LAST)
 
     def constant(self, values: NDArray[Any] | list[Any]) -> str:
         """Add an array that the graph holds; returns its name."""
@@ -107,11 +112,11 @@ def kernel_row_nodes(graph: Graph, kernel: Kernel, row: str, vectors: str) -> st
     compare, values = _nodes_of(kernel)
     if compare is _products:
         return values(graph, kernel, graph.add("MatMul", vectors, row), np.float64)
-    differences, last = graph.add("Sub", vectors, row), graph.constant(np.array([1]))
+    differences = graph.add("Sub", vectors, row)
     if compare is _absolute_distances:
-        compared = graph.add("ReduceSum", graph.add("Abs", differences), last, keepdims=0)
+        compared = graph.add("ReduceSum", graph.add("Abs", differences), LAST, keepdims=0)
     else:
-        compared = graph.add("ReduceSumSquare", differences, last, keepdims=0)
+        compared = graph.add("ReduceSumSquare", differences, LAST, keepdims=0)
     return values(graph, kernel, compared, np.float64)
 
 
@@ -159,48 +164,36 @@ def _linear(graph: Graph, kernel: Linear, products: str, dtype: Any) -> str:
 
 
 def _products(graph: Graph, inputs: str, vectors: FloatArray) -> str:
-    return graph.add("MatMul", inputs, graph.constant(vectors.T))
+    return graph.add("MatMul", inputs, vectors.T)
 
 
 def _squared_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
     """Return ||x - v||^2, at least 0, in double precision."""
     wide = vectors.astype(np.float64)
     x = graph.cast(inputs, np.float64)
-    own = graph.add("ReduceSumSquare", x, graph.constant(np.array([1])), keepdims=1)
+    own = graph.add("ReduceSumSquare", x, LAST, keepdims=1)
     theirs = graph.constant((wide * wide).sum(axis=1)[None, :])
     products = _times(graph, _products(graph, x, wide), -2.0, np.float64)
     squares = graph.add("Add", graph.add("Add", own, theirs), products)
-    return graph.add("Max", squares, graph.constant(np.array(0.0)))
+    return graph.add("Max", squares, np.array(0.0))
 
 
 def _absolute_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
     """Return sum_j |x_j - v_j| by a loop over inputs: all differences at once would take n_inputs times the memory."""
     dtype = vectors.dtype
     n_rows = graph.add("Shape", inputs, start=0, end=1)
-    shape = graph.add("Concat", n_rows, graph.constant(np.array([len(vectors)])), axis=0)
+    shape = graph.add("Concat", n_rows, np.array([len(vectors)]), axis=0)
     zeros = graph.add("ConstantOfShape", shape, value=helper.make_tensor("zero", _kind(dtype), [1], [0.0]))
     columns = graph.add("Transpose", inputs, perm=[1, 0])
-    total, column, entries, more = (graph.free(name) for name in ("sum", "column", "entries", "more"))
-    standing, lying, difference, size = (graph.free(name) for name in ("standing", "lying", "difference", "size"))
-    last, first = graph.free("last"), graph.free("first")
-    body = helper.make_graph(
-        [
-            _node("Unsqueeze", [column, last], standing),
-            _node("Unsqueeze", [entries, first], lying),
-            _node("Sub", [standing, lying], difference),
-            _node("Abs", [difference], size),
-            _node("Add", [total, size], more),
-        ],
-        "one_input",
-        [
-            values_of(total, dtype, ["rows_here", len(vectors)]),
-            values_of(column, dtype, ["rows_here"]),
-            values_of(entries, dtype, [len(vectors)]),
-        ],
-        [values_of(more, dtype, ["rows_here", len(vectors)])],
-        [helper.make_tensor(last, _kind(np.int64), [1], [1]), helper.make_tensor(first, _kind(np.int64), [1], [0])],
-    )
-    return graph.add("Scan", zeros, columns, graph.constant(vectors.T), body=body, num_scan_inputs=2)
+    body, n_vectors = Graph(graph.taken), len(vectors)
+    total, column, entries = (body.free(name) for name in ("sum", "column", "entries"))
+    apart = body.add("Sub", body.column(column), body.add("Unsqueeze", entries, np.array([0])))
+    more = body.add("Add", total, body.add("Abs", apart))
+    sums: list[str | int] = ["rows_here", n_vectors]
+    rows = values_of(column, dtype, ["rows_here"])
+    taken = [values_of(total, dtype, sums), rows, values_of(entries, dtype, [n_vectors])]
+    one_input = body.finished("one_input", taken, [values_of(more, dtype, sums)])
+    return graph.add("Scan", zeros, columns, vectors.T, body=one_input, num_scan_inputs=2)
 
 
 _Compare: TypeAlias = Callable[[Graph, str, FloatArray], str]
@@ -220,15 +213,11 @@ def _scaled_roots(graph: Graph, squares: str, factor: float, dtype: Any) -> str:
 
 
 def _times(graph: Graph, value: str, factor: float, dtype: Any) -> str:
-    return graph.add("Mul", value, graph.constant(np.array(factor, dtype=dtype)))
+    return graph.add("Mul", value, np.array(factor, dtype=dtype))
 
 
 def _plus(graph: Graph, value: str, term: float, dtype: Any) -> str:
-    return graph.add("Add", value, graph.constant(np.array(term, dtype=dtype)))
-
-
-def _node(operator: str, inputs: list[str], output: str) -> NodeProto:
-    return helper.make_node(operator, inputs, [output])
+    return graph.add("Add", value, np.array(term, dtype=dtype))
 
 
 def _kind(dtype: Any) -> int:
@@ -253,7 +242,7 @@ def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
     if isinstance(predictor, KernelExpansion):
         if predictor.n_supports == 0:
             nothing = np.zeros((predictor.n_inputs, predictor.n_outputs), dtype=predictor.supports.dtype)
-            sums = graph.add("MatMul", inputs, graph.constant(nothing))
+            sums = graph.add("MatMul", inputs, nothing)
         else:
             sums = _expansion_sums(graph, predictor, inputs)
         return _with_offsets(graph, sums, predictor.offsets)
@@ -272,7 +261,7 @@ def _expansion_sums(graph: Graph, predictor: KernelExpansion, inputs: str) -> st
     if wide:
         inputs, supports, weights = graph.cast(inputs, np.float64), supports.astype(np.float64), weights.astype(float)
     values = kernel_nodes(graph, predictor.kernel, inputs, supports)
-    sums = graph.add("MatMul", values, graph.constant(weights))
+    sums = graph.add("MatMul", values, weights)
     return graph.cast(sums, np.float32) if wide else sums
 
 
@@ -289,9 +278,9 @@ def _local_scores(graph: Graph, predictor: LocalExpansion, inputs: str) -> str:
     for partition in predictor.partitions:
         order, starts, coefficients = _without_empty_cells(partition)
         cells = _cell_nodes(graph, partition.tree, wide)
-        offsets.append(graph.add("Gather", graph.constant(partition.offsets.astype(np.float64)), cells))
-        column = graph.add("Unsqueeze", cells, graph.constant(np.array([1])))
-        ends = [graph.add("Gather", graph.constant(each), column) for each in (starts[:-1], starts[1:])]
+        offsets.append(graph.add("Gather", partition.offsets.astype(np.float64), cells))
+        column = graph.column(cells)
+        ends = [graph.add("Gather", each, column) for each in (starts[:-1], starts[1:])]
         here = [body.add("Gather", each, index) for each in ends]
         members.append(body.add("Slice", graph.constant(order), *here))
         weights.append(body.add("Slice", graph.constant(coefficients.T), *here))
@@ -326,7 +315,7 @@ def _cell_nodes(graph: Graph, tree: CellTree, inputs: str) -> str:
     if not tree.depth:
         return at  # there is one cell
     directions, thresholds = graph.constant(tree.directions), graph.constant(tree.thresholds)
-    children, zero, one = (graph.constant(each) for each in (tree.children.ravel(), np.array(0), np.array([1])))
+    children, zero, one = (graph.constant(each) for each in (tree.children.ravel(), np.array(0), LAST))
     for _ in range(tree.depth):
         split = graph.add("Max", at, zero)  # a row in its cell stays there
         products = graph.add("Mul", inputs, graph.add("Gather", directions, split))
@@ -335,11 +324,11 @@ def _cell_nodes(graph: Graph, tree: CellTree, inputs: str) -> str:
         )
         child = graph.add("Add", graph.add("Add", split, split), graph.cast(above, np.int64))
         at = graph.add("Where", graph.add("Less", at, zero), at, graph.add("Gather", children, child))
-    return graph.add("Sub", graph.constant(np.array(-1)), at)
+    return graph.add("Sub", np.array(-1), at)
 
 
 def _with_offsets(graph: Graph, scores: str, offsets: FloatArray | None) -> str:
-    return scores if offsets is None else graph.add("Add", scores, graph.constant(offsets[None, :]))
+    return scores if offsets is None else graph.add("Add", scores, offsets[None, :])
 
 
 def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, inputs: str) -> str:
@@ -349,19 +338,19 @@ def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, i
         return _wave_scores(graph, dense_frequencies(feature_map), weights, inputs)
     if isinstance(feature_map, NystromFeatures):
         values = kernel_nodes(graph, feature_map.kernel, inputs, feature_map.dense_landmarks)
-        features = graph.add("MatMul", values, graph.constant(feature_map.projection))
-        return graph.add("MatMul", features, graph.constant(weights.T))
+        features = graph.add("MatMul", values, feature_map.projection)
+        return graph.add("MatMul", features, weights.T)
     if isinstance(feature_map, SparseInputs):
         n = feature_map.n_inputs  # then a constant column, if there is one
-        sums = graph.add("MatMul", inputs, graph.constant(weights[:, :n].T))
+        sums = graph.add("MatMul", inputs, weights[:, :n].T)
         constant = weights[:, n:].sum(axis=1) * weights.dtype.type(feature_map.constant)
-        return graph.add("Add", sums, graph.constant(constant[None, :])) if feature_map.constant else sums
+        return graph.add("Add", sums, constant[None, :]) if feature_map.constant else sums
     if isinstance(feature_map, StandardisedLinear):
-        shifted = graph.add("Sub", inputs, graph.constant(feature_map.shift[None, :]))
+        shifted = graph.add("Sub", inputs, feature_map.shift[None, :])
         slopes = (weights[:, :-1] * feature_map.factor).astype(weights.dtype)  # one pass over the rows less
-        scores = graph.add("MatMul", shifted, graph.constant(slopes.T))
+        scores = graph.add("MatMul", shifted, slopes.T)
         constant = (weights[:, -1:].T * weights.dtype.type(feature_map.constant)).astype(weights.dtype)
-        return graph.add("Add", scores, graph.constant(constant))
+        return graph.add("Add", scores, constant)
     raise ModelError(f"A feature map of kind {feature_map.describe().get('kind')!r} cannot be exported to ONNX.")
 
 
@@ -369,9 +358,9 @@ def _wave_scores(graph: Graph, frequencies: FloatArray, weights: FloatArray, inp
     """Return sums of sines and cosines of x @ frequencies; both halves of the weights hold the map's own factor."""
     n_frequencies = frequencies.shape[1]
     scaled = (weights * n_frequencies**-0.5).astype(weights.dtype)
-    angles = graph.add("MatMul", inputs, graph.constant(frequencies))
+    angles = graph.add("MatMul", inputs, frequencies)
     halves = [
-        graph.add("MatMul", graph.add(wave, angles), graph.constant(part.T))
+        graph.add("MatMul", graph.add(wave, angles), part.T)
         for wave, part in (("Sin", scaled[:, :n_frequencies]), ("Cos", scaled[:, n_frequencies:]))
     ]
     return graph.add("Add", *halves)
@@ -434,14 +423,6 @@ LABELS_DOMAIN = "ai.onnx.ml"
 _OF_COLUMNS = ("number", "category")  # encodings whose tensor has the name of their column
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """value : raw inputs (rows, n_features), as float32 in double, before scaling; given : what the graph takes"""
-
-    value: str
-    given: list[ValueInfoProto]
-
-
 def input_names(schema: Schema) -> set[str]:
     """Return names of the tensors that a graph takes; see `input_nodes`."""
     if not schema.encodings and not schema.texts:
@@ -450,8 +431,8 @@ def input_names(schema: Schema) -> set[str]:
     return {*schema.source_columns, *parts}
 
 
-def input_nodes(graph: Graph, schema: Schema) -> Inputs:
-    """Raw inputs in the order of schema.features.
+def input_nodes(graph: Graph, schema: Schema) -> tuple[str, list[ValueInfoProto]]:
+    """Return raw inputs (rows, n_features), as float32 in double, before scaling, and what the graph takes for them.
 
     Columns of numbers alone are one matrix, `rows`. In a mixed table every source column is a tensor (rows,) of its
     name: double, or text for categories, where "" is missing. Numbers that are categories are text, too, spelt as in
@@ -468,12 +449,10 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
         value = MATRIX
         fills = np.array(0.0) if schema.missing == "zero" else plain_means(schema)
         if fills is not None and schema.features:
-            value = graph.add("Where", graph.add("IsNaN", value), graph.constant(fills), value)
-        return Inputs(_rounded(graph, value), [values_of(MATRIX, np.float64, [ROWS, schema.n_features])])
+            value = graph.add("Where", graph.add("IsNaN", value), fills, value)
+        return _rounded(graph, value), [values_of(MATRIX, np.float64, [ROWS, schema.n_features])]
     by_column = {encoding.column: encoding for encoding in schema.encodings}
-    blocks: list[str] = []
-    names: list[str] = []
-    given: list[ValueInfoProto] = []
+    blocks, names, given = list[str](), list[str](), list[ValueInfoProto]()
     means = plain_means(schema)
     for number, column in enumerate(schema.dense.source_columns):
         plain = Encoding(column, "number", (column,), fills=() if means is None else (float(means[number]),))
@@ -484,8 +463,8 @@ def input_nodes(graph: Graph, schema: Schema) -> Inputs:
         names += encoding.inputs
     every = graph.add("Concat", *blocks, axis=1)
     indices = [names.index(name) for name in schema.features]
-    chosen = graph.add("Gather", every, graph.constant(np.array(indices)), axis=1)
-    return Inputs(_rounded(graph, chosen), given)
+    chosen = graph.add("Gather", every, np.array(indices), axis=1)
+    return _rounded(graph, chosen), given
 
 
 def _rounded(graph: Graph, value: str) -> str:
@@ -498,16 +477,16 @@ def _block(graph: Graph, encoding: Encoding, schema: Schema) -> tuple[list[Value
         return [values_of(encoding.column, np.object_, [ROWS])], _categories(graph, encoding, schema.missing == "drop")
     names = encoding.inputs[:-1] if encoding.missing else encoding.inputs
     taken = (encoding.column,) if encoding.kind == "number" else names
-    columns = [graph.add("Unsqueeze", name, graph.constant(np.array([1]))) for name in taken]
+    columns = [graph.column(name) for name in taken]
     given = [values_of(name, np.float64, [ROWS]) for name in taken]
     block = columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
     if encoding.fills or schema.missing == "zero":
         fills = np.array(encoding.fills or [0.0] * len(names))[None, :]
         absent = graph.add("IsNaN", block)
-        filled = graph.add("Where", absent, graph.constant(fills), block)
+        filled = graph.add("Where", absent, fills, block)
         if not encoding.missing:
             return given, filled
-        first = graph.add("Gather", absent, graph.constant(np.array([0])), axis=1)
+        first = graph.add("Gather", absent, np.array([0]), axis=1)
         block = graph.add("Concat", filled, graph.cast(first, np.float64), axis=1)
     return given, block
 
@@ -517,13 +496,13 @@ def _categories(graph: Graph, encoding: Encoding, drops: bool) -> str:
     n, n_categories = len(encoding.inputs), len(encoding.categories)
     other, absent = n_categories if encoding.other else n, n - 1 if encoding.missing else n
     codes = _codes(graph, encoding.column, [*encoding.categories, ""], [*range(n_categories), absent], other)
-    column = graph.add("Unsqueeze", codes, graph.constant(np.array([1])))
-    block = graph.cast(graph.add("Equal", column, graph.constant(np.arange(n)[None, :])), np.float64)
+    column = graph.column(codes)
+    block = graph.cast(graph.add("Equal", column, np.arange(n)[None, :]), np.float64)
     if not drops:
         return block
     missing = _codes(graph, encoding.column, [""], [1], 0)
-    absent_rows = graph.add("Unsqueeze", graph.cast(missing, np.bool_), graph.constant(np.array([1])))
-    return graph.add("Where", absent_rows, graph.constant(np.array(np.nan)), block)
+    absent_rows = graph.column(graph.cast(missing, np.bool_))
+    return graph.add("Where", absent_rows, np.array(np.nan), block)
 
 
 def _codes(graph: Graph, column: str, texts: list[str], codes: list[int], otherwise: int) -> str:
@@ -563,26 +542,26 @@ def to_onnx(model: Model) -> ModelProto:
             "okl predict, or train a smaller model."
         )
     graph = Graph(input_names(schema))
-    raw = input_nodes(graph, schema) if schema.features or not schema.texts else Inputs("", [])
-    inputs = [_scaled(graph, schema, raw.value, model.precision)] if schema.features else []
+    raw, given = input_nodes(graph, schema) if schema.features or not schema.texts else ("", [])
+    inputs = [_scaled(graph, schema, raw, model.precision)] if schema.features else []
     if schema.sparse is not None and not schema.texts:
-        inputs = [_of_unit_length(graph, raw.value) if schema.sparse.unit_length else raw.value]
+        inputs = [_of_unit_length(graph, raw) if schema.sparse.unit_length else raw]
     for text in schema.texts:
-        raw.given.append(values_of(text.column, np.object_, [ROWS, f"words of {text.column}"]))
+        given.append(values_of(text.column, np.object_, [ROWS, f"words of {text.column}"]))
         inputs.append(_terms(graph, text))
     inputs = [graph.cast(value, model.precision) for value in inputs] if schema.sparse is not None else inputs
     joined = inputs[0] if len(inputs) == 1 else graph.add("Concat", *inputs, axis=1)
     scores = score_nodes(graph, model.predictor, joined)
     single = model.predictor.n_outputs == 1
     if single:
-        scores = graph.add("Squeeze", scores, graph.constant(np.array([1])))
+        scores = graph.add("Squeeze", scores, LAST)
     scores = graph.add("Identity", scores, name=SCORES)
     output = _output_value(graph, schema, scores)
     shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
     outputs = [values_of(scores, model.precision, shape), output]
     if isinstance(model.predictor, CalibratedPredictor):
         outputs.append(_probabilities(graph, model.predictor, scores))
-    finished = graph.finished("okl", raw.given, outputs)
+    finished = graph.finished("okl", given, outputs)
     return _sealed(finished, model)
 
 
@@ -590,16 +569,16 @@ def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
     """Return inputs from raw values, as `Model.prepare` makes them: in double precision, then rounded."""
     shift, factor = schema.shift_and_factor
     if schema.scale != "none":
-        values = graph.add("Sub", values, graph.constant(shift[None, :]))
-        values = graph.add("Mul", values, graph.constant(factor[None, :]))
+        values = graph.add("Sub", values, shift[None, :])
+        values = graph.add("Mul", values, factor[None, :])
     return graph.cast(values, precision)
 
 
 def _of_unit_length(graph: Graph, rows: str) -> str:
     """Return rows (rows, columns), double, divided by their lengths, as float32; empty rows stay 0."""
-    squares = graph.add("ReduceSumSquare", rows, graph.constant(np.array([1])), keepdims=1)
+    squares = graph.add("ReduceSumSquare", rows, LAST, keepdims=1)
     lengths, one = graph.add("Sqrt", squares), graph.constant(np.array(1.0))
-    zero = graph.add("Equal", lengths, graph.constant(np.array(0.0)))
+    zero = graph.add("Equal", lengths, np.array(0.0))
     return graph.cast(graph.add("Div", rows, graph.add("Where", zero, one, lengths)), np.float32)
 
 
@@ -617,7 +596,7 @@ def _terms(graph: Graph, text: TextColumn) -> str:
     wide, zero, one = graph.cast(counts, np.float64), graph.constant(np.array(0.0)), graph.constant(np.array(1.0))
     logs = graph.add("Add", graph.add("Log", graph.add("Max", wide, one)), one)
     damped = graph.add("Where", graph.add("Greater", wide, zero), logs, zero)
-    return _of_unit_length(graph, graph.add("Mul", damped, graph.constant(np.array([text.weights]))))
+    return _of_unit_length(graph, graph.add("Mul", damped, np.array([text.weights])))
 
 
 def _output_value(graph: Graph, schema: Schema, scores: str) -> Any:
@@ -625,30 +604,30 @@ def _output_value(graph: Graph, schema: Schema, scores: str) -> Any:
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         wide = graph.cast(scores, np.float64)
-        own = graph.add("Div", wide, graph.constant(np.array(factor or 1.0)))
-        output = graph.add("Add", own, graph.constant(np.array(shift)), name=PREDICTIONS)
+        own = graph.add("Div", wide, np.array(factor or 1.0))
+        output = graph.add("Add", own, np.array(shift), name=PREDICTIONS)
         return values_of(output, np.float64, [ROWS])
     if schema.task == "multiclass":
         chosen = graph.add("ArgMax", scores, axis=1, keepdims=0)
     else:
-        zero = graph.add("CastLike", graph.constant(np.array(0.0)), scores)
+        zero = graph.add("CastLike", np.array(0.0), scores)
         chosen = graph.cast(graph.add("Not", graph.add("Less", scores, zero)), np.int64)
     labels = np.array(schema.labels)
     if labels.dtype.kind == "U":
         labels = labels.astype(object)
-    output = graph.add("Gather", graph.constant(labels), chosen, name=LABELS)
+    output = graph.add("Gather", labels, chosen, name=LABELS)
     return values_of(output, labels.dtype, [ROWS])
 
 
 def _probabilities(graph: Graph, predictor: CalibratedPredictor, scores: str) -> Any:
     """Return the probability of each class, from scores."""
-    logits = graph.add("Add", graph.cast(scores, np.float64), graph.constant(np.array(predictor.shifts)))
+    logits = graph.add("Add", graph.cast(scores, np.float64), np.array(predictor.shifts))
     n_classes = max(2, predictor.n_outputs)
     if predictor.n_outputs > 1:
         output = graph.add("Softmax", logits, axis=1, name=PROBABILITIES)
     else:
-        second = graph.add("Unsqueeze", graph.add("Sigmoid", logits), graph.constant(np.array([1])))
-        first = graph.add("Sub", graph.constant(np.array(1.0)), second)
+        second = graph.column(graph.add("Sigmoid", logits))
+        first = graph.add("Sub", np.array(1.0), second)
         output = graph.add("Concat", first, second, axis=1, name=PROBABILITIES)
     return values_of(output, np.float64, [ROWS, n_classes])
 
