@@ -107,12 +107,10 @@ def table_pieces(
         check_encodings(source, model)
     schema, labels = source.schema, source.schema.labels
     columns, parts = _dataset_pieces(source)
-    named = tuple(label for label in labels if isinstance(label, str))
-    if not named:
-        return tuple(TablePiece(index, piece, columns, encoded=True) for index, piece in enumerate(parts))
-    shown = columns.set(columns.get_field_index(schema.target), pa.field(schema.target, pa.string()))
+    if named := tuple(label for label in labels if isinstance(label, str)):
+        columns = columns.set(columns.get_field_index(schema.target), pa.field(schema.target, pa.string()))
     return tuple(
-        TablePiece(index, piece, shown, schema.target, named, schema.stored_labels, encoded=True)
+        TablePiece(index, piece, columns, schema.target, named, schema.stored_labels, encoded=True)
         for index, piece in enumerate(parts)
     )
 

@@ -234,7 +234,7 @@ class Lineage:
         return asdict(self)
 
     def identity(self, parent_identity: str | None) -> str:
-        """Return the identity of a version to be published; raise RegistryError if its parent is missing.
+        """Return the identity of a version to be published.
 
         Code, packages and figures are left out: a window that was learned is not learned again after an upgrade.
         """
@@ -521,57 +521,37 @@ MODEL = "model"
 PAYLOAD_ADVICE = "Restore the file from a backup, or use another version: okl models rollback, okl models promote."
 
 
-class Payload:
-    """A version's files to be: `write` them, then have the log name `folder`, or `remove` them.
+def write_files(folder: Place, write: Write) -> dict[str, dict[str, Any]]:
+    """Have the files of a version written, and bring them to its folder for good; bytes and sha256 of each, by path.
 
     Parameters
     ----------
-    versions : folder of all versions of a model
-    begun : number of the newest entry at its start, by which pruning finds abandoned files
+    folder : new; its name starts with the number of the newest entry then, by which pruning finds abandoned files
+    write : puts files into the empty folder that it is given, a model under `model`
+
+    Raises
+    ------
+    ModelError : no model was written that loads; RegistryError : no room, no permission; DataError : from a store
     """
-
-    def __init__(self, versions: Place, begun: int) -> None:
-        self.begun = begun
-        self.folder = versions / f"{begun:08}-{secrets.token_hex(6)}"
-
-    def write(self, write: Write) -> dict[str, dict[str, Any]]:
-        """Have files written, and bring them to their place for good; bytes and sha256 of each, by path.
-
-        Parameters
-        ----------
-        write : puts files into the empty folder that it is given, a model under `model`
-
-        Raises
-        ------
-        ModelError : no model was written that loads; RegistryError : no room, no permission; DataError : from a store
-        """
-        try:
-            if isinstance(self.folder, RemotePath):
-                return self._send(self.folder, write)
-            make_folders(self.folder.parent)
-            self.folder.mkdir()
-            return _written(self.folder, write)
-        except OSError as error:
-            if error.errno not in PLACE_FAULTS:
-                raise
-            raise unwritable(self.folder, error) from None
-
-    def remove(self) -> None:
-        """Remove the files; what cannot be removed now is left to pruning."""
-        with suppress(OSError, DataError):
-            remove_version(self.folder)
-
-    def _send(self, folder: RemotePath, write: Write) -> dict[str, dict[str, Any]]:
-        local = RunFolder(local_folder(folder))
+    try:
+        if isinstance(folder, Path):
+            make_folders(folder.parent)
+            folder.mkdir()
+            return _written(folder, write)
+        local, remote = RunFolder(local_folder(folder)), folder
         try:
             local.open()
             files = _written(local.staging, write)
             with ThreadPoolExecutor(UPLOADS) as pool:
-                list(pool.map(lambda path: (folder / path).put(local.staging / path), files))
+                list(pool.map(lambda path: (remote / path).put(local.staging / path), files))
         finally:
             local.discard()
             local.close()
         return files
+    except OSError as error:
+        if error.errno not in PLACE_FAULTS:
+            raise
+        raise unwritable(folder, error) from None
 
 
 def remove_version(folder: Place) -> None:
@@ -581,25 +561,6 @@ def remove_version(folder: Place) -> None:
         return
     for file, _ in folder.files(below=True):
         file.unlink()
-
-
-def verify_files(folder: Place, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Read all files of a version and check them against the log.
-
-    Raises
-    ------
-    RegistryError : one is missing or has changed, by name
-    """
-    for path, recorded in files.items():
-        file = folder / path
-        try:
-            digest = file_sha256(file)
-        except OSError as error:
-            raise RegistryError(f"{file} cannot be read ({error.strerror}). {PAYLOAD_ADVICE}") from None
-        except DataError as error:
-            raise RegistryError(f"{error} {PAYLOAD_ADVICE}") from None
-        if digest != recorded["sha256"]:
-            raise RegistryError(f"{file} is damaged: the sha256 differs from that in the log. {PAYLOAD_ADVICE}")
 
 
 def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
@@ -642,7 +603,7 @@ class Version:
 
     @property
     def identity(self) -> str:
-        """Return the identity of a version to be published; raise RegistryError if its parent is missing."""
+        """Return the digest of what decided it."""
         return self.published.identity
 
     @property
@@ -668,7 +629,17 @@ class Version:
 
     def verify(self) -> None:
         """Hold all files against the digests in the log; raises RegistryError that names one that is not as it was."""
-        verify_files(self.files, self.published.files)
+        folder = self.files
+        for path, recorded in self.published.files.items():
+            file = folder / path
+            try:
+                digest = file_sha256(file)
+            except OSError as error:
+                raise RegistryError(f"{file} cannot be read ({error.strerror}). {PAYLOAD_ADVICE}") from None
+            except DataError as error:
+                raise RegistryError(f"{error} {PAYLOAD_ADVICE}") from None
+            if digest != recorded["sha256"]:
+                raise RegistryError(f"{file} is damaged: the sha256 differs from that in the log. {PAYLOAD_ADVICE}")
 
     def __str__(self) -> str:
         return f"{self.name}@{self.number}"
@@ -856,33 +827,38 @@ class RegisteredModel:
         if existing := self.with_identity(identity, lineage.parent, head):
             return Published(existing, False)
         self.check_expected(required, head)
-        payload = Payload(self.folder / "versions", head.number)
+        folder = self.folder / "versions" / f"{head.number:08}-{secrets.token_hex(6)}"
+
+        def discard() -> None:
+            with suppress(OSError, DataError):  # what cannot be removed now is left to pruning
+                remove_version(folder)
+
         try:
-            files = payload.write(write)
+            files = write_files(folder, write)
         except BaseException as error:
-            payload.remove()
+            discard()
             if isinstance(error, OklError | OSError):  # perhaps for that reason
-                self._check_not_discarded(payload, self.head())
+                self._check_not_discarded(folder.name, self.head())
             raise
 
         def change(head: Entry) -> Entry | None:
             if self.with_identity(identity, lineage.parent, head):
                 return None
             self.check_expected(required, head)
-            self._check_not_discarded(payload, head)
+            self._check_not_discarded(folder.name, head)
             former = head.state.latest_entry
-            made = Publication(head.state.latest + 1, payload.folder.name, identity, files, lineage, former)
+            made = Publication(head.state.latest + 1, folder.name, identity, files, lineage, former)
             state = replace(head.state, aliases={**head.state.aliases, **dict.fromkeys(names, made.version)})
             return Entry(0, "publish", _promoted(state, made.version) if promote else state, made, why=why)
 
         try:
             entry = self.log.append(change)
         except ConflictError:
-            payload.remove()
+            discard()
             raise  # with any other error an entry may name the files although its writer got an error
-        if entry.published is not None and entry.published.folder == payload.folder.name:
+        if entry.published is not None and entry.published.folder == folder.name:
             return Published(self.opened(entry.published, entry.state), True)
-        payload.remove()
+        discard()
         existing = self.with_identity(identity, lineage.parent, entry)
         assert existing is not None
         return Published(existing, False)
@@ -1017,7 +993,7 @@ class RegisteredModel:
         state = _pruned(head.state, keep)
         unnamed = sorted({*present} - {published.folder for published in self.log.publications(head)})
         last = self._last_pruning(head)
-        discarded = tuple(name for name in unnamed if int(name.partition("-")[0]) < last)
+        discarded = tuple(name for name in unnamed if _begun(name) < last)
         # a killed writer's file is removed by the pruning after the next one, so that this must be an entry
         if state == head.state and not unnamed and not self.log.leftovers(head.number + 1):
             return None
@@ -1027,14 +1003,19 @@ class RegisteredModel:
         """Return number of the newest entry that prunes; 0 if there is none."""
         return next((number for number in range(head.number, 0, -1) if self.log.read(number).kind == "prune"), 0)
 
-    def _check_not_discarded(self, payload: Payload, head: Entry) -> None:
+    def _check_not_discarded(self, folder: str, head: Entry) -> None:
         """Raise ConflictError if pruning took the files for a killed writer's: two prunings while they were written."""
-        for number in range(payload.begun + 1, head.number + 1):
-            if payload.folder.name in self.log.read(number).discarded:
+        for number in range(_begun(folder) + 1, head.number + 1):
+            if folder in self.log.read(number).discarded:
                 raise ConflictError(
                     f"The unpublished files were pruned: entry {number} of the log of {self.name} is "
                     "the second pruning since publishing started. Publish again."
                 )
+
+
+def _begun(folder: str) -> int:
+    """Return the number of the newest entry when writing to the folder of a version began."""
+    return int(folder.partition("-")[0])
 
 
 def _promoted(state: AliasState, number: int) -> AliasState:
@@ -1129,17 +1110,15 @@ LAST = 10  # entries of the log that are shown
 
 def describe_registry(registry: Registry) -> dict[str, Any]:
     """Return all models: aliases, number of versions, the newest entry of the log."""
-    models = []
-    for model in registry.models():
-        head = model.head()
-        models.append(
-            {
-                "model": model.name,
-                "aliases": dict(sorted(head.state.aliases.items())),
-                "versions": head.state.latest,
-                "last": describe_entry(head),
-            }
-        )
+    models = [
+        {
+            "model": model.name,
+            "aliases": dict(sorted(head.state.aliases.items())),
+            "versions": head.state.latest,
+            "last": describe_entry(head),
+        }
+        for model, head in ((model, model.head()) for model in registry.models())
+    ]
     return {"registry": registry.location, "models": models}
 
 

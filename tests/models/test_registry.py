@@ -183,22 +183,22 @@ def test_an_entry_that_a_killed_writer_left_goes_at_the_second_pruning(model: Re
 
 def test_what_a_killed_writer_left_goes_at_the_second_pruning_and_a_slow_one_is_told(model: RegisteredModel) -> None:
     publish(model, 1, promote=True)
-    left = models_registry.Payload(model.folder / "versions", model.head().number)
-    left.write(writer(2))
+    left = model.folder / "versions" / f"{model.head().number:08}-0123456789ab"
+    models_registry.write_files(left, writer(2))
     beside = Path(str(model.folder)) / "log" / ".00000001.json.0123abcd"
     beside.write_text("half")
 
     def slow(folder: Path) -> None:
         writer(3)(folder)
         assert model.prune(keep=5).leftovers == ()
-        assert left.folder.exists()
-        assert set(model.prune(keep=5).leftovers) == {left.folder.name, folder.name}
+        assert left.exists()
+        assert set(model.prune(keep=5).leftovers) == {left.name, folder.name}
 
     with pytest.raises(
         ConflictError, match=r"unpublished files were pruned: entry 3 of the log of churn is the second prun"
     ):
         model.publish(slow, lineage(3, 1))
-    assert not left.folder.exists()
+    assert not left.exists()
     assert not beside.exists()
     assert model.state().latest == 1
     publish(model, 3, 1)

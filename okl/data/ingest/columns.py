@@ -194,9 +194,8 @@ def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tu
 
 def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | None) -> None:
     uses = [("target", settings.target), *(("key", name) for name in settings.keys)]
-    uses += [("drop", name) for name in settings.drop]
-    uses += [("category", name) for name in settings.categories]
-    uses += [("text", name) for name in settings.text]
+    named = {"drop": settings.drop, "category": settings.categories, "text": settings.text}
+    uses += [(what, name) for what, names in named.items() for name in names]
     uses += [(what, name) for what, name in (("split", split), ("holdout", holdout)) if name]
     owners: dict[str, str] = {}
     for what, name in uses:
@@ -237,7 +236,7 @@ FIRST_ROWS = 16_384  # by a count of rows: batches are cut otherwise on workers,
 FEW_ROWS = 100  # in so few, measures too may all differ
 
 
-def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str] = ()) -> list[str]:
+def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str]) -> list[str]:
     """Return a note for each input column of whole numbers that all differ in the first rows, such as an id.
 
     Only the first FIRST_ROWS rows are read, and only of such columns.
@@ -245,40 +244,25 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str] 
     roles : before encodings are fitted; categories : columns whose numbers are names
     """
     kinds = {name: value_type(source.schema.field(name).type) for name in roles.features if name not in categories}
-    names = [name for name, kind in kinds.items() if pa.types.is_integer(kind)]
-    if not names:
-        return []
+    parts = {name: list[pa.Array]() for name, kind in kinds.items() if pa.types.is_integer(kind)}
+    rows = 0
     try:
-        different, rows = _differing(source, names)
+        for read in source.batches([*parts], exact=[*parts]) if parts else ():
+            batch = read.batch.slice(0, FIRST_ROWS - rows)
+            rows += batch.num_rows
+            for name in list(parts):
+                parts[name].append(batch.column(name).drop_null())
+                values = pa.chunked_array(parts[name])
+                if pc.count_distinct(values).as_py() < len(values):
+                    del parts[name]
+            if rows == FIRST_ROWS or not parts:
+                break
     except DataError:  # such as a word among numbers: reading all rows finds it, with a better message
         return []
-    return [_sentence(name, rows) for name in different]
-
-
-def _differing(source: Source, names: Sequence[str]) -> tuple[list[str], int]:
-    """Return the columns whose first values all differ, and the number of rows read."""
-    columns, rows = {name: list[pa.Array]() for name in names}, 0
-    for read in source.batches(names, exact=names):
-        batch = read.batch.slice(0, FIRST_ROWS - rows)
-        rows += batch.num_rows
-        for name in list(columns):
-            columns[name].append(batch.column(name))
-            if not _all_differ(columns[name]):
-                del columns[name]
-        if rows == FIRST_ROWS or not columns:
-            break
-    present = {name: sum(len(part) - part.null_count for part in parts) for name, parts in columns.items()}
-    return [name for name, count in present.items() if count > FEW_ROWS], rows
-
-
-def _all_differ(parts: list[pa.Array]) -> bool:
-    values = pa.chunked_array(parts).drop_null()
-    return bool(pc.count_distinct(values).as_py() == len(values))
-
-
-def _sentence(name: str, rows: int) -> str:
     where = f"the first {rows:,} rows" if rows == FIRST_ROWS else f"its {rows:,} rows"
-    return (
+    return [
         f"Column {name!r} holds whole numbers that all differ in {where}, like an id; it is used as an input all "
         f"the same (--key {quote(name)} carries it along, --drop {quote(name)} leaves it out)."
-    )
+        for name, values in parts.items()
+        if sum(map(len, values)) > FEW_ROWS
+    ]
