@@ -91,13 +91,6 @@ def equal_categories(categories: tuple[str, ...], kind: pa.DataType) -> tuple[st
     return next((spelled for spelled in _spellings(categories, value_type(kind)).values() if len(spelled) > 1), ())
 
 
-def missing_word_among(categories: tuple[str, ...], kind: pa.DataType) -> str:
-    """Return a category, such as 'NA', that means a missing value in a numeric column; "" if there is none."""
-    if not _spellings(categories, value_type(kind)):
-        return ""
-    return next((word for word in categories if word in MISSING_WORDS), "")
-
-
 def missing_word_of(encoding: Encoding) -> str:
     """Return a category of a text column, such as 'n/a', that pandas reads as a missing value; "" if there is none."""
     return next((word for word in encoding.categories if word in PANDAS_MISSING), "")
@@ -268,8 +261,8 @@ def _codes(encoding: Encoding, texts: pa.Array) -> Codes:
 
 
 def _check_missing(encoding: Encoding, kind: pa.DataType, missing: NDArray[np.bool_]) -> None:
-    word = missing_word_among(encoding.categories, kind)
-    if word and missing.any():
+    word = next((word for word in encoding.categories if word in MISSING_WORDS), "")
+    if word and missing.any() and _spellings(encoding.categories, value_type(kind)):
         raise DataError(
             f"Column {encoding.column!r} holds numbers ({kind}) and misses a value, which may be {word!r}: that was a "
             f"value like any other in training. {_advise_text_column(encoding.column, keep=True)}"
@@ -313,8 +306,8 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
 
 def unfit(schema: Schema, column: str, kind: pa.DataType) -> str:
     """Return what a source column should hold instead of values of a type; "" if the type is valid."""
-    if schema.sparse is not None and column in (INDICES, VALUES, *(text.column for text in schema.sparse.texts)):
-        return "" if not schema.sparse.texts or is_text(kind) or pa.types.is_null(kind) else "text"
+    if schema.sparse is not None and column in (INDICES, VALUES, *(text.column for text in schema.texts)):
+        return "" if not schema.texts or is_text(kind) or pa.types.is_null(kind) else "text"
     return _unfit(next((encoding for encoding in schema.encodings if encoding.column == column), None), kind)
 
 

@@ -137,23 +137,22 @@ def read_columns(data: Dataset, shard: Shard, group: int, columns: Sequence[str]
 
 
 def read_group(
-    data: Dataset, shard: Shard, group: int, into: Positions | range, inputs_out: FloatArray, targets_out: Targets
+    data: Dataset, shard: Shard, group: int, into: Positions, inputs_out: FloatArray, targets_out: Targets
 ) -> None:
     """Read a row group; row r goes to row into[r] of inputs_out (., n_features) and targets_out (.,)."""
     from okl.compiled.columns import scatter_columns  # numba: not needed to describe a data set
 
-    positions = np.arange(into.start, into.stop) if isinstance(into, range) else into
     schema = data.schema
     table = read_columns(data, shard, group, [*schema.features, schema.target])
-    if len(table) != len(positions):
+    if len(table) != len(into):
         raise DataError(
-            f"{data.path(shard)}: row group {group} has {len(table)} rows, expected {len(positions)} as manifest.json "
+            f"{data.path(shard)}: row group {group} has {len(table)} rows, expected {len(into)} as manifest.json "
             "says. Ingest the source again."
         )
     *inputs, targets = [_one_chunk(column) for column in table.columns]  # referenced: the addresses point into them
     addresses = np.array([_address(chunk) for chunk in inputs], dtype=np.int64)
-    scatter_columns(inputs_out, addresses, positions, *schema.shift_and_factor)
-    targets_out[positions] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
+    scatter_columns(inputs_out, addresses, into, *schema.shift_and_factor)
+    targets_out[into] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -207,7 +206,7 @@ def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
     for index, group, rows in window.pieces:
         shard = data.shards[index]
         dense, cut = np.empty((rows, len(schema.features)), dtype=precision), slice(start, start + rows)
-        read_group(replace(data, schema=dense_schema), shard, group, range(rows), dense, targets[cut])
+        read_group(replace(data, schema=dense_schema), shard, group, np.arange(rows), dense, targets[cut])
         # one after the other: Arrow takes several times the memory of a column while it reads it
         indices, values = (_one_chunk(read_columns(data, shard, group, [name]).column(0)) for name in (INDICES, VALUES))
         blocks.append(beside(dense, rows_of_lists(indices, values, columns.n_columns, precision), columns))
@@ -228,10 +227,11 @@ def window_jobs(
     targets_out : (window.rows or more,)
     """
     permutation = permutation_of(window)
+    positions = np.arange(window.rows) if permutation is None else permutation
     jobs: list[Callable[[], None]] = []
     start = 0
     for index, group, rows in window.pieces:
-        into = range(start, start + rows) if permutation is None else permutation[start : start + rows]
+        into = positions[start : start + rows]
         jobs.append(partial(read_group, data, data.shards[index], group, into, inputs_out, targets_out))
         start += rows
     return jobs

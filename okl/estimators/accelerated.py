@@ -206,16 +206,6 @@ class TwoClassFit:
         return ClassFit(fitted.weights, 0.0 - bias, parameter, fitted)
 
 
-def scores_of(
-    fits: list[ClassFit], space: Space, rows: Inputs, fit_inputs: Inputs, n_threads: int
-) -> NDArray[np.float64]:
-    """Return scores (rows, outputs) by the fits of the given training rows."""
-    weights = np.stack([fit.weights for fit in fits])
-    intercepts = np.array([fit.intercept for fit in fits])
-    scores: NDArray[np.float64] = space.scores(rows, fit_inputs, weights, n_threads) + intercepts
-    return scores
-
-
 # Calibration of scores by sigmoids on held-out scores.
 
 _FOLDS = 5
@@ -249,7 +239,9 @@ def calibrate(fitting: TwoClassFit, space: Space, labelled: LabelledRows, seed: 
     def scores_by(learn: IntArray, judge: IntArray) -> NDArray[np.float64]:
         part = labelled.part(learn)
         fits = fitting.fit(space, part.inputs, part.codes, part.weights, n_threads)
-        return scores_of(fits, space, labelled.inputs[judge], part.inputs, n_threads)
+        weights, intercepts = np.stack([fit.weights for fit in fits]), np.array([fit.intercept for fit in fits])
+        found: NDArray[np.float64] = space.scores(labelled.inputs[judge], part.inputs, weights, n_threads) + intercepts
+        return found
 
     scores = cross_validated_scores(scores_by, labelled.codes, _FOLDS, seed)
     _, signs = signs_by_class(labelled.codes)

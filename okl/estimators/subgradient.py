@@ -163,11 +163,10 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
     def _warn(self) -> None:
         if self._reason == "gap":
             return
-        advice = "raise max_iter or gap"
-        if self._reason == "rounding":
-            advice = "rounding prevents a smaller gap, so raise gap or scale the inputs"
-        elif self._reason == "stalled":
-            advice = "the last iterations no longer reduce it, so raise gap or scale the inputs"
+        advice = {
+            "rounding": "rounding prevents a smaller gap, so raise gap or scale the inputs",
+            "stalled": "the last iterations no longer reduce it, so raise gap or scale the inputs",
+        }.get(self._reason, "raise max_iter or gap")
         warnings.warn(
             f"{type(self).__name__}: the gap on a sample of {self.n_sample_:,} rows is "
             f"{self.objective_ - self.lower_bound_:.2g}, above gap = {self.gap:g}: {advice}.",

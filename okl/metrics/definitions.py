@@ -149,9 +149,6 @@ def _grid(true: FloatArray, predicted: FloatArray, target_range: tuple[float, fl
 
 # Tallies: all counts of a set of rows
 
-MOST_PARTS = 1
-"""Parts of a split that merge_named holds in addition to a new one: each may count 2^18 scores; four were no faster."""
-
 MOST_WAITING = 5 * MOST_KEYS
 """Cells (8 bytes) that merge holds before it adds up: a full ranking takes three million; about 100 MB at the peak."""
 
@@ -323,21 +320,19 @@ def merge(tallies: Iterable[Tally]) -> Tally:
 
 
 def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
-    """Add tallies up by name, in the order given; a few parts at a time, so that many of them cost little memory.
+    """Add tallies up by name, in the order given; one part after the other, so that many of them cost little memory.
 
     Raises
     ------
     ValueError : there are no parts
     """
-    waiting: dict[str, list[Tally]] = {}
+    totals: dict[str, Tally] = {}
     for part in parts:
         for name, tally in part.items():
-            waiting.setdefault(name, []).append(tally)
-            if len(waiting[name]) > MOST_PARTS:
-                waiting[name] = [merge(waiting[name])]
-    if not waiting:
+            totals[name] = merge([totals[name], tally]) if name in totals else tally
+    if not totals:
         raise ValueError("merge_named requires at least one part, but got none.")
-    return {name: merge(tallies) for name, tallies in waiting.items()}
+    return totals
 
 
 def _sum(tallies: list[Tally]) -> Tally:

@@ -45,17 +45,12 @@ class KeyedCounts:
 
     keys : (n_keys,) uint32, ascending, the low `dropped_bits` all 0
     counts : (n_keys, n_columns) int64, no row of zeros
-    dropped_bits : 0 while counts are exact
+    dropped_bits : 0 while counts are exact; values that differ by less than 2^(dropped_bits - 23) of their size may tie
     """
 
     keys: NDArray[np.uint32]
     counts: NDArray[np.int64]
     dropped_bits: int = 0
-
-    @property
-    def resolution(self) -> float:
-        """Relative difference of values below which they may count as tied; 0 while counts are exact."""
-        return 2.0 ** (self.dropped_bits - 23) if self.dropped_bits else 0.0
 
 
 def count_values(values: FloatArray, column: IntArray, n_columns: int, dropped_bits: int = 0) -> KeyedCounts:

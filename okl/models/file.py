@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
-from okl.data.dataset import Encoding, Schema
+from okl.data.dataset import Schema
 from okl.data.values import DATE_PARTS, PARTS
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
 from okl.foundation.class_tags import save_arrays
@@ -96,16 +96,12 @@ def _faults(schema: Schema) -> Iterator[str]:
         if len(getattr(schema, name)) not in (0, n_labels):
             yield f"{name} has {len(getattr(schema, name))} entries for {n_labels} labels"
     for encoding in schema.encodings:
-        if not set(encoding.inputs) <= set(schema.features) or len(encoding.inputs) != _n_inputs(encoding):
+        of_kind = {"number": 1, "category": len(encoding.categories) + encoding.other, "date": len(DATE_PARTS)}
+        n_inputs = of_kind.get(encoding.kind, len(PARTS)) + encoding.missing
+        if not set(encoding.inputs) <= set(schema.features) or len(encoding.inputs) != n_inputs:
             yield f"the inputs of column {encoding.column!r} do not match its encoding {encoding.kind!r}"
         if len(encoding.fills) not in (0, len(encoding.inputs) - encoding.missing):
             yield f"column {encoding.column!r} has {len(encoding.fills)} fills for {len(encoding.inputs)} inputs"
-
-
-def _n_inputs(encoding: Encoding) -> int:
-    made = {"number": 1, "category": len(encoding.categories) + encoding.other, "date": len(DATE_PARTS),
-            "timestamp": len(PARTS)}  # fmt: skip
-    return made[encoding.kind] + encoding.missing
 
 
 FORMAT_VERSION = 5  # with a metric or sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for numbers alone

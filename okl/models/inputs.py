@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -274,7 +274,7 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
             f"{'is' if len(missing) == 1 else 'are'} missing: {shown}.{hint}{unnamed}"
         )
     check_kinds(schema, columns, where)
-    for text in schema.sparse.texts if schema.sparse is not None else ():
+    for text in schema.texts:
         if fault := unfit(schema, text.column, kind := columns.field(text.column).type):
             raise DataError(f"{where}: column {text.column!r} is of type {kind}, but the model requires {fault}.")
     if with_targets:
@@ -339,9 +339,10 @@ def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Ma
     """Return targets (rows,), and which rows have one (None: all)."""
     column = rows.batch.column(schema.target)
     if is_text(column.type):
-        index = _text_index(column, schema.labels)
-        absent = pc.or_kleene(pc.is_null(column), pc.equal(column.cast(pa.string()), "")).to_numpy(zero_copy_only=False)
-        absent = absent.astype(bool)
+        texts = column.cast(pa.string())
+        position = pc.fill_null(pc.index_in(texts, value_set=pa.array(schema.labels, pa.string())), -1)
+        index = position.to_numpy(zero_copy_only=False).astype(np.int64)
+        absent = pc.or_kleene(pc.is_null(column), pc.equal(texts, "")).to_numpy(zero_copy_only=False).astype(bool)
     else:
         values = numbers(column).astype(np.float64)
         absent = np.isnan(values)
@@ -356,13 +357,6 @@ def _targets(schema: Schema, rows: SourceBatch) -> tuple[NDArray[np.float64], Ma
     if unusable.any():
         raise _unknown(schema, rows, int(unusable.argmax()))
     return targets, ~absent if absent.any() else None
-
-
-def _text_index(column: pa.Array, labels: Sequence[object]) -> NDArray[np.int64]:
-    """Return class index (rows,) of text labels; -1 for one that is none of them."""
-    matches = pc.index_in(column.cast(pa.string()), value_set=pa.array(labels, pa.string()))
-    index: NDArray[np.int64] = pc.fill_null(matches, -1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return index
 
 
 def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:

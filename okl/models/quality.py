@@ -99,14 +99,7 @@ MOST_PRODUCTS = 10**10  # of a number of the predictor with one of a row
 
 @dataclass(frozen=True)
 class Importance:
-    """Importance of a source column.
-
-    Parameters
-    ----------
-    column : name of the column
-    rise : mean increase of the error with the column permuted
-    spread : standard deviation of the increase over the permutations
-    """
+    """Mean rise of the error with a source column permuted, and its standard deviation over the permutations."""
 
     column: str
     rise: float

@@ -47,8 +47,7 @@ def csv_types(schema: Schema) -> dict[str, pa.DataType]:
     types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in encodings}
     if text_labels(schema):
         types[schema.target] = pa.string()
-    if schema.sparse is not None:
-        types |= {text.column: pa.string() for text in schema.sparse.texts}
+    types |= {text.column: pa.string() for text in schema.texts}
     return {name: kind for name, kind in types.items() if kind is not None}
 
 

@@ -32,7 +32,7 @@ from okl.data.ingest.sources import (
     read_piece,
     scan_source,
 )
-from okl.data.ingest.targets import ClassCounts, TargetReader, held_out, is_measured, stratified
+from okl.data.ingest.targets import TargetReader, held_out, is_measured, stratified
 from okl.data.ingest.value_formats import Context, FormatTally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.writer import (
     ColumnMoments,
@@ -421,6 +421,9 @@ def fitted_texts(counts: Sequence[TermCounts], settings: IngestSettings, where: 
 # Formats of text columns: numbers and dates that the reader of a file does not recognise.
 
 
+DECIMALS = {"auto": "", "point": ".", "comma": ","}  # marks by their names
+
+
 def find_formats(
     source: Source, settings: IngestSettings, execution: Execution | None = None, preview: bool = False
 ) -> tuple[Source, list[str]]:
@@ -451,7 +454,7 @@ def find_formats(
     decided, notes = decide_formats(
         {name: tallies[name] for name in names},
         Context(
-            decimal={"auto": "", "point": ".", "comma": ","}[settings.decimal],
+            decimal=DECIMALS[settings.decimal],
             order=settings.date_order.replace("auto", ""),
             marks=dict.fromkeys(floats, marks.pop()) if len(marks) == 1 else {},
             likely="," if text and dialects[0].separator in BESIDE_DECIMAL_COMMAS else ".",
@@ -582,7 +585,10 @@ def ingest(
         request = (opened, roles, settings, reader, folder)
         written = _copy_locally(*request, progress) if spread is None else copy_on_workers(*request, spread, progress)
         _finish(folder, opened, fingerprint, roles, settings, reader, written, reference, notes)
-    return IngestResult(_open_written(destination), True, terms)
+    try:
+        return IngestResult(open_dataset(destination), True, terms)
+    except DataError as error:
+        raise LocationError(f"{error} Another process may be writing to this folder.") from None
 
 
 def check_not_ingested(data: str, ingest: IngestSettings | None) -> None:
@@ -601,10 +607,8 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
         indices: dict[str, Literal[0, 1] | None] = {"auto": None, "0": 0, "1": 1}
         first = indices[settings.svmlight_index]
         svmlight = SvmlightReading(0, first, settings.hash_columns or 0, settings.storage)
-        mark = {"auto": "", "point": ".", "comma": ","}[settings.decimal]
-        opened = open_source(
-            source, svmlight, dict.fromkeys((*settings.categories, *settings.text), pa.string()), decimal=mark
-        )
+        types = dict.fromkeys((*settings.categories, *settings.text), pa.string())
+        opened = open_source(source, svmlight, types, decimal=DECIMALS[settings.decimal])
     formatted = find_formats(opened, settings, preview=True)[0] if reference is None else opened
     roles, reader = _roles_and_reader(formatted, settings, reference)
     reader.check_kind(opened.location)
@@ -613,13 +617,6 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
     if reference is None:
         check_first_rows(formatted, roles, settings, reader)
     return opened
-
-
-def _open_written(destination: Place) -> Dataset:
-    try:
-        return open_dataset(destination)
-    except DataError as error:
-        raise LocationError(f"{error} Another process may be writing to this folder.") from None
 
 
 def _roles_and_reader(source: Source, settings: IngestSettings, reference: Schema | None) -> tuple[Roles, TargetReader]:
@@ -690,21 +687,28 @@ def _finish(
     classes = reader.classes(where, settings.positive) if reference is None else classes_by(reference, reader, where)
     if settings.scale_target and classes.task != "regression":
         raise ConfigError(f"scale_target is for regression, but target {roles.target!r} makes a {classes.task} task.")
-    made = _schema(source, roles, settings, classes, moments) if reference is None else reference
+    *inputs, target = column_statistics(moments)
+    made = reference or Schema(
+        features=roles.features, target=roles.target, task=classes.task, labels=classes.labels,
+        stored_labels=classes.stored_labels, class_counts=classes.class_counts, keys=roles.keys, scale=settings.scale,
+        scale_target=settings.scale_target, missing=settings.missing,
+        feature_statistics=tuple(inputs), target_statistics=target if classes.task == "regression" else None,
+        encodings=roles.encodings, svmlight=source.pieces[0].svmlight, formats=source.pieces[0].formats,
+        sparse=roles.sparse,
+    )  # fmt: skip
     schema = replace(made, class_counts=classes.class_counts)
     shards = [moved(folder, shard, index, "part") for index, shard in enumerate(shards)]
-    origin = {
-        "kind": source.kind,
-        "files": [file.name for file in source.files],
-        "rows": counts.rows,
-        "sha256": fingerprint,
-    }
+    files = [file.name for file in source.files]
+    origin = {"kind": source.kind, "files": files, "rows": counts.rows, "sha256": fingerprint}
     split_requested = bool(roles.split or roles.holdout or roles.share)
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and counts.test == 0, guessed)
     repeated = _copies(folder, shards, schema)
-    write_manifest(folder, schema, shards, origin, _as_given(settings), [*notes, *warnings, *repeated])
+    # newer settings only if given, so that manifests without them do not change
+    values = settings.model_dump(mode="json")
+    given = {name: value for name, value in values.items() if name not in NEWER or value != _DEFAULTS[name]}
+    write_manifest(folder, schema, shards, origin, given, [*notes, *warnings, *repeated])
 
 
 MOST_COMPARED = 2_000_000  # numbers in all rows: more are not read again to look for copies
@@ -749,23 +753,3 @@ NEWER = (
     "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify", "date_order", "decimal",
     "storage", "normalise", "text", "min_documents", "max_terms", "positive",
 )  # fmt: skip
-
-
-def _as_given(settings: IngestSettings) -> dict[str, Any]:
-    """Return settings as JSON, newer ones only if given, so that manifests without them do not change."""
-    values = settings.model_dump(mode="json")
-    return {name: value for name, value in values.items() if name not in NEWER or value != _DEFAULTS[name]}
-
-
-def _schema(
-    source: Source, roles: Roles, settings: IngestSettings, classes: ClassCounts, moments: ColumnMoments
-) -> Schema:
-    *inputs, target = column_statistics(moments)
-    return Schema(
-        features=roles.features, target=roles.target, task=classes.task, labels=classes.labels,
-        stored_labels=classes.stored_labels, class_counts=classes.class_counts, keys=roles.keys, scale=settings.scale,
-        scale_target=settings.scale_target, missing=settings.missing,
-        feature_statistics=tuple(inputs), target_statistics=target if classes.task == "regression" else None,
-        encodings=roles.encodings, svmlight=source.pieces[0].svmlight, formats=source.pieces[0].formats,
-        sparse=roles.sparse,
-    )  # fmt: skip

@@ -149,6 +149,11 @@ class Dates:
         micros = dates.astype("datetime64[us]").astype(np.int64) + self._in_day
         return self._placed(np.where(fits, micros, NO_DATE), NO_DATE)
 
+    def array(self, order: str) -> pa.Array:
+        """Return the same as timestamps, with null for NO_DATE."""
+        micros = self.micros(order)
+        return pa.array(micros, pa.timestamp("us"), mask=micros == NO_DATE)
+
 
 def parse_dates(texts: pa.Array, order: str) -> pa.Array:
     """Return dates and times of texts; null where a text is no date in this order, or the calendar has none such.
@@ -159,8 +164,7 @@ def parse_dates(texts: pa.Array, order: str) -> pa.Array:
     >>> [day and f"{day:%d %B}" for day in parse_dates(pa.array(["1/2/2026", "13/2/2026"]), "month").to_pylist()]
     ['02 January', None]
     """
-    micros = Dates(texts).micros(order)
-    return pa.array(micros, pa.timestamp("us"), mask=micros == NO_DATE)
+    return Dates(texts).array(order)
 
 
 # Reading of a column in its format.
@@ -181,8 +185,7 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
         fits = pc.is_in(units, value_set=pa.array(["%"] if form.unit == "%" else ["", form.unit]))
     else:
         dates = Dates(texts)
-        micros = dates.micros(form.order)
-        values = pa.array(micros, pa.timestamp("us"), mask=micros == NO_DATE)
+        values = dates.array(form.order)
         fits = pa.array(~dates.timed | (form.kind == "timestamp"))
     values = pc.if_else(fits, values, pa.scalar(None, values.type)).cast(TYPES[form.kind])
     misfit = np.asarray(values.is_null()) & _present(texts)

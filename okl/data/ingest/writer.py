@@ -304,13 +304,14 @@ class RowReader:
             encoder.fill(inputs, rows.batch, settings.missing)
             complete = apply_missing_policy(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
             targets = self.targets.values(rows)
-            keep = _kept_rows(targets, complete)
+            if (absent := np.isnan(targets)).any():
+                complete = ~absent if complete is None else complete & ~absent
             test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
             if roles.sparse is not None and self.with_inputs:
                 keys += lists_of(finite_sparse_rows(rows.batch, roles.sparse, rows.file, rows.first_row))
             read = RowsToWrite(n, rows.file, np.arange(rows.first_row, rows.first_row + n), inputs, targets, keys, test)
-            yield read if keep is None else read.some(np.flatnonzero(keep))
+            yield read if complete is None else read.some(np.flatnonzero(complete))
             first_row += n
 
 
@@ -364,15 +365,6 @@ def _within(rows: RowsToWrite, wanted: tuple[range, range], train: int, test: in
     for of_split, numbers in zip((~of_test, of_test), wanted, strict=True):
         inside |= of_split & (number >= numbers.start) & (number < numbers.stop)
     return rows if inside.all() else rows.some(np.flatnonzero(inside))
-
-
-def _kept_rows(targets: NDArray[np.float64], complete: Mask | None) -> Mask | None:
-    """Return the rows that stay, those with a target and under "drop" with all inputs, or None for all."""
-    absent = np.isnan(targets)
-    if not absent.any():
-        return complete
-    present: Mask = ~absent
-    return present if complete is None else complete & present
 
 
 # Work items of an ingest on workers.
