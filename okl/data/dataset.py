@@ -133,9 +133,8 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-FORMAT_VERSION = (
-    5  # with a metric or sparse columns; 4 with formats; without, 2, or 1 for numbers alone (3 is of models)
-)
+# with a metric or sparse columns; 4 with formats; without, 2, or 1 for numbers alone (3 is of models)
+FORMAT_VERSION = 5
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -160,7 +159,6 @@ class Shard:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows."""
         return sum(self.row_groups)
 
 

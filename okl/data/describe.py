@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, get_args
 
 from okl.data.dataset import ColumnStatistics, Dataset, Encoding, Schema
 from okl.data.encoder import missing_word_of
+from okl.foundation.types import Split
 
 SHOWN_COLUMNS = 60
 
@@ -14,14 +15,11 @@ SHOWN_COLUMNS = 60
 def describe(data: Dataset) -> dict[str, Any]:
     """Return the content of the manifest as JSON: counts in rows, sizes in bytes, statistics by column."""
     schema = data.schema
-    splits = {}
-    for name in ("train", "test"):
-        shards = [shard for shard in data.shards if shard.split == name]
-        splits[name] = {
-            "rows": sum(shard.rows for shard in shards),
-            "shards": len(shards),
-            "bytes": sum(shard.size_bytes for shard in shards),
-        }
+    splits: dict[str, dict[str, int]] = {}
+    for name in get_args(Split):
+        shards = data.split(name)
+        sizes = sum(shard.size_bytes for shard in shards)
+        splits[name] = {"rows": data.rows(name), "shards": len(shards), "bytes": sizes}
     columns = dict(zip(schema.features, schema.feature_statistics, strict=True))
     return {
         "dataset": str(data.folder),

@@ -54,7 +54,6 @@ class Traffic:
     bytes_received: int = 0
 
     def plus(self, more: Traffic) -> Traffic:
-        """Return the sum of both."""
         sent, received = self.bytes_sent + more.bytes_sent, self.bytes_received + more.bytes_received
         return Traffic(self.rounds + more.rounds, sent, received)
 

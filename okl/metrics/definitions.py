@@ -213,7 +213,6 @@ class Tally:
 
     @property
     def rows(self) -> int:
-        """Return rows measured."""
         if self.residuals is not None:
             return self.residuals.rows
         return 0 if self.confusion is None else int(self.confusion.sum())

@@ -33,7 +33,6 @@ class SidedTest(NamedTuple):
 
     @property
     def two_sided(self) -> float:
-        """Return the two-sided p-value."""
         return min(1.0, 2.0 * min(self.better, self.worse))
 
 

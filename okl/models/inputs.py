@@ -382,7 +382,14 @@ def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> Any:
         return _of_sparse(schema, values, precision)
     if isinstance(values, np.ndarray | list | tuple):
         return _of_array(schema, checked_array(schema, values), precision)
-    raw = _of_table(schema, values, precision)
+    table = convert_table(table_of(values), schema)
+    check_columns(schema, table.schema, "table")
+    raw = prepare_rows(schema, batch_of(table, list(schema.source_columns)), precision)
+    if raw.complete is not None:
+        row = int(raw.complete.argmin())
+        raise ModelError(
+            f"Row {row} of the table has a missing value, but the model requires complete rows. Drop such rows."
+        )
     warn_of_unseen(raw.replaced, schema)
     return raw.inputs
 
@@ -399,19 +406,6 @@ def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
     if not np.isfinite(rows.data).all():
         raise ModelError("The sparse matrix holds values that are not finite within float32 (3.4e38). Correct them.")
     return beside(np.empty((rows.shape[0], 0)), rows.astype(precision), schema.sparse)
-
-
-def _of_table(schema: Schema, values: Any, precision: Precision) -> RawRows:
-    """Return complete rows of a table, by the code that prepares the rows of a file."""
-    table = convert_table(table_of(values), schema)
-    check_columns(schema, table.schema, "table")
-    raw = prepare_rows(schema, batch_of(table, list(schema.source_columns)), precision)
-    if raw.complete is not None:
-        row = int(raw.complete.argmin())
-        raise ModelError(
-            f"Row {row} of the table has a missing value, but the model requires complete rows. Drop such rows."
-        )
-    return raw
 
 
 def table_of(values: Any) -> pa.Table:

@@ -77,7 +77,6 @@ class Graph:
         return name
 
     def cast(self, value: str, dtype: Any) -> str:
-        """Return the value in another type."""
         return self.add("Cast", value, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def finished(self, name: str, inputs: list[ValueInfoProto], outputs: list[ValueInfoProto]) -> GraphProto:

@@ -69,12 +69,10 @@ class TablePiece:
 
     @property
     def rows(self) -> int | None:
-        """Return the number of rows of the piece; None if it is unknown before reading."""
         return self.piece.rows
 
     @property
     def kind(self) -> Kind:
-        """Kind of file."""
         return self.piece.kind
 
 

@@ -230,7 +230,6 @@ class Lineage:
             ) from None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry as JSON."""
         return asdict(self)
 
     def identity(self, parent_identity: str | None) -> str:
@@ -290,11 +289,9 @@ class AliasState:
 
     @property
     def champion(self) -> int | None:
-        """Return the version that the alias names."""
         return self.aliases.get(CHAMPION)
 
     def is_pruned(self, version: int) -> bool:
-        """Return whether a version has lost its files."""
         return version <= self.pruned_through and version not in self.kept
 
     def with_champion(self, version: int, former: tuple[int, ...]) -> AliasState:
@@ -329,7 +326,6 @@ class Entry:
     sha256: str = ""
 
     def stored(self) -> bytes:
-        """Return the bytes of its file."""
         return seal(asdict(self))
 
     @classmethod

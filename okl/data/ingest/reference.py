@@ -8,11 +8,10 @@ of classes are the rows' own.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pyarrow as pa
 
-from okl.data.dataset import Encoding, EncodingKind, Schema
+from okl.data.dataset import Schema
 from okl.data.encoder import check_kinds
 from okl.data.ingest.columns import Roles, check_present, share_of
 from okl.data.ingest.sources import Source, Storage, SvmlightReading, open_source
@@ -43,20 +42,17 @@ def open_by(schema: Schema, location: str | Place) -> Source:
 def csv_types(schema: Schema) -> dict[str, pa.DataType]:
     """Return the types of columns of CSV files that a schema determines; the values determine the others."""
     formats = {form.column for form in schema.formats}
-    encodings = [encoding for encoding in schema.encodings if encoding.column not in formats]
-    types = {encoding.column: CSV_TYPES[encoding.kind](encoding) for encoding in encodings}
+    types = {
+        encoding.column: pa.string()
+        if encoding.kind == "category"
+        else pa.timestamp("us", encoding.time_zone or None)  # dates have no zone
+        for encoding in schema.encodings
+        if encoding.kind != "number" and encoding.column not in formats
+    }
     if text_labels(schema):
         types[schema.target] = pa.string()
     types |= {text.column: pa.string() for text in schema.texts}
-    return {name: kind for name, kind in types.items() if kind is not None}
-
-
-CSV_TYPES: dict[EncodingKind, Callable[[Encoding], pa.DataType | None]] = {
-    "number": lambda encoding: None,
-    "category": lambda encoding: pa.string(),
-    "date": lambda encoding: pa.timestamp("us"),
-    "timestamp": lambda encoding: pa.timestamp("us", encoding.time_zone or None),
-}
+    return types
 
 
 def _last_column(schema: Schema) -> int:

@@ -236,7 +236,6 @@ class RowCounts(NamedTuple):
     test: int = 0
 
     def plus(self, later: RowCounts) -> RowCounts:
-        """Return the counts of both."""
         return RowCounts(*map(sum, zip(self, later, strict=True)))
 
 
