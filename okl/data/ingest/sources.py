@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -452,15 +453,6 @@ def _formatted(
         yield rows._replace(batch=pa.RecordBatch.from_arrays(arrays, names=rows.batch.schema.names))
 
 
-def count_rows(piece: Piece) -> int:
-    """Return the number of rows of a piece."""
-    if piece.rows is not None:
-        return piece.rows
-    if piece.kind == "json":
-        return jsonlines.scan_lines(place_of(piece.path), piece.span).rows
-    return csv.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)
-
-
 @dataclass(frozen=True)
 class Source:
     """Files of one kind and one schema, in the order of their names.
@@ -646,30 +638,7 @@ def _svmlight_pieces(files: Sequence[Place], reading: SvmlightReading) -> list[P
     return pieces([(f"{letter}{index}", pa.float64()) for index in range(n_columns)], SvmlightColumns(first, hashed))
 
 
-def numbered_pieces(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield pieces with known rows, in order, with the number of their first row in their file."""
-    first: dict[str, int] = {}
-    for piece in pieces:
-        yield replace(piece, first_row=first.get(piece.path, 0))
-        first[piece.path] = first.get(piece.path, 0) + (piece.rows or 0)
-
-
 SCANNED = ("csv", "json")  # kinds of files whose types and rows are known after a scan only
-
-
-def split_pieces(source: Source) -> list[Piece]:
-    """Return the pieces of a source; divide text files into ranges of whole lines, with unknown numbers of rows."""
-    if source.kind not in SCANNED:
-        return list(source.pieces)
-    return [
-        part
-        for piece in source.pieces
-        for part in (
-            [piece]
-            if piece.span is not None or not piece.dialect.divisible
-            else [replace(piece, span=span) for span in csv.line_ranges(place_of(piece.path))]
-        )
-    ]
 
 
 # Scans of text files: column types and row counts.
@@ -704,7 +673,11 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
     """Return the same with pieces and types by all values; `types` : see `scan_source`."""
     if execution is None and all(csv.is_one_block(place_of(piece.path), piece.dialect) for piece in source.pieces):
         return source
-    pieces = split_pieces(source)
+    pieces = [
+        replace(piece, span=span)
+        for piece in source.pieces
+        for span in (csv.line_ranges(place_of(piece.path)) if piece.dialect.divisible else [None])
+    ]
     scans = list(over_pieces(_scan_lines, pieces, execution))
     broken = {piece.path for piece, scan in zip(pieces, scans, strict=True) if scan is not None and scan.breaks}
     if broken:
@@ -724,15 +697,18 @@ def _with_types(source: Source, execution: Execution | None, types: Collection[s
             found = csv.numeric_nulls(reduce(csv.merged_types, schemas))
             schema = pa.schema([field.with_type(given.get(field.name, field.type)) for field in found])
         check_unique(schema, source.files[0])
-        numbered = zip(pieces, scans, strict=True)
-        pieces = [replace(piece, rows=scan.rows) for piece, scan in numbered if scan is not None]
+        scanned = zip(pieces, scans, strict=True)
+        pieces = [replace(piece, rows=scan.rows) for piece, scan in scanned if scan is not None]
     elif execution is None:  # read as it is: then the error names the row
         return source
     else:
-        counted = zip(pieces, execution.map(count_rows, pieces), strict=True)
+        counted = zip(pieces, execution.map(_count_rows, pieces), strict=True)
         pieces = [replace(piece, rows=rows) for piece, rows in counted]
-    whole = [replace(piece, schema=schema, nested=nested) for piece in numbered_pieces(pieces)]
-    return replace(source, schema=schema, pieces=tuple(whole))
+    numbered, first_row = list[Piece](), Counter[str]()
+    for piece in pieces:
+        numbered.append(replace(piece, schema=schema, nested=nested, first_row=first_row[piece.path]))
+        first_row[piece.path] += piece.rows or 0
+    return replace(source, schema=schema, pieces=tuple(numbered))
 
 
 def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: Execution | None = None) -> set[str]:
@@ -779,3 +755,7 @@ def _scan_lines(piece: Piece) -> csv.ScanResult | None:
     if piece.kind == "json":
         return jsonlines.scan_lines(file, piece.span)
     return csv.scan_lines(file, piece.schema.names, piece.span or (0, 0), piece.dialect)
+
+
+def _count_rows(piece: Piece) -> int:
+    return csv.count_rows(place_of(piece.path), piece.schema, piece.span, piece.dialect)

@@ -21,7 +21,7 @@ from okl.data.dataset import VALUES, ColumnStatistics, Shard
 from okl.data.encoder import encoder_by
 from okl.data.execution import Execution
 from okl.data.ingest.columns import Roles
-from okl.data.ingest.sources import Piece, Source, count_rows, numbered_pieces, read_piece, split_pieces
+from okl.data.ingest.sources import Piece, Source, read_piece
 from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, held_out
 from okl.data.order import WINDOW_BYTES
 from okl.data.sparse import LISTS, finite_sparse_rows, lists_of
@@ -441,9 +441,8 @@ def _write_task(
 
 # Assignment of rows and shards to workers: the bytes equal those of one process.
 #
-# Which rows a shard takes follows from how many rows stay before it. So workers first count rows (of CSV files, read
-# in line_ranges of whole lines), then read what decides which rows stay (labels that are text, a split, missing values)
-# if needed, and then each writes whole shards.
+# Which rows a shard takes follows from how many rows stay before it. So workers first read what decides which rows stay
+# (labels that are text, a split, missing values), and then each writes whole shards.
 
 Progress = Callable[[int, int | None], None]
 
@@ -525,12 +524,7 @@ def _piece_positions(
     ------
     DataError : more labels than can be classes
     """
-    pieces = split_pieces(source)  # as they are, where the source was looked through
-    if any(piece.rows is None for piece in pieces):
-        counted = execution.map(count_rows, pieces)
-        pieces = [replace(piece, rows=rows) for piece, rows in zip(pieces, counted, strict=True)]
-        pieces = list(numbered_pieces(pieces))
-    positions, places = piece_positions(pieces), [RowCounts()]
+    positions, places = piece_positions(source.pieces), [RowCounts()]
     found = execution.map(partial(_count_piece, roles, settings, reader), positions)
     for position, (counts, texts) in zip(positions, found, strict=True):
         for word in texts:
@@ -542,7 +536,7 @@ def _piece_positions(
                 "If it is a key, name another target."
             )
         places.append(places[-1].plus(counts))
-    return [ShardPosition(piece, at) for piece, at in zip(pieces, places, strict=False)], places[-1]
+    return [ShardPosition(piece, at) for piece, at in zip(source.pieces, places, strict=False)], places[-1]
 
 
 def _tasks(positions: Sequence[ShardPosition], end: RowCounts, rows_per_shard: int, n_workers: int) -> list[ShardTask]:
