@@ -216,9 +216,6 @@ class BatchEstimator(ScoringEstimator):
         """
         raise NotImplementedError
 
-    def _warn(self) -> None:
-        """Warn that the tolerance was not reached; called by `fit` itself, so that the warning names its caller."""
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BatchClassifier(ScoringClassifier, BatchEstimator):
@@ -250,7 +247,6 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
         DivergedError, an ArithmeticError : columns so large that rounding is all that is left
         """
         self._fit(X, y)
-        self._warn()
         return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
