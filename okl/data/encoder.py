@@ -54,36 +54,24 @@ def in_stored_spelling(texts: pa.Array, kind: pa.DataType, categories: tuple[str
     texts : (k,) text of the different values, whole numbers without a point; kind : of the column, whose dates stay as
         they are, as does every value that is a category already, and text unless all categories are different numbers
     """
-    if is_text(kind):
-        return _in_stored_digits(texts, categories)
-    spellings = {plain: spelled[0] for plain, spelled in _spellings(categories, value_type(kind)).items()}
-    other = {plain: word for plain, word in spellings.items() if plain not in categories}
-    if pa.types.is_decimal(value_type(kind)):  # whose text has all its places: 7.0000
-        bare = pa.array([word and _plain_decimal(word) for word in texts.to_pylist()], pa.string())
-        texts = pc.if_else(pc.is_in(texts, value_set=pa.array(categories, pa.string())), texts, bare)
-    if not other:
-        return texts
-    position = pc.index_in(texts, value_set=pa.array([*other], pa.string()))
-    return pc.coalesce(pa.array([*other.values()], pa.string()).take(position), texts)
-
-
-def _in_stored_digits(texts: pa.Array, categories: tuple[str, ...]) -> pa.Array:
-    """Return text in the spelling of categories that are different numbers: pandas writes 1 as 1.0 beside a gap."""
     if pc.all(pc.is_in(texts, value_set=pa.array([*categories, None], pa.string()))).as_py() is not False:
         return texts
-    spelled = {_plain_decimal(word): word for word in categories if _NUMBER.fullmatch(word)}
-    if len(spelled) < len(categories):
+    kind, own = value_type(kind), dict.fromkeys(categories)
+    bare = is_text(kind) or pa.types.is_decimal(kind)  # pandas writes 1 as 1.0 beside a gap, decimals have all places
+    if is_text(kind):
+        spelled = {_plain_decimal(word): word for word in categories if _NUMBER.fullmatch(word)}
+        spelled = spelled if len(spelled) == len(categories) else {}
+    else:
+        spelled = {plain: words[0] for plain, words in _spellings(categories, kind).items()}
+    if not spelled or not (bare or any(plain not in own for plain in spelled)):
         return texts
-    own = dict.fromkeys(categories)
-    return pa.array(
-        (
-            word
-            if word is None or word in own or not _NUMBER.fullmatch(word)
-            else spelled.get(_plain_decimal(word), word)
-            for word in texts.to_pylist()
-        ),
-        pa.string(),
-    )
+
+    def stored(word: str | None) -> str | None:
+        if word is None or word in own or (bare and not _NUMBER.fullmatch(word)):
+            return word
+        return spelled.get(_plain_decimal(word) if bare else word, word)
+
+    return pa.array(map(stored, texts.to_pylist()), pa.string())
 
 
 def equal_categories(categories: tuple[str, ...], kind: pa.DataType) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -75,25 +76,18 @@ def plan_windows(
     if order == "shuffle":
         pieces = [pieces[i] for i in np.random.default_rng(seed).permutation(len(pieces))]
     limit = max(1, window_bytes // (4 * max(1, n_features)))
-    windows: list[Window] = []
-    taken: list[tuple[int, int, int]] = []
-    first = rows = 0
-
-    def close() -> None:
-        nonlocal first, rows
-        index = len(windows)
-        windows.append(Window(index, first, rows, tuple(taken), (*seed, 1, index) if order == "shuffle" else None))
-        first, rows = first + rows, 0
-        taken.clear()
-
+    taken, rows = list[list[tuple[int, int, int]]](), 0
     for piece in pieces:
-        if taken and rows + piece[2] > limit:
-            close()
-        taken.append(piece)
+        if not taken or rows + piece[2] > limit:
+            taken.append([])
+            rows = 0
+        taken[-1].append(piece)
         rows += piece[2]
-    if taken:
-        close()
-    return tuple(windows)
+    sizes = [sum(piece[2] for piece in window) for window in taken]
+    return tuple(
+        Window(index, first, size, tuple(window), (*seed, 1, index) if order == "shuffle" else None)
+        for index, (first, size, window) in enumerate(zip(accumulate(sizes, initial=0), sizes, taken, strict=False))
+    )
 
 
 def permutation_of(window: Window) -> Positions | None:

@@ -24,6 +24,7 @@ from okl.data.execution import Rows
 from okl.data.ingest.targets import stored_index
 from okl.data.order import Positions, Window, permutation_of
 from okl.data.sparse import beside, rows_of_lists, stacked
+from okl.data.values import one_array
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, RemoteCopy, verify_file, whole_copy_of
 from okl.foundation.telemetry import READ, Span
@@ -149,14 +150,10 @@ def read_group(
             f"{data.path(shard)}: row group {group} has {len(table)} rows, expected {len(into)} as manifest.json "
             "says. Ingest the source again."
         )
-    *inputs, targets = [_one_chunk(column) for column in table.columns]  # referenced: the addresses point into them
+    *inputs, targets = [one_array(column) for column in table.columns]  # referenced: the addresses point into them
     addresses = np.array([_address(chunk) for chunk in inputs], dtype=np.int64)
     scatter_columns(inputs_out, addresses, into, *schema.shift_and_factor)
     targets_out[into] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _address(chunk: pa.Array) -> int:
@@ -208,7 +205,7 @@ def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
         dense, cut = np.empty((rows, len(schema.features)), dtype=precision), slice(start, start + rows)
         read_group(replace(data, schema=dense_schema), shard, group, np.arange(rows), dense, targets[cut])
         # one after the other: Arrow takes several times the memory of a column while it reads it
-        indices, values = (_one_chunk(read_columns(data, shard, group, [name]).column(0)) for name in (INDICES, VALUES))
+        indices, values = (one_array(read_columns(data, shard, group, [name]).column(0)) for name in (INDICES, VALUES))
         blocks.append(beside(dense, rows_of_lists(indices, values, columns.n_columns, precision), columns))
         start += rows
     inputs, permutation = stacked(blocks), permutation_of(window)

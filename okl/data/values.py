@@ -73,6 +73,12 @@ def missing_in(column: pa.Array) -> Mask:
     return missing
 
 
+def one_array(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; dictionaries that differ between chunks are merged."""
+    column = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def codes_of(column: pa.DictionaryArray) -> Codes:
     """Return the dictionary entry of each row, (rows,); -1 for none."""
     signed = column.indices.cast(pa.int64())  # other libraries count without a sign

@@ -27,6 +27,7 @@ from okl.foundation.types import FloatArray, Precision, Task
 from okl.foundation.validation import check_choice
 from okl.losses import online_losses
 from okl.metrics.calibration import LOG_ODDS, normalised
+from okl.metrics.definitions import predicted_classes
 from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
 from okl.solvers.settings import owners_of, solver_settings
 
@@ -194,8 +195,7 @@ class ScoringClassifier(ClassifierMixin, ScoringEstimator):  # type: ignore[misc
 
     def predict(self, X: ArrayLike) -> Labels:
         """Return labels (rows,)."""
-        scores = self._scores(X)
-        chosen = np.argmax(scores, axis=1) if scores.ndim == 2 else (scores >= 0).astype(np.int64)
+        chosen = predicted_classes(self._scores(X))
         labels: Labels = self.classes_[chosen]
         return labels
 

@@ -17,14 +17,16 @@ from scipy.sparse import csr_array, issparse
 from okl.data.dataset import Dataset, Encoding, Schema
 from okl.data.encoder import check_kinds, encoder_of, texts_and_index, unfit
 from okl.data.ingest.columns import near_names, values_hint
+from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
 from okl.data.ingest.targets import stored_index
 from okl.data.ingest.value_formats import convert_table
 from okl.data.sparse import beside, finite_sparse_rows
-from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_in, numbers
+from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_in, numbers, one_array
 from okl.foundation.errors import DataError, DivergedError, ModelError, first_of, listed
 from okl.foundation.locations import combined_digest, file_sha256, place_of
 from okl.foundation.types import FloatArray, IntArray, Precision
+from okl.metrics.definitions import predicted_classes
 
 MATRIX = "rows"  # name of the raw values of columns of numbers in exported models
 WORDS = r"(?u)\b\w\w+\b"  # of a text in lower case, as scikit-learn's vectorisers find them
@@ -278,16 +280,12 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
         if fault := unfit(schema, text.column, kind := columns.field(text.column).type):
             raise DataError(f"{where}: column {text.column!r} is of type {kind}, but the model requires {fault}.")
     if with_targets:
-        _check_target(schema, columns.field(schema.target).type, where)
-
-
-def _check_target(schema: Schema, kind: pa.DataType, where: str) -> None:
-    text = bool(schema.labels) and isinstance(schema.labels[0], str)
-    if text != is_text(kind) or not (text or is_number(kind)):
-        raise DataError(
-            f"{where}: target {schema.target!r} is of type {kind}, but the model was trained on "
-            f"{'text labels' if text else 'numbers'}."
-        )
+        kind, named = columns.field(schema.target).type, text_labels(schema)
+        if named != is_text(kind) or not (named or is_number(kind)):
+            raise DataError(
+                f"{where}: target {schema.target!r} is of type {kind}, but the model was trained on "
+                f"{'text labels' if named else 'numbers'}."
+            )
 
 
 def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_targets: bool = False) -> RawRows:
@@ -439,7 +437,7 @@ def _with_text_intervals(frame: Any) -> Any:
 
 def batch_of(table: pa.Table, columns: list[str]) -> SourceBatch:
     """Return columns of a table as one batch."""
-    arrays = [_joined(table.column(name)) for name in columns]
+    arrays = [one_array(table.column(name)) for name in columns]
     return SourceBatch("table", 0, pa.RecordBatch.from_arrays(arrays, names=columns))
 
 
@@ -449,13 +447,6 @@ def _without_viewed_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column
     arrays = [pa.DictionaryArray.from_arrays(part.indices, part.dictionary.cast(pa.string())) for part in column.chunks]
     return pa.chunked_array(arrays, pa.dictionary(column.type.index_type, pa.string()))
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; dictionaries that differ between chunks are merged."""
-    if pa.types.is_dictionary(column.type):
-        column = column.unify_dictionaries()
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def checked_array(schema: Schema, rows: Any) -> np.ndarray[Any, Any]:
@@ -502,9 +493,7 @@ def predictions(schema: Schema, scores: FloatArray) -> NDArray[Any]:
     if schema.task == "regression":
         shift, factor = schema.target_shift_and_factor
         return np.asarray(scores, dtype=np.float64) / (factor or 1.0) + shift
-    labels = np.array(schema.labels)
-    chosen = np.argmax(scores, axis=1) if schema.task == "multiclass" else (scores >= 0).astype(np.int64)
-    named: NDArray[Any] = labels[chosen]
+    named: NDArray[Any] = np.array(schema.labels)[predicted_classes(scores)]
     return named
 
 

@@ -174,14 +174,12 @@ def read_table(
 ) -> Iterator[SourceBatch]:
     """Read one piece in order, as batches of bounded size; see `okl.data.ingest.sources.read_piece`."""
     for rows in read_piece(piece.piece, columns, batch_rows, exact):
-        target_index = rows.batch.schema.get_field_index(piece.target) if piece.labels else -1
-        yield rows if target_index < 0 else rows._replace(batch=_with_text_labels(piece, rows.batch, target_index))
-
-
-def _with_text_labels(piece: TablePiece, batch: pa.RecordBatch, target_index: int) -> pa.RecordBatch:
-    index = stored_index(batch.column(target_index).to_numpy(), piece.stored_labels)
-    labels = pa.array(np.array(piece.labels, dtype=object)[index], pa.string())
-    return batch.set_column(target_index, pa.field(piece.target, pa.string()), labels)
+        at = rows.batch.schema.get_field_index(piece.target) if piece.labels else -1
+        if at >= 0:
+            index = stored_index(rows.batch.column(at).to_numpy(), piece.stored_labels)
+            labels = pa.array(np.array(piece.labels, dtype=object)[index], pa.string())
+            rows = rows._replace(batch=rows.batch.set_column(at, pa.field(piece.target, pa.string()), labels))
+        yield rows
 
 
 def raw_rows(schema: Schema, piece: TablePiece, precision: Precision, with_targets: bool = False) -> Iterator[RawRows]:

@@ -418,9 +418,8 @@ def read_piece(
     batch_rows : rows a batch at most; None: 16384, fewer where columns are many
     exact : columns whose whole numbers stay whole (keys); the others of a text file are read as float64
     """
-    if piece.formats:
-        yield from _formatted(piece, columns, batch_rows, exact)
-        return
+    formats = {form.column: form for form in piece.formats}
+    piece = piece.as_text(formats) if formats else piece
     names = list(piece.schema.names if columns is None else columns)
     limit = batch_rows or max(1, min(BATCH_ROWS, BATCH_BYTES // (8 * max(1, len(names)))))
     location = place_of(piece.path)
@@ -436,21 +435,14 @@ def read_piece(
         stream = read_svmlight(location, piece.schema, piece.svmlight, names, limit)
     row = piece.first_row
     for batch in stream:
+        if formats:
+            arrays = [
+                convert(column, formats[name], piece.path, row) if name in formats else column
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
         yield SourceBatch(piece.path, row, batch)
         row += batch.num_rows
-
-
-def _formatted(
-    piece: Piece, columns: Sequence[str] | None, batch_rows: int | None, exact: Collection[str]
-) -> Iterator[SourceBatch]:
-    """Read a piece, with columns of text in their formats."""
-    formats = {form.column: form for form in piece.formats}
-    for rows in read_piece(piece.as_text(formats), columns, batch_rows, exact):
-        arrays = [
-            convert(column, formats[name], rows.file, rows.first_row) if name in formats else column
-            for name, column in zip(rows.batch.schema.names, rows.batch.columns, strict=True)
-        ]
-        yield rows._replace(batch=pa.RecordBatch.from_arrays(arrays, names=rows.batch.schema.names))
 
 
 @dataclass(frozen=True)
