@@ -30,16 +30,20 @@ from okl.runs.candidates import (
     LARGE_STEPS,
     METRIC_STEPS,
     METRICS_KEPT,
+    POWER,
     SURVIVORS,
     CandidateResult,
+    MetricCheck,
     Report,
     Selection,
     Validation,
     ValidationSample,
+    folds_of_check,
     initial_candidates,
     kernel_has_gradient,
     larger_sample,
     successive_halving,
+    with_checked_metric,
     with_larger_sample,
 )
 from okl.runs.loop import learner_of, passes_over
@@ -62,6 +66,8 @@ SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 _ROWS_OF_LANDMARK = 4  # at least, for iterations
 _ROWS_OF_INPUT = 50  # at least, for a metric of the first round: of fewer rows, it fits these and not new ones
+_MOST_CHECKED, _LEAST_CHECKED = (4096, 768), 256  # rows and landmarks of a check of a metric; rows
+_CHECK_SHARE = 0.15  # of the budget, at most, for a check of more rows
 _MANY_INPUTS = 10  # rows of an input: with fewer, a metric is learnt from each kernel
 ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks, and there are no cells
 _PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
@@ -163,6 +169,31 @@ def large_sample_seconds(budget_seconds: float, shape: Shape, rounds: list[tuple
     needed = (LARGE_STEPS + 3) * ridge_seconds(replace(shape, rows=rows), landmarks)
     is_larger = len(rounds) == len(_ROUNDS) and (rows > rounds[-1][0] or landmarks > rounds[-1][1])
     return needed if is_larger and needed <= SELECTION_SHARE * budget_seconds else 0.0
+
+
+def check_seconds(shape: Shape, rows: int, landmarks: int) -> float:
+    """Return the nominal seconds of a check of a metric on so many rows and landmarks."""
+    return folds_of_check(rows) * (METRIC_STEPS + 1) * ridge_seconds(replace(shape, rows=rows), landmarks)
+
+
+def checked(track: ValidationSample, result: Selection, budget_seconds: float, shape: Shape) -> Selection:
+    """Return results whose winner's metric was checked, if it has one and rows are few for the inputs."""
+    winner = result.winner
+    rows, landmarks = min(winner.rows, _MOST_CHECKED[0]), min(winner.landmarks, _MOST_CHECKED[1])
+    enough = shape.rows >= _ROWS_OF_INPUT * shape.inputs
+    if not winner.candidate.metric or enough or not track.has_folds(rows):
+        return result
+    while rows > _LEAST_CHECKED and check_seconds(shape, rows, landmarks) > _CHECK_SHARE * budget_seconds:
+        rows //= 2
+        landmarks = min(landmarks, rows)
+    separates = is_wide(shape) or (result.enlarged and shape.rows < LARGE_SAMPLE[0])
+    return with_checked_metric(track, result, rows, landmarks, POWER if separates else 1.0)
+
+
+def _seconds_of_check(result: Selection, shape: Shape) -> float:
+    if result.check is None:
+        return 0.0
+    return check_seconds(shape, result.check.learnt.rows, result.check.learnt.landmarks)
 
 
 def ridge_seconds(shape: Shape, landmarks: int) -> float:
@@ -381,6 +412,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     if metric:
         update["metric"] = "diagonal"
         why.append(metric_sentence(result, schema, criterion))
+    elif result.check and not result.check.helps:
+        why.append(f"No metric was learnt: {_check_words(result.check, criterion)}.")
     models: list[tuple[TrainSettings, Size | None]] = []
     tuned_seconds = 0.0
     if "solver" in update:
@@ -414,6 +447,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "nominal_seconds": _nominal_seconds(settings, options, schema, shape, by)
         + tuned_seconds
         + result.enlarged * large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
+        + _seconds_of_check(result, shape)
         + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
         "seconds": time.perf_counter() - started_at,
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
@@ -443,6 +477,7 @@ def _sizes_with_cells(
         seconds -= SELECTION_SHARE * options.budget_seconds
     if result.enlarged:
         seconds -= large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
+    seconds -= _seconds_of_check(result, shape)
     sizes = sizes_of(shape, schema.task != "regression")
     if by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
         smallest = local_sizes(shape)[:1]
@@ -565,12 +600,17 @@ def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> 
             break
         named.append(repr(column))
         total += share
-    plain = next(each for each in result.ran if not each.candidate.metric and each.candidate.kernel != "linear")
     of = f"{len(named)} of {len(shares)} columns" if len(shares) > 1 else "the column"
-    return (
-        f"The metric gives {total:.0%} of the squared distance to {of}: {', '.join(named)}. "
-        f"Best kernel without a learnt metric: {_value(criterion, plain.error)}."
-    )
+    text = f"The metric gives {total:.0%} of the squared distance to {of}: {', '.join(named)}."
+    if result.check:
+        return f"{text} It was checked: {_check_words(result.check, criterion)}."
+    plain = next(each for each in result.ran if not each.candidate.metric and each.candidate.kernel != "linear")
+    return f"{text} Best kernel without a learnt metric: {_value(criterion, plain.error)}."
+
+
+def _check_words(check: MetricCheck, criterion: Criterion) -> str:
+    learnt, plain = named_error(criterion, check.learnt.error), _value(criterion, check.plain.error)
+    return f"on {check.folds} held-out folds, {learnt} with a metric of the other folds, {plain} without one"
 
 
 def learn_metric(
@@ -578,7 +618,7 @@ def learn_metric(
 ) -> tuple[tuple[float, ...], str]:
     """Return the metric for a given solver, learnt on a sample of the training rows, and a sentence on it.
 
-    It is () if leave-one-out errors of kernel least squares are not smaller with a metric. The kernel is that of the
+    It is () if errors of kernel least squares are not smaller with a metric. The kernel is that of the
     settings, or all that the automatic choice tries.
 
     Raises
@@ -597,6 +637,9 @@ def learn_metric(
     rounds = selection_rounds(METRIC_SECONDS / SELECTION_SHARE, shape, len(starters), learns_metric=True)
     track = _sample(settings, data, _ROUNDS[-1][0], Outputs(schema.task, schema.n_outputs, None, criterion))
     result = successive_halving(track, starters, rounds, _teller(observer), learns_metric=True, wide=is_wide(shape))
+    result = checked(track, result, METRIC_SECONDS / SELECTION_SHARE, shape)
+    if result.check and not result.check.helps:
+        return (), f"No metric was used: {_check_words(result.check, criterion)}."
     if not result.winner.candidate.metric:
         error = named_error(criterion, result.winner.error)
         return (), f"No metric was used: leave-one-out errors on sampled rows are not smaller with one ({error})."
@@ -671,6 +714,7 @@ def _raced(
     if affordable and by == "rows" and result.few_columns_matter:
         more = _sample(settings, data, larger[0], outputs) if larger[0] > _ROUNDS[-1][0] else track
         result = with_larger_sample(more, result, *larger)
+    result = checked(track, result, options.budget_seconds, shape)
     size = rounds[min(1, len(rounds) - 1)]
     if options.validation != "auto" or rounds[-1][0] < LEAST_ROWS or not track.has_folds(size[0]):
         return result, by, [], track
@@ -734,7 +778,8 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
     # a linear model is taken if it is the best, or not significantly worse
     alike = winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance
     taken = linear if winner is linear or alike else winner
-    why = [_how_good(taken, len(result.ran), by, criterion)]
+    folds = f"{result.check.folds} folds" if result.check and taken.candidate.metric else None
+    why = [_how_good(taken, len(result.ran), by, criterion, folds)]
     if taken is linear:
         curved = next(candidate for candidate in result.ran if candidate.candidate.kernel != "linear")
         value = _value(criterion, curved.error)

@@ -208,6 +208,9 @@ def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path
     assert shares["x3"] + shares["x7"] > 0.9
     [sentence] = [sentence for sentence in result["choice"]["why"] if "metric gives" in sentence]
     assert "to 2 of 30 columns: 'x" in sentence
+    assert "It was checked: on 5 held-out folds, " in sentence
+    unexplained = 1.0 - choice.record["candidates"][0]["score"]  # of folds that a metric was not learnt from
+    assert 0.5 * unexplained < 1.0 - result["test"]["r2"] < 2.0 * unexplained
     assert "metric" not in plain
     assert not any("metric" in one["name"] for one in plain["choice"]["candidates"])
     model = load_model(result["model"])
@@ -221,6 +224,22 @@ def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path
     explained = explanation_text(explain(ExplainSettings(model=result["model"], rows=50, repeats=1)))
     assert "Share of the squared distance of two rows in the learnt metric" in explained
     assert metric_shares(model.schema) == shares
+
+
+@pytest.mark.usefixtures("few_candidates")
+@pytest.mark.parametrize("given", [{}, {"validation": "blocks"}])
+def test_a_metric_that_fits_the_rows_alone_is_not_taken(given: dict[str, Any], tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    inputs = random.normal(size=(1200, 200))
+    target = np.abs(inputs @ random.normal(size=200)) > 9.5
+    found = stored(tmp_path / "all", inputs[:200], target[:200], "binary")
+    choice = choose_solver(asked(found, budget_seconds=60.0, rescale="standard", **given), found)
+    assert not choice.metric
+    assert not any("metric learnt" in one["name"] for one in choice.record["candidates"])
+    [sentence] = [sentence for sentence in choice.record["why"] if "No metric was learnt" in sentence]
+    assert "5 held-out folds" in sentence
+    expected = max(target.mean(), 1.0 - target.mean())
+    assert choice.record["candidates"][0]["score"] < expected + 0.1
 
 
 class ScriptedSample:
