@@ -495,7 +495,8 @@ LARGE_STEPS, SMOOTH = 6, "gaussian"  # there: the most steps, and the kernel
 _MUCH_LESS = 0.9  # times the squared error without a metric: a metric on more rows may find more
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
 POWER = 1.5  # of the weights from the second step on, where rows are few: on all rows it misses columns
-_FEW_ROWS, _FEWEST_FOLDS = 1024, 3  # of a check of a metric: rows of five folds; folds of more rows
+_CHECK_FOLDS = ((512, 10), (1024, 5))  # rows, and the folds in which a metric of at most so many is checked
+_FEWEST_FOLDS = 3  # of more rows
 _STEADY = 0.005  # a step that reduces the squared error by less than that share hardly does
 
 
@@ -559,7 +560,7 @@ def continued_metric(
 
 def folds_of_check(rows: int) -> int:
     """Return the number of folds in which a metric of so many rows is checked."""
-    return FOLDS if rows <= _FEW_ROWS else _FEWEST_FOLDS
+    return next((folds for most, folds in _CHECK_FOLDS if rows <= most), _FEWEST_FOLDS)
 
 
 def with_checked_metric(
