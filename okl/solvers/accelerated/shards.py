@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -245,21 +245,17 @@ def part_of_shard(
 _Pair = tuple[Moments, Moments]
 
 
-@dataclass(frozen=True, eq=False)
-class MomentsWork:
-    """Work on a shard: the moments of its rows of either class, +1 first. positive : class, None for +1."""
+def moments_of_shard(rows: MappedRows, positive: int | None, shard: Shard, weights: tuple[float, ...]) -> _Pair:
+    """Return the moments of a shard's rows of either class, +1 first, merged segment by segment.
 
-    rows: MappedRows
-    positive: int | None
+    positive : class, None for +1; weights : of a row of each group, +1 first
+    """
 
-    def __call__(self, shard: Shard, weights: tuple[float, ...]) -> _Pair:
-        """Merged segment by segment; each row weighs its group's weight, +1 first."""
+    def of_block(block: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
+        groups = groups_of_class(block.targets, positive, len(weights))
+        return block.inputs, signs_of_class(block.targets, positive), spread(np.array(weights), groups)
 
-        def of_block(block: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
-            groups = groups_of_class(block.targets, self.positive, len(weights))
-            return block.inputs, signs_of_class(block.targets, self.positive), spread(np.array(weights), groups)
-
-        return moments_by_class((of_block(block) for _, block in self.rows.blocks(shard)), self.rows.n_columns)
+    return moments_by_class((of_block(block) for _, block in rows.blocks(shard)), rows.n_columns)
 
 
 def sharded_moments(
@@ -271,7 +267,8 @@ def sharded_moments(
     ------
     DataError : a class has no rows
     """
-    return ClassMoments(*execution.sum(MomentsWork(rows, positive), rows.data.split("train"), weights, merged_moments))
+    work = partial(moments_of_shard, rows, positive)
+    return ClassMoments(*execution.sum(work, rows.data.split("train"), weights, merged_moments))
 
 
 def merged_moments(parts: list[_Pair]) -> _Pair:
@@ -285,29 +282,29 @@ def merged_moments(parts: list[_Pair]) -> _Pair:
 _BINS = 4096
 
 
-@dataclass(frozen=True, eq=False)
-class CountScores:
-    """Work on a shard: rows of either class by bin of their score; or, without edges, the range of the scores.
+def count_scores(
+    rows: MappedRows,
+    weights: FloatArray,
+    positive: int | None,
+    counted: tuple[float, ...],
+    shard: Shard,
+    edges: FloatArray | None,
+) -> FloatArray:
+    """Return the weight of positives less that of negatives of a shard in each bin of their scores, (n_edges + 1,).
+
+    Without edges, return the lowest and highest score, (2,).
 
     counted : what an error on a row of each group counts, see okl.solvers.accelerated.operators.ClassGroups
     """
-
-    rows: MappedRows
-    weights: FloatArray
-    positive: int | None
-    counted: tuple[float, ...]
-
-    def __call__(self, shard: Shard, edges: FloatArray | None) -> FloatArray:
-        """Weight of positives less that of negatives in each bin, (n_edges + 1,); or lowest and highest score, (2,)."""
-        scores, counts = np.empty(shard.rows), np.empty(shard.rows)
-        for cut, block in self.rows.blocks(shard):
-            groups = groups_of_class(block.targets, self.positive, len(self.counted))
-            counts[cut] = signs_of_class(block.targets, self.positive) * spread(np.array(self.counted), groups)
-        ShardRows(self.rows, shard, np.ones(shard.rows)).adjoint(scores, self.weights)
-        if edges is None:
-            return np.array([scores.min(), scores.max()])
-        places = np.searchsorted(edges, scores)
-        return np.bincount(places, weights=counts, minlength=len(edges) + 1).astype(np.float64)
+    scores, counts = np.empty(shard.rows), np.empty(shard.rows)
+    for cut, block in rows.blocks(shard):
+        groups = groups_of_class(block.targets, positive, len(counted))
+        counts[cut] = signs_of_class(block.targets, positive) * spread(np.array(counted), groups)
+    ShardRows(rows, shard, np.ones(shard.rows)).adjoint(scores, weights)
+    if edges is None:
+        return np.array([scores.min(), scores.max()])
+    places = np.searchsorted(edges, scores)
+    return np.bincount(places, weights=counts, minlength=len(edges) + 1).astype(np.float64)
 
 
 def error_minimising_threshold(
@@ -319,7 +316,7 @@ def error_minimising_threshold(
 
     Source: Ito et al., 2017, (26), to the resolution of the bins.
     """
-    shards, work = rows.data.split("train"), CountScores(rows, weights, positive, counted)
+    shards, work = rows.data.split("train"), partial(count_scores, rows, weights, positive, counted)
     ends = execution.sum(work, shards, None, _extremes)
     low, high = float(ends[0]), float(ends[1])
     margin = 1e-3 * (high - low) + 1e-12

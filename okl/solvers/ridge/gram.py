@@ -430,19 +430,11 @@ def cuts(n: int, most: int) -> list[tuple[int, int]]:
     return [(int(first), int(last)) for first, last in pairwise(np.linspace(0, n, min(most, n) + 1).astype(int))]
 
 
-@dataclass(frozen=True, eq=False)
-class GramWork:
-    """Work that sums a chunk of rows, with clipped targets if there is a clip. Cheap to send, except for landmarks."""
-
-    data: Dataset
-    basis: Basis
-    outputs: Outputs
-    precision: Precision
-    clip: Clip | None = None
-
-    def __call__(self, stretch: Stretch) -> Gram:
-        """Read each row group once, in order."""
-        rows = read_pieces(self.data, stretch, self.precision)
-        if self.clip is not None:
-            rows = map(partial(self.clip.of, self.basis), rows)
-        return gram_of(self.basis, self.outputs, rows)
+def gram_of_pieces(
+    data: Dataset, basis: Basis, outputs: Outputs, precision: Precision, clip: Clip | None, stretch: Stretch
+) -> Gram:
+    """Return the sums over a chunk of rows, with clipped targets if there is a clip; each row group is read once."""
+    rows = read_pieces(data, stretch, precision)
+    if clip is not None:
+        rows = map(partial(clip.of, basis), rows)
+    return gram_of(basis, outputs, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Preci
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import shift_invariant_kernels
 from okl.solvers.base import Convergence, Outcome
-from okl.solvers.ridge.gram import Basis, Clip, Gram, GramWork, LandmarkBasis, MapBasis, Outputs, cuts, row_chunks
+from okl.solvers.ridge.gram import Basis, Clip, Gram, LandmarkBasis, MapBasis, Outputs, cuts, gram_of_pieces, row_chunks
 from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, solve
 
 N_LANDMARKS = 1000
@@ -206,7 +207,7 @@ class RidgeSolver(LandmarkSolver):
         number, done = divmod(state.done, len(stretches))
         coming = stretches[done : done + STRETCHES_AT_ONCE]
         outputs = self.outputs_of(data.schema)
-        work = GramWork(data, state.basis, outputs, self.precision, state.clip)
+        work = partial(gram_of_pieces, data, state.basis, outputs, self.precision, state.clip)
         gram = state.gram
         for part in execution.map(work, coming):
             gram = part if gram is None else gram.merged(part)

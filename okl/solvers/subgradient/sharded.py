@@ -6,6 +6,7 @@ import math
 import secrets
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -255,16 +256,6 @@ _NARROW = 0.02  # of its upper end: a bracket that need not be looked into
 _EVEN = np.arange(1, N_STEPS + 1) / N_STEPS
 
 
-@dataclass(frozen=True)
-class LineQuadratic:
-    """The objective along a direction less the losses: slope t + curvature t^2 / 2, and the mean losses at 0."""
-
-    losses: float
-    slope: float
-    curvature: float
-    n_rows: int
-
-
 @stored("line-search")
 @dataclass(frozen=True)
 class ShardedLineSearch:
@@ -277,29 +268,17 @@ class ShardedLineSearch:
     longest: float
     looks: int
 
-    def step(self, direction: FloatArray, around: LineQuadratic, rounds: Rounds) -> float:
-        def turning(command: Command, start: float = 0.0) -> tuple[float, float, float]:
-            return _turning(steps, added(rounds.request(command)) / around.n_rows, around, start)
 
-        steps = self.longest * _EVEN**3
-        low, high, best = turning(StepCommand(direction, tuple(steps.tolist())))
-        for _ in range(self.looks):
-            if high - low <= _NARROW * high:
-                break
-            steps = low + (high - low) * (_EVEN if low > 0.0 else _EVEN**3)
-            low, high, best = turning(RepeatCommand(tuple(steps.tolist())), low)
-        return best
-
-
-def _turning(steps: Doubles, line: Doubles, around: LineQuadratic, start: float) -> tuple[float, float, float]:
+def _turning(
+    steps: Doubles, values: Doubles, slopes: Doubles, losses: float, start: float
+) -> tuple[float, float, float]:
     """Return two steps that the least objective is between, and the step to take.
 
-    line : mean losses and slopes at the steps, (steps, 2); start : below the first step
+    values, slopes : of the objective at the steps, less what is the same for all; losses : at 0; start : below the
+        first step
     """
-    values = line[:, 0] + around.slope * steps + 0.5 * around.curvature * steps**2
-    slopes = line[:, 1] + around.slope + around.curvature * steps
     least = int(np.argmin(values))
-    fallback = float(steps[least]) if start > 0.0 or values[least] < around.losses else 0.0
+    fallback = float(steps[least]) if start > 0.0 or values[least] < losses else 0.0
     turned = np.flatnonzero(slopes >= 0.0)
     if not len(turned):
         return float(steps[-1]), float(steps[-1]), fallback
@@ -340,10 +319,23 @@ class RowsOnShards:
 
     def step(self, point: Point, direction: Direction, losses: float) -> float:
         """Return the step of least objective along a direction, from trials: a round or some."""
-        self.direction = direction.vector.coefficients
+        self.direction, search = direction.vector.coefficients, self.search
         slope = self.lam * float(np.vdot(point.vector.coefficients, self.direction))
-        line = LineQuadratic(losses, slope, self.lam * squared(self.direction), self.n_rows)
-        return self.search.step(self.direction, line, self.rounds)
+        curvature = self.lam * squared(self.direction)
+
+        def turning(command: Command, start: float = 0.0) -> tuple[float, float, float]:
+            line = added(self.rounds.request(command)) / self.n_rows
+            values = line[:, 0] + slope * steps + 0.5 * curvature * steps**2
+            return _turning(steps, values, line[:, 1] + slope + curvature * steps, losses, start)
+
+        steps = search.longest * _EVEN**3
+        low, high, best = turning(StepCommand(self.direction, tuple(steps.tolist())))
+        for _ in range(search.looks):
+            if high - low <= _NARROW * high:
+                break
+            steps = low + (high - low) * (_EVEN if low > 0.0 else _EVEN**3)
+            low, high, best = turning(RepeatCommand(tuple(steps.tolist())), low)
+        return best
 
     def cut(self, point: Point, direction: Direction | None, step: float, further: float) -> Cut:
         """Have the shards take the step, and return the cut further on: a round."""
@@ -586,7 +578,8 @@ class KernelSample:
 
     def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
         shards, bytes_read, new_rows = self._rows.data.split("train"), 0, 0
-        for part, read in execution.map(ShardDraw(self._rows, shares[-1], self._beyond), range(len(shards))):
+        work = partial(draw_of_shard, self._rows, share=shares[-1], beyond=self._beyond)
+        for part, read in execution.map(work, shards):
             self._parts.append(part)
             bytes_read, new_rows = bytes_read + read, new_rows + len(part.targets)
         self._beyond, targets = shares[-1], [part.targets for part in self._parts if len(part.targets)]
@@ -609,20 +602,6 @@ class KernelSample:
 
 Sample = ShardedSample | KernelSample
 """The rows of a sample that is about to be solved: drawn until they have two classes."""
-
-
-@dataclass(frozen=True, eq=False)
-class ShardDraw:
-    """Work for `execution.map`: rows of the shard of an index in the sample of a share and not in a smaller one."""
-
-    rows: SampledRows
-    share: float
-    beyond: float
-
-    def __call__(self, index: int) -> tuple[Rows, int]:
-        """Return the rows and the bytes read."""
-        shard = self.rows.data.split("train")[index]
-        return draw_of_shard(self.rows, shard, self.share, self.beyond)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,16 @@ from okl.kernels import Gaussian
 from okl.models.inputs import predictions
 from okl.runs.checkpoint import DecodedTree, EncodedTree
 from okl.solvers.ridge import solver as ridge_solver
-from okl.solvers.ridge.gram import BLOCK, MOST_STRETCHES, Gram, GramWork, LandmarkBasis, Outputs, gram_of, row_chunks
+from okl.solvers.ridge.gram import (
+    BLOCK,
+    MOST_STRETCHES,
+    Gram,
+    LandmarkBasis,
+    Outputs,
+    gram_of,
+    gram_of_pieces,
+    row_chunks,
+)
 from okl.solvers.ridge.penalty_path import compare_logarithm, compare_losses, fit_rows, folds_of, huber_path
 from okl.solvers.ridge.solver import MOST_COLUMNS, STRETCHES_AT_ONCE, RidgeSolver
 from tests.data.sources import settings as ingest_settings
@@ -124,7 +134,7 @@ def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
 def test_work_is_sent_without_what_is_packed_for_compiled_code(data: Dataset) -> None:
     with open_execution() as execution:
         basis = SOLVER.start(data, execution).basis
-    work = GramWork(data, basis, SOLVER.outputs_of(data.schema), "float32")
+    work = partial(gram_of_pieces, data, basis, SOLVER.outputs_of(data.schema), "float32", None)
     before = len(pack(work).content)
     list(map(work, row_chunks(data)[:1]))
     assert len(pack(work).content) == before < 30 * 2 * 4 + 6000
