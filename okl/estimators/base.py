@@ -203,10 +203,6 @@ class ScoringClassifier(ClassifierMixin, ScoringEstimator):  # type: ignore[misc
 class BatchEstimator(ScoringEstimator):
     """An estimator that is fitted to all rows at once."""
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, Labels]:
-        """Return inputs (rows, n_features) and y, both finite."""
-        raise NotImplementedError
-
     def _learn_classes(
         self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
     ) -> None:
@@ -250,7 +246,7 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
         return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> None:
-        inputs, labels = self._checked(X, y)
+        inputs, labels = self._valid(X, y, reset=True)
         self.classes_ = classes_of(self, labels)
         given = row_weights(sample_weight, inputs)
         weights = weights_of_classes(self.class_weight, self.classes_, labels, given)
@@ -306,11 +302,10 @@ class OnlineEstimator(ScoringEstimator):
         factory: LearnerFactory = options.factory(schema)
         return factory
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, reset: bool, **options: bool) -> tuple[FloatArray, Labels]:
-        """Return inputs (rows, n_features) in the precision of the learner, and y, both finite."""
+    def _valid(self, *data: Any, reset: bool, **options: Any) -> Any:
         check_choice("precision", str(self.precision), ("float32", "float64"))
-        checked: tuple[FloatArray, Labels] = self._valid(X, y, dtype=self.precision, reset=reset, **options)
-        return checked
+        options.setdefault("dtype", self.precision)
+        return super()._valid(*data, reset=reset, **options)
 
     @property
     def _first(self) -> bool:
@@ -381,7 +376,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         ConfigError, a ValueError : a parameter is out of its range
         DataError, a ValueError : y holds one class only
         """
-        inputs, labels = self._checked(X, y, reset=True)
+        inputs, labels = self._valid(X, y, reset=True)
         self.classes_ = classes_of(self, labels)
         targets = self._targets(labels)
         self._begin_classes(inputs, targets, labels, len(targets))
@@ -399,7 +394,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         ConfigError, DataError, both ValueErrors : no or other classes; a label not among them; "balanced" weights
         """
         first = self._first
-        inputs, labels = self._checked(X, y, reset=first)
+        inputs, labels = self._valid(X, y, reset=first)
         if first:
             if classes is None:
                 raise ConfigError(
@@ -480,7 +475,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         ConfigError, a ValueError : a parameter is out of its range
         DivergedError : the step size given is too large
         """
-        inputs, targets = self._checked(X, y, reset=True, y_numeric=True)
+        inputs, targets = self._valid(X, y, reset=True, y_numeric=True)
         self._scale_and_begin(inputs, targets, len(targets))
         self._learn_passes(inputs, self._scaled(targets))
         return self
@@ -492,7 +487,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         order, or set bandwidth, step_size and scale_target=False.
         """
         first = self._first
-        inputs, targets = self._checked(X, y, reset=first, y_numeric=True)
+        inputs, targets = self._valid(X, y, reset=first, y_numeric=True)
         if first:
             self._scale_and_begin(inputs, targets, None)
         self._learn(inputs, self._scaled(targets))

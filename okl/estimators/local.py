@@ -84,16 +84,14 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
         self.predictor_, self.chosen_ = trained.predictor, solver.chosen(trained.state)
         self.certificate_ = solver.certificate(trained.state)
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
+    def _valid(self, *data: Any, reset: bool, **options: Any) -> Any:
         check_choice("precision", str(self.precision), ("float32", "float64"))
-        checked: tuple[FloatArray, NDArray[Any]] = self._valid(
-            X, y, dtype=np.float32, ensure_min_samples=2, reset=True, **options
-        )
-        return checked
+        least = 2 if reset else 1
+        return super()._valid(*data, dtype=np.float32, ensure_min_samples=least, reset=reset, **options)
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
-        inputs = self._valid(X, dtype=np.float32, reset=False)
+        inputs = self._valid(X, reset=False)
         scores: FloatArray = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
         return scores
 

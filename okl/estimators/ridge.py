@@ -58,7 +58,7 @@ class LeastSquaresRegressor(RegressorMixin, LeastSquaresEstimator):  # type: ign
         DataError, a ValueError : sums of squares, or weights, leave the range of floating numbers
         DivergedError, an ArithmeticError : columns so large that rounding is all that is left
         """
-        inputs, targets = self._checked(X, y, y_numeric=True)
+        inputs, targets = self._valid(X, y, reset=True, y_numeric=True)
         self._learn(inputs, np.asarray(targets, dtype=np.float64), Outputs("regression", 1))
         return self
 
@@ -156,17 +156,14 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
     def _takes_sparse(self) -> bool:
         return self.kernel == "linear"
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
+    def _valid(self, *data: Any, reset: bool, **options: Any) -> Any:
         check_choice("precision", str(self.precision), ("float32", "float64"))
-        checked: tuple[FloatArray, NDArray[Any]] = self._valid(
-            X, y, dtype=self.precision, order="C", reset=True, **options
-        )
-        return checked
+        return super()._valid(*data, dtype=self.precision, order="C", reset=reset, **options)
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) or (rows, n_outputs)."""
         check_is_fitted(self)
-        inputs = self._valid(X, dtype=self.precision, order="C", reset=False)
+        inputs = self._valid(X, reset=False)
         scores: FloatArray
         if sparse.issparse(inputs):
             assert isinstance(self.predictor_, LinearPredictor), "the linear kernel uses the inputs as columns"

@@ -145,10 +145,6 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
         self.certificate_, self.problem_, self.notes_ = fitted.full, method.problem, fitted.notes
         self._reason = fitted.reason
 
-    def _checked(self, X: ArrayLike, y: ArrayLike, **options: Any) -> tuple[FloatArray, NDArray[Any]]:
-        checked: tuple[FloatArray, NDArray[Any]] = self._valid(X, y, reset=True, **options)
-        return checked
-
     def _growth(self, options: Any) -> GeometricGrowth | PaperGrowth:
         first = FIRST_SAMPLE if options.first_sample == "auto" else options.first_sample
         if check_choice("growth", self.growth, ("geometric", "paper")) == "paper":
@@ -253,7 +249,7 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
 
         Warns and raises as the classifier.
         """
-        inputs, given = self._checked(X, y, y_numeric=True)
+        inputs, given = self._valid(X, y, reset=True, y_numeric=True)
         targets, weights = given.astype(np.float64), row_weights(sample_weight, inputs)
         with large_values_refused():
             center = float(np.median(targets) if weights is None else weighted_median(targets, weights))

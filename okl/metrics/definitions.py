@@ -90,8 +90,7 @@ class Residuals:
 
     def per_row(self, total: float) -> float | None:
         """Return a sum divided by the rows; None without rows, or if it is not finite."""
-        mean = total / self.rows if self.rows else math.inf
-        return mean if math.isfinite(mean) else None
+        return _finite(total / self.rows if self.rows else math.inf)
 
 
 def measure_residuals(
@@ -362,9 +361,11 @@ def _sum(tallies: list[Tally]) -> Tally:
 def _mean_and_error(total: float, squares: float, rows: int) -> dict[str, float | None]:
     mean = total / rows
     error = math.sqrt(max(0.0, squares / rows - mean * mean) / rows) if math.isfinite(squares) else math.inf
-    return {
-        name: value if math.isfinite(value) else None for name, value in (("mean", mean), ("standard_error", error))
-    }
+    return {"mean": _finite(mean), "standard_error": _finite(error)}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _cells(tally: Tally) -> int:
@@ -496,5 +497,4 @@ def absolute_loss(tally: Tally) -> float | None:
 def explained_variance(tally: Tally) -> float | None:
     """Return the share of the variance that is explained; a constant target has none (scikit-learn gives 0 or 1)."""
     sums = tally.sums
-    share = 1.0 - sums.squared_sum / sums.target_squares if sums.target_squares > 0 else math.inf
-    return share if math.isfinite(share) else None
+    return _finite(1.0 - sums.squared_sum / sums.target_squares if sums.target_squares > 0 else math.inf)

@@ -60,13 +60,8 @@ class Roles:
     def other_columns(self) -> list[str]:
         """Return the columns to read in addition to the inputs: target, keys, then split or holdout."""
         rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
-        return [self.target, *self.keys, *rest, *self.sparse_sources]
-
-    @property
-    def sparse_sources(self) -> tuple[str, ...]:
-        if self.sparse is None:
-            return ()
-        return tuple(text.column for text in self.sparse.texts) or (INDICES, VALUES)
+        sparse = [] if self.sparse is None else [text.column for text in self.sparse.texts] or [INDICES, VALUES]
+        return [self.target, *self.keys, *rest, *sparse]
 
 
 def assign_roles(source: Source, settings: IngestSettings) -> Roles:

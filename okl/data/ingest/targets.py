@@ -190,7 +190,8 @@ class TargetReader:
                 raise ConfigError(f"{where}: positive is for two classes, but target {self.name!r} is a regression.")
             return ClassCounts("regression")
         names = {float(code): word for word, code in self.codes.items()}
-        labels = {value: names[value] if self.text else plain_label(value, self.kind) for value in self.counts}
+        values = [*self.counts, *self.only_test]
+        labels = {value: names[value] if self.text else plain_label(value, self.kind) for value in values}
         stored = sorted(self.counts, key=lambda value: labels[value])
         self._check(task, [labels[value] for value in stored], where)
         if positive is not None:
@@ -203,10 +204,9 @@ class TargetReader:
             stored.sort(key=lambda value: str(labels[value]) == positive)
         for value, (file, row) in self.only_test.items():
             if value not in self.counts:
-                label = names[value] if self.text else plain_label(value, self.kind)
                 raise DataError(
-                    f"{file}: target {self.name!r} is {label!r} in test row {row} (counted from 0), but no training "
-                    "row has that label. Move such a row to train, or leave it out."
+                    f"{file}: target {self.name!r} is {labels[value]!r} in test row {row} (counted from 0), but no "
+                    "training row has that label. Move such a row to train, or leave it out."
                 )
         counts = tuple(self.counts[value] for value in stored)
         return ClassCounts(task, tuple(labels[value] for value in stored), tuple(stored), counts)
