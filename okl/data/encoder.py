@@ -184,7 +184,12 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
     if encoding.kind == "category":
         texts, index = texts_and_index(column)
         texts = in_stored_spelling(texts, column.type, encoding.categories)
-        _check_missing(encoding, column.type, _absent(texts)[index])
+        word = next((word for word in encoding.categories if word in MISSING_WORDS), "")
+        if word and _absent(texts)[index].any() and _spellings(encoding.categories, value_type(column.type)):
+            raise DataError(
+                f"Column {encoding.column!r} holds numbers ({column.type}) and misses a value, which may be {word!r}: "
+                f"that was a value like any other in training. {_advise_text_column(encoding.column, keep=True)}"
+            )
         codes = _codes(encoding, texts)[index]
         out[:] = 0.0
         rows = np.flatnonzero(codes >= 0)
@@ -246,15 +251,6 @@ def _codes(encoding: Encoding, texts: pa.Array) -> Codes:
     codes: Codes = pc.fill_null(positions, other).to_numpy(zero_copy_only=False).astype(np.int64)
     codes[_absent(texts)] = absent
     return codes
-
-
-def _check_missing(encoding: Encoding, kind: pa.DataType, missing: NDArray[np.bool_]) -> None:
-    word = next((word for word in encoding.categories if word in MISSING_WORDS), "")
-    if word and missing.any() and _spellings(encoding.categories, value_type(kind)):
-        raise DataError(
-            f"Column {encoding.column!r} holds numbers ({kind}) and misses a value, which may be {word!r}: that was a "
-            f"value like any other in training. {_advise_text_column(encoding.column, keep=True)}"
-        )
 
 
 def _advise_text_column(column: str, keep: bool = False) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from okl.data.dataset import INDICES, VALUES, Encoding, Schema
+from okl.data.dataset import INDICES, VALUES, Schema
 from okl.data.ingest.sources import SourceBatch
 from okl.data.sparse import finite_sparse_rows, texts_of
 from okl.data.values import date_parts
@@ -200,7 +200,10 @@ def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
             )
             arrays[column] = choices.take(pa.array(random.integers(len(choices), size=n_rows)))
         elif encoding is not None and encoding.kind != "number":
-            arrays[column] = _dates(encoding, n_rows, random)
+            seconds = random.integers(0, 40 * 365 * DAY_SECONDS, size=n_rows)
+            zone, days = encoding.time_zone or None, (seconds // DAY_SECONDS).astype(np.int32)
+            kind = pa.timestamp("s", zone) if encoding.kind == "timestamp" else pa.date32()
+            arrays[column] = pa.array(seconds if encoding.kind == "timestamp" else days).cast(kind)
         else:
             moments = statistics[column if encoding is None else encoding.inputs[0]]
             drawn = moments.mean + moments.standard_deviation * random.standard_normal(n_rows)
@@ -265,10 +268,3 @@ def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
 def _numbers(column: pa.Array) -> NDArray[np.float64]:
     values: NDArray[np.float64] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return values
-
-
-def _dates(encoding: Encoding, n_rows: int, random: np.random.Generator) -> pa.Array:
-    seconds = random.integers(0, 40 * 365 * DAY_SECONDS, size=n_rows)
-    if encoding.kind == "date":
-        return pa.array((seconds // DAY_SECONDS).astype(np.int32)).cast(pa.date32())
-    return pa.array(seconds).cast(pa.timestamp("s", encoding.time_zone or None))

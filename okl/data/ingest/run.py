@@ -124,9 +124,9 @@ class ColumnPlan:
     @property
     def parts(self) -> tuple[str, ...]:
         """Return the names of the inputs of a numeric or date column, without the one for missing values."""
-        return {"number": (self.name,), "category": (), "text": ()}.get(
-            self.kind, tuple(f"{self.name}:{part}" for part in (PARTS if self.kind == "timestamp" else DATE_PARTS))
-        )
+        if self.kind in ("date", "timestamp"):
+            return tuple(f"{self.name}:{part}" for part in (PARTS if self.kind == "timestamp" else DATE_PARTS))
+        return (self.name,) if self.kind == "number" else ()
 
 
 @dataclass(frozen=True, eq=False)

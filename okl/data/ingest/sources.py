@@ -185,7 +185,9 @@ def read_parquet(
                 batch_rows, row_groups=list(row_groups), columns=columns, use_threads=False
             ):
                 # select: a column named a also matches a.b, and the file keeps its own order
-                yield _without_views(batch.select(columns))
+                chosen = batch.select(columns)
+                plain = without_view_types(chosen.schema)
+                yield chosen if plain.equals(chosen.schema) else chosen.cast(plain)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file} is a damaged Parquet file: {first_line(error)}.") from None
 
@@ -194,11 +196,6 @@ def without_view_types(schema: pa.Schema) -> pa.Schema:
     """Return a schema without string_view and binary_view, which Arrow's filters do not support yet."""
     plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
     return pa.schema([field.with_type(plain.get(field.type, field.type)) for field in schema])
-
-
-def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    schema = without_view_types(batch.schema)
-    return batch if schema.equals(batch.schema) else batch.cast(schema)
 
 
 # svmlight text, as dense rows. More columns than fit are folded into fewer by a signed hash: see `fold`.

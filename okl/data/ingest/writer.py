@@ -107,19 +107,6 @@ MOST_VALUES = WINDOW_BYTES // 8  # of the sparse rows of a row group, which a ba
 PAGE_BYTES = 8 * 2**20  # a column of a row group is one page
 
 
-def part_schema(features: tuple[str, ...], target: str, keys: dict[str, pa.DataType]) -> pa.Schema:
-    """Return the schema of a part file: inputs, target, keys (in their own types, dictionaries decoded)."""
-    fields = [pa.field(name, pa.float32(), nullable=False) for name in features]
-    fields.append(pa.field(target, pa.float64(), nullable=False))
-    fields += [pa.field(name, value_type(kind)) for name, kind in keys.items()]
-    return pa.schema(fields)
-
-
-def group_rows(requested: int, n_features: int) -> int:
-    """Return the rows of a row group: as requested, or fewer so that its inputs fit the memory of one window."""
-    return max(1, min(requested, WINDOW_BYTES // (4 * max(1, n_features))))
-
-
 @dataclass
 class ShardWriter:
     """Writes rows of one split to part files named after it; buffers one row group.
@@ -138,7 +125,9 @@ class ShardWriter:
     moments: list[ColumnMoments] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        rows = group_rows(min(self.settings.rows_per_group, self.settings.rows_per_shard), self.n_features)
+        # as requested, or fewer so that the inputs of a row group fit the memory of one window
+        fitting = WINDOW_BYTES // (4 * max(1, self.n_features))
+        rows = max(1, min(self.settings.rows_per_group, self.settings.rows_per_shard, fitting))
         self._inputs, self._targets = np.empty((self.n_features, rows), dtype=np.float32), np.empty(rows)
         self._keys: list[list[pa.Array]] = [[] for _ in self.schema.names[self.n_features + 1 :]]
         self._filled = self._values = 0
@@ -216,9 +205,11 @@ class ShardWriter:
 def shard_writers(
     folder: Path, columns: pa.Schema, roles: Roles, settings: IngestSettings, each_group: bool = False
 ) -> tuple[ShardWriter, ShardWriter]:
-    """Return writers of train and test rows into a folder; columns : of the source."""
-    types = {name: columns.field(name).type for name in roles.keys} | (LISTS if roles.sparse is not None else {})
-    schema = part_schema(roles.features, roles.target, types)
+    """Return writers of train and test rows into a folder; columns : of the source, whose keys keep their own types."""
+    fields = [pa.field(name, pa.float32(), nullable=False) for name in roles.features]
+    fields.append(pa.field(roles.target, pa.float64(), nullable=False))
+    fields += [pa.field(name, value_type(columns.field(name).type)) for name in roles.keys]
+    schema = pa.schema([*fields, *(LISTS.items() if roles.sparse is not None else ())])
     rest = (schema, len(roles.features), settings, each_group)
     return ShardWriter(folder, "train", *rest), ShardWriter(folder, "test", *rest)
 
