@@ -54,19 +54,16 @@ class ColumnSpace:
         def score(thread: int) -> None:
             for first in range(thread * _CHUNK_ROWS, inputs.shape[0], n_threads * _CHUNK_ROWS):
                 part = slice(first, first + _CHUNK_ROWS)
-                self._score_chunk(scores[:, part], inputs[part], weights)
+                if sparse.issparse(inputs):
+                    scores[:, part] = (inputs[part] @ weights.T).T
+                    continue
+                mapped = inputs[part] if self.feature_map is None else transform_rows(self.feature_map, inputs[part])
+                rows, ones = as_compiled(mapped, mapped.dtype), np.ones(len(mapped))
+                for output, vector in zip(scores[:, part], weights, strict=True):
+                    multiply_rows(output, rows, ones, vector)
 
         run_threads(n_threads, score)
         return np.ascontiguousarray(scores.T)
-
-    def _score_chunk(self, scores: FloatArray, inputs: Inputs, weights: FloatArray) -> None:
-        if sparse.issparse(inputs):
-            scores[:] = (inputs @ weights.T).T
-            return
-        mapped = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs)
-        rows, ones = as_compiled(mapped, mapped.dtype), np.ones(len(mapped))
-        for output, vector in zip(scores, weights, strict=True):
-            multiply_rows(output, rows, ones, vector)
 
 
 @dataclass(frozen=True, eq=False)

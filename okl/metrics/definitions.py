@@ -159,8 +159,6 @@ MOST_LARGEST = 10
 class LargestLosses(NamedTuple):
     """Largest losses of rows, in descending order; of equal losses, the one that was counted first.
 
-    Parameters
-    ----------
     losses : (k,), k <= MOST_LARGEST
     shards : (k,), index of the shard of each row; rows : (k,), position of the row in it
     """
@@ -171,11 +169,8 @@ class LargestLosses(NamedTuple):
 
 
 def largest_losses(losses: FloatArray, shard: int, first: int) -> LargestLosses:
-    """Return the largest losses of consecutive rows of a shard.
+    """Return the largest of the losses (rows,) of consecutive rows of a shard.
 
-    Parameters
-    ----------
-    losses : (rows,)
     shard : index of the shard; first : position of the first row in it
     """
     order = np.argsort(-losses, kind="stable")[:MOST_LARGEST]

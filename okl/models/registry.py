@@ -65,7 +65,7 @@ def read_sealed(path: Place, advice: str) -> dict[str, Any]:
     except OSError as error:
         raise RegistryError(f"{path} cannot be read ({error.strerror}). {advice}") from None
     try:
-        content = parse_json(stored)
+        content: dict[str, Any] = parse_json(stored)
         version = content["format_version"]
     except (ValueError, KeyError, TypeError):
         raise RegistryError(f"{path} is damaged: not valid JSON of a registry. {advice}") from None
@@ -77,8 +77,7 @@ def read_sealed(path: Place, advice: str) -> dict[str, Any]:
         )
     if seal(content) != stored:
         raise RegistryError(f"{path} is damaged: the sha256 does not match. {advice}")
-    result: dict[str, Any] = content
-    return result
+    return content
 
 
 def digest_of(content: Any) -> str:
