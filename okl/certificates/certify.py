@@ -305,11 +305,14 @@ class RegretAtHorizon:
             return None
         if self.learner.task == "regression":  # the theorems take a Lipschitz loss
             return None
+        # the training rows' inputs are in a box; frequencies of the Laplacian kernel have no moments
+        sides = np.array([column.maximum - column.minimum for column in schema.feature_statistics])
+        sides, kernel = sides * schema.shift_and_factor[1], feature_map.kernel
         setting = KernelSetting(
             n_inputs=feature_map.n_inputs,
             n_frequencies=feature_map.n_frequencies,
-            diameter=_diameter(schema),
-            second_moment=_second_moment(feature_map),
+            diameter=float(np.linalg.norm(sides)),
+            second_moment=kernel.second_moment(feature_map.n_inputs) if isinstance(kernel, Scaled) else math.inf,
             lipschitz=max(self.learner.class_weights or (1.0,)),
             l1_norm=self.hindsight.l1_norm,
             n_classes=self.learner.n_outputs,
@@ -344,19 +347,6 @@ class RegretAtHorizon:
             "probability": 1.0,
             "vacuous": floor <= 0.0,
         }
-
-
-def _diameter(schema: Schema) -> float:
-    """Return the diameter of the box that holds the training rows' inputs."""
-    _, factors = schema.shift_and_factor
-    sides = np.array([column.maximum - column.minimum for column in schema.feature_statistics]) * factors
-    return float(np.linalg.norm(sides))
-
-
-def _second_moment(feature_map: FourierFeatures) -> float:
-    """Return E ||u||^2 of the kernel's frequencies u; infinite for the Laplacian kernel (Cauchy frequencies)."""
-    kernel = feature_map.kernel
-    return kernel.second_moment(feature_map.n_inputs) if isinstance(kernel, Scaled) else math.inf
 
 
 # Tracking regret: comparators that change k times.

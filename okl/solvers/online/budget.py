@@ -111,18 +111,10 @@ class BudgetStrategy(Strategy):
         n_rows = self.buffers + (capacity if self.keeps_matrix else 0)
         return (n_rows, capacity if n_rows else 0)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
-        """Learn rows in their order; modify `supports` in place."""
-        learn_rows(supports, inputs, targets, rule, doubles(self.numbers))
-
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
         """Compute memory from the supports of several shards that were joined; modify `supports` in place."""
         if (recalled := type(self).recalled) is not None:
             recalled(supports, rule, doubles(self.numbers))
-
-    def reduce(self, supports: SupportArrays, rule: BudgetRule) -> None:
-        """Bring supports down to the budget as the strategy does it row by row; modify `supports` in place."""
-        type(self).reduced(supports, rule, doubles(self.numbers))
 
 
 def doubles(numbers: Numbers) -> Numbers:
@@ -333,7 +325,7 @@ class BudgetLearner(SupportLearner):
         supports = support_arrays(state)
         if self.strategy.keeps_root:
             invert_to_root(supports.memory[self.strategy.buffers :, : state.n_supports])
-        self.strategy.learn(supports, inputs, targets, self.rule)
+        learn_rows(supports, inputs, targets, self.rule, doubles(self.strategy.numbers))
         after = state_from(supports, self.task)
         check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)
         return after
@@ -355,7 +347,7 @@ class BudgetLearner(SupportLearner):
             return base
         supports = support_arrays(replace(self._united(base, parts, shares), progress=progress))
         self.strategy.remember(supports, self.rule)
-        self.strategy.reduce(supports, self.rule)
+        type(self.strategy).reduced(supports, self.rule, doubles(self.strategy.numbers))
         reduced, small = state_from(supports, self.task), self.start()
         trimmed: dict[str, Any] = {
             name: np.ascontiguousarray(getattr(reduced, name)[: array.shape[0], : array.shape[1]])

@@ -574,7 +574,10 @@ def sums_of(weighings: Weighings, features: FloatArray, columns: Columns, where:
             part = slice(first, first + BLOCK_ROWS)
             products += weights[:, part] @ features[part].astype(np.float64)
     names = {weighing.column for weighing in weighings.all if isinstance(weighing, ConstraintGroup)}
-    values = {name: _some({_word(value) for value in np.unique(columns[name].astype(str))}) for name in sorted(names)}
+    values = {
+        name: _some({str(value).removesuffix(".0") for value in np.unique(columns[name].astype(str))})
+        for name in sorted(names)
+    }
     return RowSums(products, weights.sum(axis=1), np.count_nonzero(weights, axis=1), values)
 
 
@@ -635,11 +638,6 @@ def rows_from(weighings: Weighings, sums: RowSums) -> Doubles:
 
 def _some(values: set[str]) -> tuple[str, ...]:
     return tuple(sorted(values)[:MOST_SEEN])
-
-
-def _word(value: object) -> str:
-    text = str(value)
-    return text.removesuffix(".0")
 
 
 # Feasibility of limits in a ball, and the nearest feasible weights.

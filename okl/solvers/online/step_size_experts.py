@@ -622,7 +622,10 @@ class ExpertLearner:
     def leader(self, state: Experts) -> tuple[FeatureMap, float, FloatArray]:
         """Return map, step size and weights (n_outputs, n_columns) of the expert with the least recent loss."""
         group, m, t, which = _leading(state)
-        return self._map(group, m), float(group.steps[m, t]), group.expert_weights(m, t, which, state.progress.rows)
+        candidates = self.candidates
+        feature_map = candidates.fourier(*group.candidates[m]) if group.kind == "fourier" else candidates.linear
+        assert feature_map is not None
+        return feature_map, float(group.steps[m, t]), group.expert_weights(m, t, which, state.progress.rows)
 
     def predictor(self, state: Experts) -> LinearPredictor:
         """Return the leading expert alone: one map with one set of weights."""
@@ -656,12 +659,6 @@ class ExpertLearner:
     @property
     def _rule(self) -> ExpertRule:
         return ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
-
-    def _map(self, group: ExpertGroup, m: int) -> FeatureMap:
-        if group.kind == "fourier":
-            return self.candidates.fourier(*group.candidates[m])
-        assert self.candidates.linear is not None
-        return self.candidates.linear
 
 
 def _leading(state: Experts) -> tuple[ExpertGroup, int, int, int]:

@@ -116,17 +116,13 @@ class StepSizeTeam:
         if self._candidates is not None:
             learn_fourier((scores, stepped), group, self._candidates, rows)
         else:
-            self._learn_blocks((scores, stepped), group, rows)
+            with one_blas_thread():
+                for number, part in enumerate(rows.cut(MOST_ROWS)):
+                    place = slice(number * MOST_ROWS, (number + 1) * MOST_ROWS)
+                    block, cautions = block_of(self.feature_map.transform(part.inputs)), np.ones(len(part.targets))
+                    results = ExpertPredictions(scores[0, place], stepped[0, place])
+                    learn_team(results, group.team, block, part.targets, cautions, part.rule, part.n_before)
         return scores.reshape(n_rows, -1), stepped[0]
-
-    def _learn_blocks(self, predicted: Predicted, group: ExpertGroup, rows: RowBatch) -> None:
-        scores, stepped = predicted
-        with one_blas_thread():
-            for number, part in enumerate(rows.cut(MOST_ROWS)):
-                place = slice(number * MOST_ROWS, (number + 1) * MOST_ROWS)
-                block, cautions = block_of(self.feature_map.transform(part.inputs)), np.ones(len(part.targets))
-                results = ExpertPredictions(scores[0, place], stepped[0, place])
-                learn_team(results, group.team, block, part.targets, cautions, part.rule, part.n_before)
 
     @cached_property
     def _candidates(self) -> Candidates | None:
