@@ -74,14 +74,14 @@ class LimitCounters(NamedTuple):
     """State that learning under limits changes in place, in addition to LearnerArrays.
 
     queues : (N K k,) float64, of the limits of each expert; values : (N K m,), C w
-    exceeded : (K m + 1,), sums over rows of what each value of the mean was outside its limits, in its unit, before the
-        row was learnt; at the end the sum of the lengths of these, in each row that of the output where it is largest
+    violation : (1,), sum over rows of the length of what values of the mean were outside their limits, in their units,
+        before the row was learnt, of the output where it is largest
     shares : (N,), of the experts in the mean
     """
 
     queues: Vector
     values: Vector
-    exceeded: Vector
+    violation: Vector
     shares: Vector
 
 
@@ -93,7 +93,7 @@ def _values(values: Vector, rows: FloatArray, weights: FloatArray, width: int) -
 
 
 @nested_step
-def _count_excess(exceeded: Vector, mean: Vector, limits: Limits, n_outputs: int) -> None:
+def _count_violation(violation: Vector, mean: Vector, limits: Limits, n_outputs: int) -> None:
     """Count what the values of the mean (K m,) are outside their limits."""
     owners, signs, units, bounds = limits.owners, limits.signs, limits.units, limits.sides.bounds
     most, count = 0.0, signs.shape[0] // n_outputs
@@ -104,10 +104,9 @@ def _count_excess(exceeded: Vector, mean: Vector, limits: Limits, n_outputs: int
             excess = signs[k] * mean[i] - bounds[k]
             if excess > 0.0:
                 along = units[i] * excess
-                exceeded[i] += along
                 outside += along * along
         most = max(most, outside)
-    exceeded[mean.shape[0]] += math.sqrt(most)
+    violation[0] += math.sqrt(most)
 
 
 @nested_step
@@ -237,7 +236,7 @@ def learn_constrained_block(
     """
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, step_size, class_weights, sample_every, _, decaying, _ = rule
-    queues, values, exceeded, shares = watched
+    queues, values, violation, shares = watched
     lefts, rights = block
     width, n_experts = lefts.shape[1], shares.shape[0]
     n_outputs, n_values, n_limits = weights.shape[0] // n_experts, limits.units.shape[0], limits.signs.shape[0]
@@ -278,7 +277,7 @@ def learn_constrained_block(
         step = step_at(step_size, decaying, counts[ROWS])
         following = step_at(step_size, decaying, counts[ROWS] + 1)
         _mean(mean, values, shares)
-        _count_excess(exceeded, mean, limits, n_outputs)
+        _count_violation(violation, mean, limits, n_outputs)
         g, length = weight * slope(loss, epsilon, f, y), 0.0
         if g != 0.0:
             length = np.float64(dot(left, left) + dot(right, right))

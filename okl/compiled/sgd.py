@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.compiled.extension import SLOPE, VALUE, call_extension
+from okl.compiled.extension import SLOPE, call_extension
 from okl.compiled.fourier import dot
 from okl.compiled.jit import compiled, compiled_row, nested, nested_row, nested_sum
 from okl.compiled.products import SparseBlock
@@ -54,12 +54,6 @@ def is_regression(code: int) -> bool:
 def slope_of(code: int, epsilon: float, address: int, f: float, y: float) -> float:
     """Return the derivative by the score of a loss with one output, of the table or at an address."""
     return slope(code, epsilon, f, y) if address == 0 else call_extension(address, SLOPE, f, y)
-
-
-@nested
-def value_of(code: int, epsilon: float, address: int, f: float, y: float) -> float:
-    """Return the value of a loss with one output, of the table or at an address."""
-    return loss_value(code, epsilon, f, y) if address == 0 else call_extension(address, VALUE, f, y)
 
 
 @compiled
@@ -334,16 +328,14 @@ def learn_block(learnt: LearnerArrays, block: Block, targets: Doubles, rule: Upd
         _learn_one_output(learnt, block, targets, rule)
 
 
-# Mini-batch sums at fixed weights: subgradient, loss and mistakes.
-
-LOSS = 1  # index into Summed.sums, beside SQUARED_ERROR
+# Mini-batch sums at fixed weights: subgradient and mistakes.
 
 
 class SummedGradients(NamedTuple):
     """Sums over rows, in float64, changed in place.
 
     gradient : (n_outputs, n_columns), sum of class_weight * g * z; counts : int64, at ROWS, MISTAKES, UPDATES
-    sums : float64, at SQUARED_ERROR and LOSS (class_weight * loss)
+    sums : (1,) float64, at SQUARED_ERROR
     """
 
     gradient: Doubles
@@ -370,9 +362,7 @@ def _slope_of_row(summed: SummedGradients, f: float, y: float, rule: UpdateRule)
     else:
         label = 1 if y > 0.0 else 0
         summed.counts[MISTAKES] += (f >= 0.0) != (label == 1)
-    weight = rule.class_weights[label]
-    summed.sums[LOSS] += weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
-    g: float = weight * slope_of(rule.code, rule.epsilon, rule.address, f, y)
+    g: float = rule.class_weights[label] * slope_of(rule.code, rule.epsilon, rule.address, f, y)
     summed.counts[UPDATES] += g != 0.0
     return g
 
@@ -384,9 +374,8 @@ def _weight_of_row(summed: SummedGradients, scores: FloatArray, true: int, wrong
     margin = np.float64(scores[true]) - np.float64(scores[wrong])
     if not margin < 1.0:  # NaN included
         return 0.0
-    weight: float = rule.class_weights[true]
-    summed.sums[LOSS] += weight * (1.0 - margin)
     summed.counts[UPDATES] += 1
+    weight: float = rule.class_weights[true]
     return weight
 
 
@@ -591,7 +580,7 @@ def _fill_one_output(
             _add(size, added, counts, row)
         if rule.radius > 0.0:
             length, factor = np.float64(among[row, row]), -step * weight * g
-            loss = weight * value_of(rule.code, rule.epsilon, rule.address, f, y)
+            loss = weight * loss_value(rule.code, rule.epsilon, f, y)
             _add_to_proof(sums, loss, weight * weight * g * g * length, step)
             squared[0] = _to_ball(coefficients, squared[0] + factor * (2.0 * f + factor * length), rule.radius)
     return len(targets)

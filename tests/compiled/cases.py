@@ -62,7 +62,7 @@ def fresh_learnt(case: Case) -> LearnerArrays:
 
 def fresh_summed(case: Case) -> SummedGradients:
     shape = (n_outputs(case.rule.code), 2 * case.waves.n_frequencies)
-    return SummedGradients(np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(3))
+    return SummedGradients(np.zeros(shape), np.zeros(5, dtype=np.int64), np.zeros(1))
 
 
 def some_weights(case: Case) -> FloatArray:

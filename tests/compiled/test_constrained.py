@@ -103,7 +103,7 @@ def fresh(case: Case, rows: int, decimal: float = 0.01) -> tuple[LearnerArrays, 
     high[-1], low[-1] = 0.4, 0.3  # outside at 0, where learning begins
     limits = limits_from(matrix, low, high, case)
     n_values = len(limits.units)
-    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(n_values), np.zeros(n_values + 1), np.ones(1))
+    watched = LimitCounters(np.zeros(len(limits.signs)), np.zeros(n_values), np.zeros(1), np.ones(1))
     return fresh_learnt(case)._replace(sums=np.zeros(5)), watched, limits
 
 
@@ -136,7 +136,7 @@ def test_constrained_steps_match_naive(code: int, decaying: bool) -> None:
     assert 0 < expected.counts[UPDATES] <= len(case.inputs)
     assert (watched_too.queues[limits.owners % 3 == 2] > 0).any()
     assert watched_too.queues[0] > 0
-    assert 0.0 < watched_too.exceeded[-1] <= watched_too.exceeded[:-1].sum()
+    assert watched_too.violation[0] > 0.0
 
 
 def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
@@ -150,7 +150,7 @@ def test_limits_far_away_leave_the_steps_of_the_ball() -> None:
     learn_constrained_block(learnt, watched, make_work(4, 1), block, case.targets, rule, far)
     learn_block(expected, block, case.targets, rule)
     assert_same(learnt, expected, 1e-5)
-    assert not watched.exceeded.any()
+    assert not watched.violation.any()
 
 
 @pytest.mark.parametrize("code", [HINGE, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED])
@@ -192,7 +192,7 @@ def test_violation_fades_while_rows_go_by(code: int) -> None:
         learn_constrained_block(
             learnt, watched, make_work(len(limits.signs), 1), piece, case.targets[part], rule, limits
         )
-        sums.append(float(watched.exceeded[-1]))
+        sums.append(float(watched.violation[0]))
     quarters = np.diff([0.0, *sums])
     assert quarters[0] > 0
     assert quarters[-1] < 0.2 * quarters[0]

@@ -12,7 +12,6 @@ from okl.compiled.sgd import (
     HINGE,
     LATER_MORE,
     LOGISTIC,
-    LOSS,
     MISTAKES,
     MULTICLASS_HINGE,
     NO_AVERAGE,
@@ -64,7 +63,6 @@ def test_sums_match_naive_in_double_precision(code: int, precision: Precision) -
     sum_block(summed, block, scores, case.targets, case.rule)
     naive_sgd.sum_block(expected, block, scores, case.targets, case.rule)
     assert_same(summed, expected, 1e-12)
-    assert expected.sums[LOSS] > 0
     assert expected.counts[UPDATES] > 10
 
 

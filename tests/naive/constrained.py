@@ -67,8 +67,7 @@ def learn_constrained_block(
         weight, t = rule.class_weights[count(learnt, loss, f, y)], int(learnt.counts[0])
         steps = [rule.step_size / np.sqrt(s) if rule.decaying else rule.step_size for s in (t, t + 1)]
         outside = np.maximum(sides @ w - high, 0.0) * limits.units[limits.owners]
-        np.add.at(watched.exceeded, limits.owners, outside)
-        watched.exceeded[-1] += np.linalg.norm(outside.reshape(len(f), -1), axis=1).max()
+        watched.violation[0] += np.linalg.norm(outside.reshape(len(f), -1), axis=1).max()
         gradient = weight * np.outer(slopes_of(loss, f, y), z).reshape(size)
         learnt.sums[3] += weight * value_of(loss, f, y)
         learnt.sums[4] += steps[0] * (gradient @ gradient)

@@ -46,23 +46,15 @@ from okl.solvers.online.linear import (
 # State: weights and violations.
 
 
-@stored("constrained-weights")
+@stored("constrained-weights", renamed={"exceeded": None})
 @dataclass(frozen=True, eq=False)
 class ConstrainedWeights(Weights):
     """Weights, and the queues of Algorithm 1; never written into.
 
     queues : (2 n_outputs, m) float64, of lower and upper limits of each output in turn
-    exceeded : (n_outputs m + 1,), as in okl.compiled.constrained.LimitCounters
     """
 
     queues: Doubles
-    exceeded: Doubles
-
-    @classmethod
-    def of(cls, weights: Weights, queues: Doubles, exceeded: Doubles) -> ConstrainedWeights:
-        """Return plain weights, with what was exceeded counted in their progress."""
-        progress = replace(weights.progress, violation=float(exceeded[-1]))
-        return cls(**vars(replace(weights, progress=progress)), queues=queues, exceeded=exceeded)
 
 
 @stored("constrained-experts")
@@ -77,15 +69,13 @@ class ConstrainedExperts(ConstrainedWeights):
     shares: Doubles
 
     @classmethod
-    def of_experts(
-        cls, weights: Weights, queues: Doubles, exceeded: Doubles, experts: FloatArray, shares: Doubles
-    ) -> ConstrainedExperts:
-        """Return the state of such experts; of `weights`, the last ones are replaced by their mean."""
+    def of(cls, weights: Weights, queues: Doubles, experts: FloatArray, shares: Doubles) -> ConstrainedExperts:
+        """Return the state of such experts; of plain weights, the last ones are replaced by their mean."""
         last = np.zeros(experts.shape[1:])
         for own, share in zip(experts, shares, strict=True):
             last += share * own
-        values = vars(ConstrainedWeights.of(replace(weights, last=last.astype(experts.dtype)), queues, exceeded))
-        return cls(**values, experts=experts, shares=shares)
+        values = vars(replace(weights, last=last.astype(experts.dtype)))
+        return cls(**values, queues=queues, experts=experts, shares=shares)
 
 
 ROUNDING = 1e-12
@@ -168,12 +158,12 @@ class ConstrainedLearner(LinearLearner):
         return 1.0 / (math.sqrt(2.0) * max(longest if math.isfinite(longest) else 0.0, self.kept.steepness))
 
     def start(self) -> ConstrainedWeights:
-        first, count, n_experts = super().start(), len(self.kept.low), self.n_experts
-        queues, exceeded = np.zeros((2 * n_experts * self.n_outputs, count)), np.zeros(self.n_outputs * count + 1)
+        first, n_experts = super().start(), self.n_experts
+        queues = np.zeros((2 * n_experts * self.n_outputs, len(self.kept.low)))
         if n_experts == 1:
-            return ConstrainedWeights.of(first, queues, exceeded)
+            return ConstrainedWeights(**vars(first), queues=queues)
         experts = np.zeros((n_experts, *first.last.shape), first.last.dtype)
-        return ConstrainedExperts.of_experts(first, queues, exceeded, experts, first_weights(n_experts))
+        return ConstrainedExperts.of(first, queues, experts, first_weights(n_experts))
 
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> ConstrainedWeights:
         """Learn rows in their order, exactly one after the other; see LinearLearner.learn."""
@@ -186,17 +176,17 @@ class ConstrainedLearner(LinearLearner):
         rule, limits = self.rule, self.kept.compiled(self.precision, self.gain, self.share_rate)
         queues = np.zeros_like(weights.queues)
         before, after_rows = (each.reshape(-1, *sides.shape)[:, ::-1] for each in (weights.queues, queues))
-        values = np.zeros(len(shares) * limits.units.size)
-        watched = LimitCounters(before[:, sides].ravel(), values, weights.exceeded.copy(), shares)
+        values, violation = np.zeros(len(shares) * limits.units.size), np.array([weights.progress.violation])
+        watched = LimitCounters(before[:, sides].ravel(), values, violation, shares)
         task = LimitedSteps(arrays, watched, make_work(limits.signs.size, 1), rule, limits)
         sweep_rows(task, self.feature_map, inputs, targets, n_threads)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
+        after = replace(after, progress=replace(after.progress, violation=float(violation[0])))
         after_rows[:, sides] = watched.queues.reshape(len(after_rows), -1)
         if not isinstance(weights, ConstrainedExperts):
-            return ConstrainedWeights.of(after, queues, watched.exceeded)
-        experts = after.last.reshape(weights.experts.shape)
-        return ConstrainedExperts.of_experts(after, queues, watched.exceeded, experts, shares)
+            return ConstrainedWeights(**vars(after), queues=queues)
+        return ConstrainedExperts.of(after, queues, after.last.reshape(weights.experts.shape), shares)
 
     def predictor(self, weights: Weights) -> LinearPredictor:
         return LinearPredictor(self.feature_map, self.kept.nearest(self.raw(weights)).astype(self.precision))
@@ -225,7 +215,7 @@ class ConstrainedLearner(LinearLearner):
         }
 
     def average_shards(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
-        """Return the average by rows, queues among it; what was exceeded adds up.
+        """Return the average by rows, queues among it.
 
         Weights within convex limits average to weights within them.
         """
@@ -233,11 +223,10 @@ class ConstrainedLearner(LinearLearner):
         shares, _ = shares_of_rows(base.progress, [part.progress for part in parts])
         if not shares:
             return base
-        queues, exceeded = np.zeros_like(base.queues), base.exceeded.copy()
+        queues = np.zeros_like(base.queues)
         for part, share in zip(parts, shares, strict=True):
             queues += share * part.queues
-            exceeded += part.exceeded - base.exceeded
-        return ConstrainedWeights.of(average_shard_weights(base, parts), queues, exceeded)
+        return ConstrainedWeights(**vars(average_shard_weights(base, parts)), queues=queues)
 
     def refreshed(self, limits: LinearLimits) -> ConstrainedLearner:
         """Return the same settings with rows estimated from more data: from here on no theorem is claimed."""

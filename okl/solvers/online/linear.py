@@ -14,7 +14,6 @@ from okl.compiled.constrained import BlockTask, GradientSums, RowSteps, before_t
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.products import SparseBlock, sparse_block
 from okl.compiled.sgd import (
-    LOSS,
     MISTAKES,
     ROWS,
     SAMPLED,
@@ -315,7 +314,7 @@ class LinearLearner(LossLearner):
         ------
         DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
         """
-        summed = SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(3))
+        summed = SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(1))
         targets = self._sum(summed, weights, rows, n_threads)
         counts, class_counts, regression = summed.counts, np.zeros(1, dtype=np.int64), self.task == "regression"
         if not regression:
@@ -330,7 +329,7 @@ class LinearLearner(LossLearner):
             class_counts=tuple(int(count) for count in class_counts),
             target_sum=float(np.sum(rows.targets)) if regression else 0.0,
         )
-        return PlainGradient(summed.gradient, progress, float(np.sum(rows.targets**2)), float(summed.sums[LOSS]))
+        return PlainGradient(summed.gradient, progress, float(np.sum(rows.targets**2)))
 
     def _sum(self, summed: SummedGradients, weights: FloatArray, rows: Rows, n_threads: int) -> Doubles:
         """Add up the subgradients of rows, and return their targets."""
@@ -434,13 +433,12 @@ class PlainGradient:
 
     gradient : (n_outputs, n_columns) float64, of class_weight * derivative * z
     progress : rows, rows with a derivative (updates), errors, class counts and target sum; its baseline is empty
-    target_squares : sum of squared targets; loss : of class_weight * loss
+    target_squares : sum of squared targets
     """
 
     gradient: Doubles
     progress: Progress
     target_squares: float
-    loss: float
 
     def step(
         self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None, number: int
@@ -492,7 +490,6 @@ def add_gradients(parts: list[PlainGradient]) -> PlainGradient:
             total.gradient + part.gradient,
             total.progress.plus(part.progress),
             total.target_squares + part.target_squares,
-            total.loss + part.loss,
         )
     return total
 

@@ -181,7 +181,7 @@ def test_mix_of_one_shard_is_what_the_shard_learnt(loss: Loss) -> None:
 def test_average_adds_up_in_float64(loss: Loss) -> None:
     learner, weights = begun(loss)
     large = Weights((1e35 * weights.last).astype(np.float32), np.zeros(weights.last.shape), 0, weights.progress)
-    nothing = PlainGradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0, 0.0)
+    nothing = PlainGradient(np.zeros(weights.last.shape), replace(weights.progress, rows=1), 0.0)
     stepped, _ = nothing.step(learner, large, None, 10_000)
     np.testing.assert_array_equal(stepped.summed, 10_000 * large.last.astype(np.float64))
     np.testing.assert_array_equal(stepped.averaged, large.last)
