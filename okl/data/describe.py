@@ -63,7 +63,7 @@ def describe_text(data: Dataset) -> str:
         f"missing values: {schema.missing}" + (f", keys {', '.join(schema.keys)}" if schema.keys else ""),
     ]
     for name, split in content["splits"].items():
-        lines.append(f"  {name:5}  {split['rows']:>12,} rows  {split['shards']:>5} shards  {_size(split['bytes'])}")
+        lines.append(f"  {name:5}  {split['rows']:>12,} rows  {split['shards']:>5} shards  {size(split['bytes'])}")
     train_rows = data.rows("train")
     if schema.labels:
         lines.append("classes (training rows)")
@@ -124,5 +124,10 @@ def _table(columns: list[tuple[str, ColumnStatistics]]) -> list[str]:
     return lines
 
 
-def _size(size_bytes: int) -> str:
+def size(size_bytes: int) -> str:
+    """Return a number of bytes as text.
+
+    >>> size(2000), size(5 * 2**20)
+    ('2.0 KiB', '5.0 MiB')
+    """
     return f"{size_bytes / 2**20:,.1f} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:,.1f} KiB"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from okl.data.describe import size
 from okl.models.registry import CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened
 from okl.report.blocks import Paragraph, Table, paragraphs, records_table
 from okl.report.format import CRITERION_NAMES, aligned, counted, criterion_value, flatten, mistake_rate_text, number
@@ -168,15 +169,6 @@ def quarantined_text(records: Sequence[Mapping[str, Any]]) -> str:
 def judged_rows(version: Mapping[str, Any]) -> int:
     """Return the number of reserved rows on which a version was compared; 0 if it was not."""
     return int(((version["decision"] or {}).get("overall") or {}).get("rows") or 0)
-
-
-def size(size_bytes: int) -> str:
-    """Return a number of bytes as text.
-
-    >>> size(2000), size(5 * 2**20)
-    ('2.0 KiB', '5.0 MiB')
-    """
-    return f"{size_bytes / 2**20:,.1f} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:,.1f} KiB"
 
 
 def _trained(shards: int, rows: int) -> str:

@@ -25,7 +25,7 @@ from okl.solvers.settings import TrainSettings
 class Workload:
     """Size of the training data.
 
-    n_classes : 0 for regression; features : names of the input columns
+    n_classes : 0 for regression; features : number of input columns
     rows, shard_rows, group_rows : training rows in total, in the largest shard and in the largest row group
     shards : number of shards with training rows
     sparse_columns, sparse_row_bytes : of sparse rows, beside the features, and the mean bytes of one; 0 without
@@ -33,7 +33,7 @@ class Workload:
 
     task: Task
     n_classes: int
-    features: tuple[str, ...]
+    features: int
     rows: int
     shards: int
     shard_rows: int
@@ -44,7 +44,7 @@ class Workload:
     @property
     def n_inputs(self) -> int:
         """Return the number of inputs, sparse ones among them."""
-        return len(self.features) + self.sparse_columns
+        return self.features + self.sparse_columns
 
     @property
     def n_outputs(self) -> int:
@@ -57,7 +57,7 @@ def workload_of(data: Dataset) -> Workload:
     return Workload(
         data.schema.task,
         len(data.schema.labels),
-        data.schema.features,
+        len(data.schema.features),
         data.rows("train"),
         len(shards),
         max((shard.rows for shard in shards), default=0),
@@ -88,7 +88,7 @@ class AssumedData:
         return Workload(
             self.task,
             {"binary": 2, "multiclass": self.n_classes, "regression": 0}[self.task],
-            tuple(f"x{index}" for index in range(self.columns)),
+            self.columns,
             self.rows,
             -(-self.rows // shard_rows),
             shard_rows,
