@@ -24,7 +24,7 @@ from uuid import UUID
 from prefect.artifacts import create_markdown_artifact, create_progress_artifact, create_table_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactUpdate
-from prefect.client.schemas.filters import ArtifactCollectionFilter, ArtifactCollectionFilterKey
+from prefect.client.schemas.filters import ArtifactCollectionFilter
 from prefect.events import emit_event
 from prefect.logging import get_logger
 
@@ -167,7 +167,7 @@ def _is_empty(settings: RetrainSettings, result: dict[str, Any]) -> bool:
 
 def _last_row(key: str, registry: str) -> dict[str, Any]:
     """Return the row of the last run with this registry."""
-    wanted = ArtifactCollectionFilter(key=ArtifactCollectionFilterKey(any_=[key]))
+    wanted = ArtifactCollectionFilter.model_validate({"key": {"any_": [key]}})
     with get_client(sync_client=True) as client:
         artifacts = client.read_latest_artifacts(artifact_filter=wanted)
     for artifact in artifacts:

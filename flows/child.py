@@ -70,13 +70,9 @@ def serve(listener: int, lock: Path) -> None:
                 await super().startup(sockets)
 
     config = uvicorn.Config(
-        "prefect.server.api.server:create_app",
-        factory=True,
-        log_level="warning",
-        access_log=False,
-        timeout_keep_alive=5,
-        timeout_graceful_shutdown=2,
-    )
+        "prefect.server.api.server:create_app", factory=True, log_level="warning", access_log=False,
+        timeout_keep_alive=5, timeout_graceful_shutdown=2,
+    )  # fmt: skip
     LockedStartup(config).run(sockets=[socket.socket(fileno=listener)])
 
 

@@ -216,8 +216,7 @@ def _apply_automations(client: SyncPrefectClient) -> None:
     """Create or update the automations of infra/automations.yaml."""
     wanted = yaml.safe_load(packaged_plan("automations.yaml").read_text(encoding="utf-8"))["automations"]
     for automation in map(AutomationCore.model_validate, wanted):
-        existing = client.read_automations_by_name(automation.name)
-        if existing:
+        if existing := client.read_automations_by_name(automation.name):
             enabled = existing[0].enabled  # a person may have switched it off
             client.update_automation(existing[0].id, automation.model_copy(update={"enabled": enabled}))
         else:
@@ -225,23 +224,17 @@ def _apply_automations(client: SyncPrefectClient) -> None:
 
 
 def _apply(plan: dict[str, Any]) -> None:
-    """Apply the plan with Prefect's own command, which also updates existing deployments."""
+    """Apply the plan with Prefect's own command, which imports the flows, and also updates existing deployments."""
+    server = {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "COLUMNS": "200"}
+    if login := PREFECT_API_AUTH_STRING.value():
+        server["PREFECT_API_AUTH_STRING"] = login
     with tempfile.TemporaryDirectory(prefix="okl-deploy-") as folder:
         file = Path(folder) / "prefect.yaml"
         file.write_text(yaml.safe_dump(plan, sort_keys=False), encoding="utf-8")
         outcome = subprocess.run(
             [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--prefect-file", str(file), "--all"],
-            cwd=folder,
-            env=os.environ
-            | PRIVACY
-            | child_imports(os.environ)  # Prefect's command imports the flows
-            | {"PREFECT_API_URL": str(PREFECT_API_URL.value()), "COLUMNS": "200"}
-            | ({"PREFECT_API_AUTH_STRING": login} if (login := PREFECT_API_AUTH_STRING.value()) else {}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
+            cwd=folder, env=os.environ | PRIVACY | child_imports(os.environ) | server,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
     if outcome.returncode != 0:
         raise ExecutionError(f"Prefect refused the deployments: {outcome.stdout.strip()}")

@@ -13,15 +13,8 @@ from uuid import UUID
 
 from prefect import tags
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    FlowRunFilterTags,
-    TaskRunFilter,
-    TaskRunFilterId,
-)
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
+from prefect.client.schemas.objects import State
 from prefect.events.worker import EventsWorker
 from prefect.exceptions import CancelledRun
 from prefect.logging.handlers import APILogWorker, PrefectConsoleHandler
@@ -30,6 +23,7 @@ from prefect.states import Crashed
 from flows.processes import is_dead_process, process_tag
 from flows.stages import Followed, StagedRun, Started, followed
 from okl.foundation.errors import ExecutionError
+from okl.foundation.telemetry import at_level
 
 # Killed runs: a permanent server marks a run as crashed when its heartbeats stop. okl's own server stops with its
 # command, so each run has a tag with its process, and the next command marks the runs of dead processes.
@@ -39,17 +33,15 @@ TAG = "okl"  # automations select okl's runs by this tag
 
 def mark_killed_runs() -> int:
     """Mark unfinished runs of dead processes of this host as crashed; return their number."""
-    unfinished = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
-    wanted = FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]), state=FlowRunFilterState(type=unfinished))
+    unfinished = {"tags": {"all_": [TAG]}, "state": {"type": {"any_": ["PENDING", "RUNNING"]}}}
+    wanted = FlowRunFilter.model_validate(unfinished)
     with get_client(sync_client=True) as client:
-        killed = [
-            run.id for run in client.read_flow_runs(flow_run_filter=wanted) if any(map(is_dead_process, run.tags))
-        ]
-        for identifier in killed:
+        killed = [run for run in client.read_flow_runs(flow_run_filter=wanted) if any(map(is_dead_process, run.tags))]
+        for run in killed:
             state: State[Any] = Crashed(
                 message="Its process was killed. Resume from the last checkpoint with okl train --resume."
             )
-            client.set_flow_run_state(identifier, state, force=True)
+            client.set_flow_run_state(run.id, state, force=True)
     return len(killed)
 
 
@@ -96,14 +88,8 @@ def quiet_terminal() -> Iterator[None]:
     printing = [handler for handler in handlers if isinstance(handler, PrefectConsoleHandler)]
     internal = logging.getLogger("prefect._internal").handlers
     consoles = [] if "PREFECT_LOGGING_LEVEL" in os.environ else [*printing, *internal]
-    before = [handler.level for handler in consoles]
-    for handler in consoles:
-        handler.setLevel(UNHEARD)
-    try:
+    with at_level(UNHEARD, *consoles):
         yield
-    finally:
-        for handler, level in zip(consoles, before, strict=True):
-            handler.setLevel(level)
 
 
 def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
@@ -136,7 +122,7 @@ def _missing(client: SyncPrefectClient, started: Started) -> list[str]:
         state = client.read_flow_run(UUID(identifier)).state
         if state is None or not state.is_final():
             missing.append(f"flow run {identifier}")
-    wanted = TaskRunFilter(id=TaskRunFilterId(any_=[UUID(identifier) for identifier in started.task_runs]))
+    wanted = TaskRunFilter.model_validate({"id": {"any_": started.task_runs}})
     stored = client.read_task_runs(task_run_filter=wanted) if started.task_runs else []
     final = {str(run.id) for run in stored if run.state is not None and run.state.is_final()}
     return missing + [f"task run {identifier}" for identifier in started.task_runs if identifier not in final]

@@ -16,15 +16,8 @@ from uuid import UUID
 from prefect import runtime, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import (
-    DeploymentFilter,
-    DeploymentFilterId,
-    FlowRunFilter,
-    FlowRunFilterStartTime,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
-from prefect.client.schemas.objects import FlowRun, FlowRunPolicy, State, StateType
+from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
+from prefect.client.schemas.objects import FlowRun, FlowRunPolicy, State
 from prefect.logging import get_run_logger
 from prefect.states import Cancelled, Failed
 from prefect.task_engine import TaskRunTimeoutError
@@ -128,12 +121,10 @@ def skip_reason(service: ServiceSettings) -> str | None:
 def _started_since(client: SyncPrefectClient, run: FlowRun, due: datetime) -> FlowRun | None:
     """Return another run of the same deployment that started after a time, if there is one."""
     assert run.deployment_id is not None
-    states = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.COMPLETED])
+    begun = {"start_time": {"after_": due}, "state": {"type": {"any_": ["RUNNING", "COMPLETED"]}}}
     started_runs = client.read_flow_runs(
-        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=[run.deployment_id])),
-        flow_run_filter=FlowRunFilter(
-            start_time=FlowRunFilterStartTime(after_=due), state=FlowRunFilterState(type=states)
-        ),
+        deployment_filter=DeploymentFilter.model_validate({"id": {"any_": [run.deployment_id]}}),
+        flow_run_filter=FlowRunFilter.model_validate(begun),
         limit=2,
     )
     return next((other for other in started_runs if other.id != run.id), None)

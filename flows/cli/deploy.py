@@ -214,11 +214,7 @@ def deployed_text(
 ) -> str:
     """Return the names of the deployments and the commands to run, check and remove them.
 
-    Parameters
-    ----------
-    names : names of the deployments; the schedule belongs to the first
-    schedule : see `schedule_of`
-    url : URL of the server, if the command `prefect` is not configured for it
+    schedule : see `schedule_of`, of the first one; url : of the server, if `prefect` is not configured for it
     scoring : source and destination of the deployment that scores after each retraining, if there is one
     """
     from flows.stack.status import variables

@@ -32,6 +32,7 @@ from okl.distributed.processes import (
 from okl.distributed.tls import FILES, ROLES, self_signed
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.telemetry import at_level
 from okl.foundation.validation import check_at_least
 
 # TLS certificates: both sides authenticate.
@@ -177,15 +178,8 @@ def silence_dask() -> Iterator[None]:
     Set the level rather than the handlers: Prefect attaches a handler of its own to every logger.
     """
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]  # those with a level
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with silence_logging_cmgr(logging.CRITICAL):
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+    with at_level(logging.CRITICAL, *loggers), silence_logging_cmgr(logging.CRITICAL):
+        yield
 
 
 def reason_of(error: BaseException) -> str:

@@ -118,6 +118,19 @@ def log_failure(failure: Exception) -> None:
     logging.getLogger(WORKER_LOGGER).error("%s failed: %s: %s", _prefix(), type(failure).__name__, failure)
 
 
+@contextmanager
+def at_level(level: int, *emitters: logging.Logger | logging.Handler) -> Iterator[None]:
+    """Set the level of loggers or handlers in a block."""
+    before = [emitter.level for emitter in emitters]
+    for emitter in emitters:
+        emitter.setLevel(level)
+    try:
+        yield
+    finally:
+        for emitter, old in zip(emitters, before, strict=True):
+            emitter.setLevel(old)
+
+
 class _WorkerHandler(logging.Handler):
     """Handler in a worker process: writes records to Dask's log of the worker, and collects warnings for the caller."""
 
