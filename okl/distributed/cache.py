@@ -227,7 +227,6 @@ class ShardAssignment:
         return self._batches
 
     def note(self, shards: Sequence[Any], done: Iterable[tuple[Batch, str]]) -> None:
-        """Note the worker that ran each batch."""
         for batch, worker in done:
             for position in batch.positions:
                 key = _key(shards[position], position)

@@ -80,7 +80,6 @@ class RunFolder:
 
     @property
     def resumable(self) -> bool:
-        """Return whether the folder has a checkpoint and is not removed."""
         return resumable(self.staging)
 
     def discard(self) -> None:

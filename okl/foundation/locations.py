@@ -657,7 +657,10 @@ class RemoteCopy:
     def _fetch_range(self, start: int, stop: int) -> None:
         content = self.place.read_range(start, min(stop, self.size))
         with _on_disk(self.place):
-            _write(self.descriptor, content, start)
+            rest = memoryview(content)
+            while rest:
+                written = os.pwrite(self.descriptor, rest, start)
+                rest, start = rest[written:], start + written
 
     def _fetch(self, block: int, stop: int) -> None:
         """Fetch a block and those after it that are wanted, or likely to be: after a block that is here, many."""
@@ -773,13 +776,6 @@ def _on_disk(location: RemotePath) -> Iterator[None]:
             f"{location} cannot be copied to {_folder()}: {error.strerror}. Set TMPDIR to a folder with free space, or "
             f"{LIMIT_VARIABLE} to fewer bytes."
         ) from None
-
-
-def _write(descriptor: int, content: bytes, start: int) -> None:
-    rest = memoryview(content)
-    while rest:
-        written = os.pwrite(descriptor, rest, start)
-        rest, start = rest[written:], start + written
 
 
 def open_binary(location: Place) -> io.RawIOBase:

@@ -285,11 +285,7 @@ class DataFolder:
     def has(self, name: str) -> bool:
         return self.file(name).is_file()
 
-    def has_orders(self, name: str) -> bool:
-        return self.orders_file(name).is_file()
-
     def check(self) -> None:
-        """Raise ConfigError unless the folder exists."""
         if not self.path:
             raise ConfigError("--data is missing. Give the folder that holds NAME.parquet.")
         if not Path(self.path).is_dir():
@@ -449,6 +445,7 @@ class Archive:
     """Outcomes as files of a folder, named by the item and a digest of everything that decides them.
 
     folder : of the files; data : folder that items read; code : digest of the sources that decide outcomes
+    stop : of the items that this process computes
     """
 
     folder: str
@@ -673,7 +670,6 @@ class PaperTable:
         return list(rows.values())
 
     def curves(self, request: Request) -> dict[str, Any]:
-        """Return the data of the pictures as JSON."""
         return self.experiment.curves(request, self)
 
     def figures(self, curves: Mapping[str, Any]) -> list[Figure]:

@@ -90,7 +90,6 @@ class ItoDataset:
     kernel_coded: bool = True
 
     def describe(self) -> dict[str, Any]:
-        """Describe which rows are read and how they are scaled."""
         return {"file": self.file, "split": self.split, "interval": self.interval, "first": self.first}
 
     @property
@@ -350,12 +349,7 @@ def solve_penalised(model: str, solver: str, n_rows: int, n_columns: int, C: flo
     return {"seconds": seconds, "objective": problem.smooth(weights, margins) + problem.penalty(weights)}
 
 
-def artificial_accuracy(n_rows: int, n_columns: int, xi: float, seed: int, check: Check) -> Outcome:
-    """Return the training accuracy on artificial data; see `training_accuracy`."""
-    return training_accuracy(None, artificial_rows(n_rows, n_columns, seed), xi, check)
-
-
-def training_accuracy(_: ItoDataset | None, rows: Rows, xi: float, check: Check) -> Outcome:
+def training_accuracy(rows: Rows, xi: float, check: Check) -> Outcome:
     """Return the training accuracy of logistic regression with a margin, or of LIBLINEAR where xi is 0. Table 6."""
     bias = 0.0
     if xi:
@@ -375,7 +369,9 @@ SYNTHETIC: dict[str, Callable[..., Outcome]] = {
     "ProjectionItem": time_projection,
     "BreakdownItem": time_parts,
     "PenalisedItem": solve_penalised,
-    "ArtificialAccuracyItem": artificial_accuracy,
+    "ArtificialAccuracyItem": lambda n_rows, n_columns, seed, **more: training_accuracy(
+        artificial_rows(n_rows, n_columns, seed), **more
+    ),
 }
 
 
@@ -514,7 +510,7 @@ def minimax_objective(moments: ClassMoments, kappa: float) -> float:
 BENCHMARKS: dict[str, Callable[..., Outcome]] = {
     "MarginItem": solve_margin,
     "MinimaxItem": solve_minimax,
-    "CaseAccuracyItem": training_accuracy,
+    "CaseAccuracyItem": lambda dataset, rows, **more: training_accuracy(rows, **more),
 }
 
 

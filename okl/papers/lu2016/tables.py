@@ -532,7 +532,7 @@ def mean_curve(outcomes: Sequence[Mapping[str, Any]]) -> list[list[float]]:
 
 def order_source(request: Request, name: str) -> OrderSource:
     """Return the source of the reported orders of a data set."""
-    return "authors" if request.orders == "authors" and request.data.has_orders(name) else "seeded"
+    return "authors" if request.orders == "authors" and request.data.orders_file(name).is_file() else "seeded"
 
 
 class LuExperiment(Experiment):
@@ -590,7 +590,6 @@ class LuExperiment(Experiment):
         return self.completed(request, case, cell.measured(errors, seconds), outcomes).judged(quantity.margin)
 
     def orders(self, request: Request, case: Case) -> str:
-        """Return the source of the orders of a case."""
         return "seeded"
 
     def completed(self, request: Request, case: Case, cell: TableCell, outcomes: Sequence[Outcome]) -> TableCell:
