@@ -309,7 +309,9 @@ def merged_values(
 
     groups : given options by table; --set TABLE.KEY=VALUE sets a value of a table
 
-    Raises ConfigError : the file cannot be read, or a table is a value
+    Raises
+    ------
+    ConfigError : the file cannot be read, or a table is a value
     """
     read = read_toml(config, "--config") if config else {}
     values = {_underscored(name): value for name, value in read.items()}
@@ -330,7 +332,9 @@ def merged_values(
 def data_location(dataset: str) -> str:
     """Return the absolute location of data.
 
-    Raises ConfigError : it is the folder of a run, whose files are not rows
+    Raises
+    ------
+    ConfigError : it is the folder of a run, whose files are not rows
     """
     location = place_of(dataset)
     if isinstance(location, Path) and (location / "result.json").is_file() and (location / "model").is_dir():
@@ -367,7 +371,9 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with the options of solvers; called by typer.
 
-        Raises ConfigError : the shell has expanded a pattern into several files, or an unknown solver
+        Raises
+        ------
+        ConfigError : the shell has expanded a pattern into several files, or an unknown solver
         """
         group = self._solver_group
         solver, shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
@@ -433,7 +439,9 @@ def _solver_in(args: Sequence[str]) -> str | None:
 def solver_parameters(group: Options, solver: str | None) -> list[Any]:
     """Return click's parameters of a solver's options, or of those of all solvers, for a command with a group.
 
-    Raises ConfigError : an unknown solver
+    Raises
+    ------
+    ConfigError : an unknown solver
     """
     if solver is not None and solver not in SOLVERS:
         raise ConfigError(f"solver = {solver!r}; expected one of {', '.join(SOLVERS)}.")

@@ -29,7 +29,9 @@ HOPELESS_RESTARTS = 3
 def prepare(options: StackOptions) -> Path:
     """Check the options and create the folder of the stack, which only this user may enter.
 
-    Raises ConfigError : a number out of range; ExecutionError : the folder cannot be written
+    Raises
+    ------
+    ConfigError : a number out of range; ExecutionError : the folder cannot be written
     """
     if not 0 <= options.port <= 65535:
         raise ConfigError(f"--port {options.port} is invalid: expected a number from 1 to 65535.")

@@ -112,7 +112,9 @@ def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
 def check_versions(remote: Mapping[str, Mapping[str, str]]) -> None:
     """Compare the versions of workers, by address, with those here.
 
-    Raises ExecutionError : a worker differs; with its versions and the pip command that installs those here
+    Raises
+    ------
+    ExecutionError : a worker differs; with its versions and the pip command that installs those here
     """
     for address, installed in sorted(remote.items()):
         if message := mismatch_message(address, installed):
@@ -135,7 +137,9 @@ def mismatch_message(address: str, installed: Mapping[str, str]) -> str:
 async def version_mismatch(client: Any, address: str) -> str:
     """Request the versions of a worker, in the client's event loop; return the message if they differ from those here.
 
-    Raises OSError or any other error of the worker if it does not answer.
+    Raises
+    ------
+    OSError or any other error of the worker if it does not answer.
     """
     try:
         # not `run`, which would wait for this event loop

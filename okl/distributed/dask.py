@@ -96,7 +96,9 @@ def warm_up() -> str:
 async def by_task(client: Any, address: str, message: BatchMessage) -> BatchReply:
     """Run a batch as a task, on this worker, or on another one if the scheduler has lost it.
 
-    Raises WorkerLostError, also if the scheduler has cancelled the task; SchedulerLostError; ImportError if the worker
+    Raises
+    ------
+    WorkerLostError, also if the scheduler has cancelled the task; SchedulerLostError; ImportError if the worker
     has no such code.
     """
     future = client.submit(_as_task, *message, workers=[address], allow_other_workers=True, pure=False)
@@ -171,7 +173,9 @@ class WorkerConnection:
 async def connect_to_worker(client: Any, address: str) -> WorkerConnection:
     """Install the handler on a worker and connect to it.
 
-    Raises UnreachableError : it does not answer; ImportError : it has no such code
+    Raises
+    ------
+    UnreachableError : it does not answer; ImportError : it has no such code
     """
     try:
         done = await client.rpc(address).run(function=pickle.dumps(install_handler), args=pickle.dumps(()), wait=True)
@@ -333,7 +337,9 @@ class Membership:
     async def choose(self, preferred: str | None) -> str:
         """Return the preferred worker if it is present, otherwise the least busy one; wait for one.
 
-        Raises ExecutionError if there is none for too long.
+        Raises
+        ------
+        ExecutionError if there is none for too long.
         """
         await self.refresh(max_age_seconds=2 * REFRESH_SECONDS if self._alive else 0.0)
         begin = time.monotonic()
@@ -655,7 +661,9 @@ class Transport:
     async def send_to(self, address: str, call: BatchCall, batch: Batch) -> BatchReply:
         """Run a batch on a worker; send the work, too, unless the worker has received it.
 
-        Raises WorkerLostError, SchedulerLostError; ImportError : the worker has no such code
+        Raises
+        ------
+        WorkerLostError, SchedulerLostError; ImportError : the worker has no such code
         """
         for with_work in (False, True)[(address, call.packed.digest) not in self._holders :]:
             message = self._message(call, batch, with_work)

@@ -88,7 +88,9 @@ class WindowReader:
     def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
         """Return the rows of windows[position], valid until the next call.
 
-        Raises DataError for a shard that is missing, damaged or contains bad values.
+        Raises
+        ------
+        DataError for a shard that is missing, damaged or contains bad values.
         """
         self._start(data, windows, precision)
         buffer, later = self._buffers[position % len(self._buffers)], windows[position + 1 : position + 2]
@@ -246,7 +248,9 @@ class LocalExecution:
         A call that continues the last one, with the same data, windows and precision, uses the window that was read
         ahead. At most two windows are in memory. Yielded rows are valid until the next request.
 
-        Raises DataError for a shard that is missing, damaged or contains bad values.
+        Raises
+        ------
+        DataError for a shard that is missing, damaged or contains bad values.
         """
         for position in range(first, last):
             if data.schema.sparse is None:

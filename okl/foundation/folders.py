@@ -65,7 +65,9 @@ class RunFolder:
     def reopen(self, temporary_path: Path) -> None:
         """Resume the folder of another process; its name contains its final path.
 
-        Raises CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
+        Raises
+        ------
+        CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
             self._lock = lock_folder(temporary_path)
@@ -290,7 +292,9 @@ class PublishedFolder:
     def open(self) -> None:
         """Claim the URL, which checks that it can be written to, and make the local folder.
 
-        Raises ConfigError : the URL is in use; DataError : the store rejects the request
+        Raises
+        ------
+        ConfigError : the URL is in use; DataError : the store rejects the request
         """
         if not self._replaces:
             check_free(self.folder)
@@ -444,7 +448,9 @@ def remove_temporary_files(folder: Path) -> None:
 def write_durably(location: Place, content: str | bytes) -> None:
     """Write a file atomically and flush it to the disk.
 
-    Raises LocationError : it cannot be written; an existing file is unchanged
+    Raises
+    ------
+    LocationError : it cannot be written; an existing file is unchanged
     """
     try:
         if isinstance(location, Path):

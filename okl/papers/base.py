@@ -322,7 +322,9 @@ class DataFolder:
     def rows(self, selection: RowSelection, precision: Precision) -> Rows:
         """Read the rows of a selection in stored order. The last two selections are cached: do not write into them.
 
-        Raises DataError : the file is unreadable, or lacks the columns or labels of the task
+        Raises
+        ------
+        DataError : the file is unreadable, or lacks the columns or labels of the task
         """
         path = self.file(selection.name)
         if not path.is_file():
@@ -333,7 +335,9 @@ class DataFolder:
     def order(self, name: str, n_rows: int, number: int, source: OrderSource) -> NDArray[np.int64]:
         """Return an order of the rows: the authors' order of this number if requested and available, else seeded.
 
-        Raises DataError : the authors' file has no order of this number, or not of these rows
+        Raises
+        ------
+        DataError : the authors' file has no order of this number, or not of these rows
         """
         path = self.orders_file(name)
         if source == "seeded" or not path.is_file():

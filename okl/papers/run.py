@@ -87,7 +87,9 @@ def locked_folder(folder: Path, table: str) -> Iterator[Path]:
 
     Finished items stay; a new folder without any is removed at the end, with the parents created for it.
 
-    Raises ConfigError : another process holds the folder, or it cannot be written to
+    Raises
+    ------
+    ConfigError : another process holds the folder, or it cannot be written to
     """
     check_folder(folder, table)
     created = [path for path in (folder, *folder.parents) if not path.exists()]
