@@ -111,6 +111,10 @@ class BudgetStrategy(Strategy):
         n_rows = self.buffers + (capacity if self.keeps_matrix else 0)
         return (n_rows, capacity if n_rows else 0)
 
+    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+        """Learn rows in their order; modify `supports` in place. Added strategies have a compiled loop of their own."""
+        learn_rows(supports, inputs, targets, rule, doubles(self.numbers))
+
     def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
         """Compute memory from the supports of several shards that were joined; modify `supports` in place."""
         if (recalled := type(self).recalled) is not None:
@@ -325,7 +329,7 @@ class BudgetLearner(SupportLearner):
         supports = support_arrays(state)
         if self.strategy.keeps_root:
             invert_to_root(supports.memory[self.strategy.buffers :, : state.n_supports])
-        learn_rows(supports, inputs, targets, self.rule, doubles(self.strategy.numbers))
+        self.strategy.learn(supports, inputs, targets, self.rule)
         after = state_from(supports, self.task)
         check_finite(self.strategy, state.progress.rows, after.progress.rows, after.coefficients, after.progress.error)
         return after
