@@ -16,7 +16,7 @@ from okl.features.bandwidth import kernel_of_bandwidth, median_distance
 from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric
 from okl.foundation.catalogue import KERNELS
 from okl.foundation.types import FloatArray, IntArray
-from okl.kernels import KnownKernel, kernel_class
+from okl.kernels import KnownKernel, Linear, kernel_class
 from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import criterion_error, standard_error
 from okl.runs.baselines import COSTS, fit_logistic
@@ -329,6 +329,8 @@ class ValidationSample:
     def _basis(self, candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
         """Return the basis of a candidate, with the first rows as landmarks, and its bandwidth in scaled units."""
         if candidate.kernel == "linear":
+            if inputs.shape[1] > len(inputs):  # the same model has a column a row instead of one an input
+                return LandmarkBasis(Linear(), inputs), None
             return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
         power = kernel_class(candidate.kernel).power
         key = candidate.scale, candidate.metric, len(inputs), power

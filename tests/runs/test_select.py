@@ -25,12 +25,14 @@ from okl.models.file import load_model
 from okl.models.onnx import to_onnx
 from okl.report.explanation import explanation_text
 from okl.report.training import text_summary
+from okl.runs import candidates, select
 from okl.runs.candidates import (
     FACTORS,
     LARGE_SAMPLE,
     Candidate,
     CandidateResult,
     Selection,
+    Validation,
     continued_metric,
     initial_candidates,
     learn_metrics,
@@ -56,6 +58,8 @@ from okl.runs.select import (
     sizes_of,
 )
 from okl.runs.train import TRAIN_STAGES, TrainingRun
+from okl.solvers.ridge.gram import MapBasis, Outputs
+from okl.solvers.ridge.solver import plain_inputs
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 from tests.rows import train
@@ -240,6 +244,28 @@ def test_a_metric_that_fits_the_rows_alone_is_not_taken(given: dict[str, Any], t
     assert f"{10 if not given else 5} held-out folds" in sentence
     expected = max(target.mean(), 1.0 - target.mean())
     assert choice.record["candidates"][0]["score"] < expected + 0.1
+
+
+@pytest.mark.parametrize("by", ["rows", "fifths"])
+def test_a_linear_candidate_of_more_inputs_than_rows_is_that_of_one_column_an_input(
+    by: Validation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(5)
+    inputs = random.normal(size=(110, 130)) + 1.0
+    found = stored(
+        tmp_path / "wide", inputs, inputs @ random.normal(size=130) + 5.0 * random.normal(size=110), "regression"
+    )
+    rows, linear = found.rows("train"), Candidate("standard", "linear")
+    track = select._sample(asked(found), found, rows, Outputs("regression", 1), by)
+    wide = track.run(linear, rows, rows, in_last_round=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            candidates, "LandmarkBasis", lambda kernel, rows: MapBasis(plain_inputs(rows.shape[1], "float64"))
+        )
+        plain = track.run(linear, rows, rows, in_last_round=False)
+    assert (wide.landmarks, plain.landmarks) == (rows, 131)
+    assert wide.penalty == plain.penalty
+    np.testing.assert_allclose(wide.error, plain.error, rtol=1e-7)
 
 
 class ScriptedSample:
