@@ -329,7 +329,7 @@ class ValidationSample:
     def _basis(self, candidate: Candidate, inputs: FloatArray, landmarks: int) -> tuple[Basis, float | None]:
         """Return the basis of a candidate, with the first rows as landmarks, and its bandwidth in scaled units."""
         if candidate.kernel == "linear":
-            if inputs.shape[1] > len(inputs):  # the same model has a column a row instead of one an input
+            if inputs.shape[1] > len(inputs) and inputs.any():  # the same model has a column a row, not one an input
                 return LandmarkBasis(Linear(), inputs), None
             return MapBasis(plain_inputs(inputs.shape[1], "float64")), None
         power = kernel_class(candidate.kernel).power
