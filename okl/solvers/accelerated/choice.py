@@ -39,9 +39,10 @@ _METHODS: dict[type[MethodState], type[Method]] = {
 _MOST_OF_L1 = 5000  # columns or rows, whichever are fewer: no more columns have a weight
 _SAMPLE, _POWERS, _FEWEST = 1000, 8, 50  # rows and products with them for an eigenvalue; columns
 _TIGHTEST = 1e-9  # tolerance that FAPG reaches surely
+_TIGHT, _OF_TIGHT = 1e-6, 0.25  # tolerances below take FAPG more steps, and Newton's method few more; their share
 # Most C times the largest eigenvalue of Z'Z, as a share of squared columns, at which FAPG is faster than Newton's
 # method; from 10 sets of 57 to 1,000 columns at C = 2^-10 to 32, to gaps of 1e-4 and 1e-6.
-_OF_HINGE, _OF_LOGISTIC, _OF_SQUARES = 1.0 / 50.0, 1.0 / 150.0, 1.0 / 1000.0
+_OF_HINGE, _OF_LOGISTIC, _OF_SQUARES = 1.0 / 50.0, 1.0 / 100.0, 1.0 / 1000.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class MethodChoice:
             return self._either(L1Newton, few)
         suits = (
             possible
-            and not (self.tolerance >= _TIGHTEST and takes_few_steps(problem))
+            and not takes_few_steps(problem, self.tolerance)
             and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem) or (sparse and bends(problem)))
         )
         return self._either(Newton, suits)
@@ -118,13 +119,14 @@ class MethodChoice:
         return self.method(kind if self.name == "newton" or (self.name == "auto" and suits) else Fapg)
 
 
-def takes_few_steps(problem: Any) -> bool:
+def takes_few_steps(problem: Any, tolerance: float) -> bool:
     """Return whether FAPG is faster than Newton's method on dense rows Z (m, n) in memory.
 
     FAPG takes about sqrt(C lambda) iterations, lambda the largest eigenvalue of Z'Z, here estimated on a sample; a
     step of Newton's method costs about as much as n of them.
     """
-    if not isinstance(problem.rows, DenseRows) or not isinstance(problem.outer, HalfSquare):
+    dense = isinstance(problem.rows, DenseRows) and isinstance(problem.outer, HalfSquare)
+    if not dense or tolerance < _TIGHTEST:
         return False
     region, separable = problem.region, problem.separable
     if isinstance(region, EntropyBarrier):
@@ -145,6 +147,7 @@ def takes_few_steps(problem: Any) -> bool:
         vector /= max(float(np.linalg.norm(vector)), np.finfo(np.float64).tiny)
         vector = sample.T @ (sample @ vector)
         eigenvalue = float(np.linalg.norm(vector)) * len(rows) / len(sample)
+    share *= _OF_TIGHT if tolerance < _TIGHT else 1.0
     return bool(float(np.mean(costs)) * eigenvalue < share * fewest**2)
 
 

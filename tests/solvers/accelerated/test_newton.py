@@ -228,7 +228,7 @@ def test_the_choice_depends_on_sizes() -> None:
         replace(auto, name="working-sets").of(few)
 
 
-@pytest.mark.parametrize(("kind", "share"), [(CSVM, 1 / 50), (LogisticRegression, 1 / 150), (L2SVM, 1 / 1000)])
+@pytest.mark.parametrize(("kind", "share"), [(CSVM, 1 / 50), (LogisticRegression, 1 / 100), (L2SVM, 1 / 1000)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_small_c_takes_accelerated_gradients_on_many_dense_columns(kind: Any, share: float, dtype: Any) -> None:
     random = np.random.default_rng(3)
@@ -244,6 +244,8 @@ def test_a_small_c_takes_accelerated_gradients_on_many_dense_columns(kind: Any, 
     # not for sparse rows, few columns, or gaps near rounding
     assert type(auto.of(kind(0.8 * limit).problem(SparseRows(sparse.csr_array(inputs), rows.labels)))) is Newton
     assert type(auto.of(kind(1e-9).problem(DenseRows(inputs[:, :49], rows.labels)))) is Newton
+    tight = [type(replace(auto, tolerance=1e-8).of(kind(0.25 * C * limit).problem(rows))) for C in (0.8, 1.25)]
+    assert tight == [Fapg, Newton]
     assert type(replace(auto, tolerance=1e-10).of(small)) is Newton
 
 
