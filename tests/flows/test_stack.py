@@ -242,6 +242,8 @@ def test_a_killed_supervisor_leaves_no_orphan_and_one_of_two_ups_wins(home: Path
     state = live_state(stack_folder(home))
     assert state is not None
     assert soon(lambda: len(marked(state.instance)) == 3)
+    # one that comes after the kill would find no stack, and start its own
+    assert soon(lambda: all(one.poll() is not None for one in both))
     os.kill(state.pid, signal.SIGKILL)
     assert soon(lambda: marked(state.instance) == [], 10.0), "an orphan was left behind"
     assert stack_server(home) is None
