@@ -20,6 +20,8 @@ from .estimators.online import BudgetKernelClassifier as BudgetKernelClassifier
 from .estimators.online import BudgetKernelRegressor as BudgetKernelRegressor
 from .estimators.online import ConstrainedFOGDClassifier as ConstrainedFOGDClassifier
 from .estimators.online import ConstrainedFOGDRegressor as ConstrainedFOGDRegressor
+from .estimators.online import ConstrainedNOGDClassifier as ConstrainedNOGDClassifier
+from .estimators.online import ConstrainedNOGDRegressor as ConstrainedNOGDRegressor
 from .estimators.online import ExpertKernelClassifier as ExpertKernelClassifier
 from .estimators.online import ExpertKernelRegressor as ExpertKernelRegressor
 from .estimators.online import FOGDClassifier as FOGDClassifier

@@ -31,8 +31,6 @@ from okl.solvers.online.constraints import (
     sums_of,
     values_of,
 )
-from okl.solvers.online.settings import random_map
-from okl.solvers.options import number_of
 
 # Fourier online gradient descent: a kernel method at the cost of a linear one.
 
@@ -50,8 +48,6 @@ class _Fogd(OnlineEstimator):
     SOLVER: ClassVar[str] = "fogd"
 
     def _factory(self, options: Any, schema: Schema) -> LearnerFactory:
-        if options.track:
-            options.check_track()
         factory: LearnerFactory = options.factory(schema, experts=False)
         return factory
 
@@ -141,6 +137,7 @@ class _Nogd(OnlineEstimator):
     offset: float = 1.0
     step_size: float | Auto = "auto"
     average: bool = True
+    track: bool = False
 
     SOLVER: ClassVar[str] = "nogd"
 
@@ -167,13 +164,13 @@ class NOGDClassifier(_Nogd, OnlineClassifier):
     budget : int >= 1, landmarks
     rank : int from 1 to budget, columns of the map, or "auto" for .3 of the budget
     landmarks : "supports", the first support vectors, as in the paper; or "uniform", "kmeans", "rpcholesky", from a
-        sample of 4096 rows beforehand
+        sample of 4096 rows beforehand; with track and constraints, "supports" is "uniform"
     kernel : "gaussian", "laplacian", "matern32", "matern52", "polynomial", "linear", or a kernel object such as
         okl.kernels.CustomKernel
     bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of the sample; "auto" beside a
         kernel object, which has its own
     degree, offset : of the polynomial kernel
-    loss, step_size, class_weight, average : as in FOGDClassifier
+    loss, step_size, class_weight, average, track : as in FOGDClassifier
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2 and 4.
@@ -200,7 +197,7 @@ class NOGDRegressor(_Nogd, OnlineRegressor):
 
     Parameters
     ----------
-    budget, rank, landmarks, kernel, bandwidth, degree, offset, step_size, average : as in NOGDClassifier
+    budget, rank, landmarks, kernel, bandwidth, degree, offset, step_size, average, track : as in NOGDClassifier
     epsilon, scale_target : as in OnlineRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
@@ -379,7 +376,7 @@ class PegasosClassifier(OnlineClassifier):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class _ConstrainedFogd(_Fogd):
+class _Constrained(OnlineEstimator):
     constraints: Any = ()
     radius: float = 10.0
     constraint_margin: float = 0.0
@@ -440,26 +437,12 @@ class _ConstrainedFogd(_Fogd):
         return columns
 
     def _factory(self, options: Any, schema: Schema) -> ConstrainedFactory:
-        constraints, bound = parse_constraints(options.constraints)
         if any(len(column) != len(self._inputs) for column in self._beside.values()):
             raise DataError(
                 f"The columns of sensitive must have {len(self._inputs)} rows, as X has, but some have another length."
             )
-        if options.track:
-            options.check_track()
-        return ConstrainedFactory(
-            random_map(options),
-            options.loss_of(schema),
-            constraints,
-            min(options.radius, bound) if bound else options.radius,
-            number_of(options.step_size),
-            average=options.average and not options.track,
-            decaying=options.track,
-            track=options.track,
-            margin=options.constraint_margin,
-            summed=partial(self._summed, inputs=self._inputs),
-            unit=self._unit,
-        )
+        factory: ConstrainedFactory = options.factory(schema)
+        return replace(factory, summed=partial(self._summed, inputs=self._inputs), unit=self._unit)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
         """Fit rows X (rows, n_features) with labels or targets y (rows,); sensitive : columns (rows,) by name.
@@ -479,7 +462,34 @@ class _ConstrainedFogd(_Fogd):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConstrainedFOGDClassifier(_ConstrainedFogd, OnlineClassifier):
+class _ConstrainedClassifier(_Constrained, OnlineClassifier):
+    loss: str = "hinge"
+    class_weight: ClassWeight = None
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sensitive: Mapping[str, ArrayLike] | None = None,
+    ) -> Self:
+        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
+        self._beside = self._columns(sensitive)
+        super().partial_fit(X, y, classes)
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class _ConstrainedRegressor(_Constrained, OnlineRegressor):
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
+        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
+        self._beside = self._columns(sensitive)
+        super().partial_fit(X, y)
+        return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConstrainedFOGDClassifier(_ConstrainedClassifier, _Fogd):
     """Two classes or several, learned row after row in a ball within limits of what is linear in the scores.
 
     Limits hold for the score of each class, to the last, for the model and the rows of `fit`. With `partial_fit` their
@@ -517,24 +527,9 @@ class ConstrainedFOGDClassifier(_ConstrainedFogd, OnlineClassifier):
     True
     """
 
-    loss: str = "hinge"
-    class_weight: ClassWeight = None
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        classes: ArrayLike | None = None,
-        sensitive: Mapping[str, ArrayLike] | None = None,
-    ) -> Self:
-        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
-        self._beside = self._columns(sensitive)
-        super().partial_fit(X, y, classes)
-        return self
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ConstrainedFOGDRegressor(_ConstrainedFogd, OnlineRegressor):
+class ConstrainedFOGDRegressor(_ConstrainedRegressor, _Fogd):
     """A regression, learned row after row in a ball within limits of what is linear in the predictions.
 
     Limits hold as in ConstrainedFOGDClassifier, for the predictions in the unit of the target.
@@ -561,8 +556,47 @@ class ConstrainedFOGDRegressor(_ConstrainedFogd, OnlineRegressor):
     True
     """
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
-        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
-        self._beside = self._columns(sensitive)
-        super().partial_fit(X, y)
-        return self
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConstrainedNOGDClassifier(_ConstrainedClassifier, _Nogd):
+    """Two classes or several, learned row after row in a Nystrom map, within limits of what is linear in the scores.
+
+    Parameters
+    ----------
+    constraints, radius, constraint_margin, step_size, track, loss : as in ConstrainedFOGDClassifier
+    budget, rank, landmarks, kernel, bandwidth, degree, offset, class_weight, average : as in NOGDClassifier
+    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+
+    Attributes
+    ----------
+    claims_theorem_, classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in
+        ConstrainedFOGDClassifier
+
+    Source: Yi et al., ICML 2021, Algorithm 1; with track, Algorithm 2; the map as in Lu et al., JMLR 17(47), 2016,
+        section 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import make_circles
+    >>> X, y = make_circles(400, noise=0.1, factor=0.5, random_state=0)
+    >>> sensitive = {"right": (X[:, 0] > 0).astype(float)}
+    >>> fair = ConstrainedNOGDClassifier(constraints=["abs(covariance(right)) <= 0.01"], random_state=0)
+    >>> scores = fair.fit(X, y, sensitive).decision_function(X)
+    >>> bool(abs(np.cov(scores, sensitive["right"], bias=True)[0, 1]) <= 0.01)
+    True
+    """
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ConstrainedNOGDRegressor(_ConstrainedRegressor, _Nogd):
+    """A regression, learned row after row in a Nystrom map, within limits of what is linear in the predictions.
+
+    Parameters
+    ----------
+    constraints, radius, constraint_margin, step_size, track, epsilon, scale_target : as in ConstrainedFOGDRegressor
+    budget, rank, landmarks, kernel, bandwidth, degree, offset, average : as in NOGDRegressor
+    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+
+    Source: as in ConstrainedNOGDClassifier.
+    """

@@ -13,7 +13,7 @@ from okl.foundation.errors import ConfigError
 from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.models.inputs import class_indices
 from okl.solvers.online.constraints import parse_constraints
-from okl.solvers.online.settings import FogdSettings, constraints_of
+from okl.solvers.online.settings import constraints_of, tracks
 from okl.solvers.options import ClassWeightOptions
 from okl.solvers.ridge.cells import LocalState
 from okl.solvers.ridge.falkon import FalkonState
@@ -97,7 +97,7 @@ def _found(
 ) -> tuple[ScoreCalibration, str] | str:
     """Return a calibration and the rows or the loss that it comes from, or the reason why there is none."""
     options = settings.options
-    if isinstance(options, FogdSettings) and options.track:
+    if tracks(options):
         return "Scores of track = true follow changing data and are not calibrated."
     if parse_constraints(constraints_of(options))[0]:
         return "Constraints hold for the scores as they are, so these are not calibrated."

@@ -42,7 +42,7 @@ from okl.runs.select import Choice, choose_solver, learn_metric
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver, training_columns
-from okl.solvers.online.settings import FogdSettings, OnlineSettings, constraints_of
+from okl.solvers.online.settings import OnlineSettings, constraints_of, tracks
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
@@ -114,12 +114,11 @@ class TrainingRun(Run[TrainSettings]):
             verify(data)
         else:
             # rows that follow change are evaluated as they come
-            tracks = isinstance(settings.options, FogdSettings) and settings.options.track
             # columns beside words: the choice for sparse rows tries no scalings
             beside_words = bool(settings.ingest and settings.ingest.text)
             standardises = settings.rescale == "stored" and (settings.options.standardises or beside_words)
             scale: Scale = "standard" if standardises else "none"
-            data = open_run_data(self, settings, None if tracks else DEFAULT_HOLDOUT, scale)
+            data = open_run_data(self, settings, None if tracks(settings.options) else DEFAULT_HOLDOUT, scale)
         settings = self.settings  # which no longer name the file of a table in memory
         self.record.data = training_columns(settings, data, settings.data if is_source else None)
         if is_source:
@@ -235,7 +234,7 @@ class TrainingRun(Run[TrainSettings]):
         record = self.record
         settings, data = self.settings, self.data
         options = settings.options
-        if constraints_of(options) or (isinstance(options, FogdSettings) and options.track):
+        if constraints_of(options) or tracks(options):
             record.linear = train_linear_online(settings, self.solver, data, self.execution, self.checkpoints.of)
             if record.linear is not None:
                 record.beside["linear"] = record.linear.predictor

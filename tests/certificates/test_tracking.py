@@ -100,7 +100,7 @@ def test_estimators_track_rows_that_come_in_their_order() -> None:
         ({"average": False}, "average = False is set, but track"),
         ({"certify": True}, "Set radius too"),
         ({"radius": 3.0}, "Set certify too"),
-        ({"solver": "nogd"}, "has no track: it belongs to fogd"),
+        ({"solver": "bsgd-removal"}, "has no track: it belongs to fogd or nogd"),
         ({"mode": "mix"}, "mode = 'mix', but track supports stream only"),
     ],
 )

@@ -1,9 +1,17 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from okl.estimators.online import ConstrainedFOGDClassifier, ConstrainedFOGDRegressor
+from okl.estimators.online import (
+    ConstrainedFOGDClassifier,
+    ConstrainedFOGDRegressor,
+    ConstrainedNOGDClassifier,
+    ConstrainedNOGDRegressor,
+)
+from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import FloatArray
 from tests.estimators.cases import moons
@@ -15,14 +23,21 @@ def covariance(scores: FloatArray, column: FloatArray) -> float:
     return float(np.cov(scores.astype(np.float64), column, bias=True)[0, 1])
 
 
+FOGD: dict[str, Any] = {"n_frequencies": 50, "random_state": 0}
+NOGD: dict[str, Any] = {"budget": 60, "random_state": 0}
+
+
 @pytest.mark.parametrize("track", [False, True])
-def test_fit_keeps_its_constraints_and_more_rows_refresh_them(track: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "values"), [(ConstrainedFOGDClassifier, FOGD), (ConstrainedNOGDClassifier, NOGD)], ids=["fogd", "nogd"]
+)
+def test_fit_keeps_its_constraints_and_more_rows_refresh_them(track: bool, kind: Any, values: dict[str, Any]) -> None:
     inputs, labels = moons()
     side = np.where(inputs[:, 0] > 0.5, "right", "left")
     right = (side == "right").astype(np.float64)
     texts = [f"abs(covariance(x)) <= {BOUND}", "difference(side=right, side=left) <= 0.2"]
     sensitive = {"x": right, "side": side}
-    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, passes=1, random_state=0, track=track)
+    fair = kind(constraints=texts, passes=1, track=track, **values)
     fair.fit(inputs, labels, sensitive)
     assert abs(covariance(fair.decision_function(inputs), right)) <= BOUND
     assert fair.claims_theorem_
@@ -30,7 +45,8 @@ def test_fit_keeps_its_constraints_and_more_rows_refresh_them(track: bool) -> No
     drawn = np.random.default_rng(0).permutation(len(labels))
     parts = np.split(drawn, [256, 512])
     assert (len(getattr(fair.state_, "shares", ())) > 1) == track
-    fair = ConstrainedFOGDClassifier(constraints=texts, n_frequencies=50, random_state=0, track=track)
+    assert isinstance(fair.learner_.feature_map, NystromFeatures) == (values is NOGD)
+    fair = kind(constraints=texts, track=track, **values)
     for part in parts:
         beside = {name: values[part] for name, values in sensitive.items()}
         fair.partial_fit(inputs[part], labels[part], classes=[0, 1], sensitive=beside)
@@ -50,14 +66,17 @@ def test_limits_hold_for_the_score_of_each_class() -> None:
 
 
 @pytest.mark.parametrize("scale_target", [True, False])
-def test_limits_of_a_regression_are_in_the_unit_of_its_target(scale_target: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "values"), [(ConstrainedFOGDRegressor, FOGD), (ConstrainedNOGDRegressor, NOGD)], ids=["fogd", "nogd"]
+)
+def test_limits_of_a_regression_are_in_the_unit_of_its_target(
+    scale_target: bool, kind: Any, values: dict[str, Any]
+) -> None:
     inputs, labels = moons()
     targets, right = 1000.0 + 50.0 * labels + 20.0 * inputs[:, 0], (inputs[:, 0] > 0.5).astype(np.float64)
     texts = ["abs(difference(right=1, right=0)) <= 5", "mean(right=1) >= 1030"]
     radius = 8.0 if scale_target else 8000.0
-    fair = ConstrainedFOGDRegressor(
-        constraints=texts, radius=radius, n_frequencies=50, bandwidth=1.0, scale_target=scale_target, random_state=0
-    )
+    fair = kind(constraints=texts, radius=radius, bandwidth=1.0, scale_target=scale_target, **values)
     for part in (slice(0, 512), slice(512, None)):  # the second call refreshes the rows of the first
         fair.partial_fit(inputs[part], targets[part], {"right": right[part]})
     predictions = [fair.predict(inputs), fair.fit(inputs, targets, {"right": right}).predict(inputs)]

@@ -64,7 +64,7 @@ def assert_drawn(report: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--solver nogd", "has no track: it belongs to fogd"),
+        ("--solver bsgd-removal", "has no track: it belongs to fogd or nogd"),
         ("--mode mix", "supports stream only"),
         ("--workers 2", "supports stream only"),
         ("--step-size 0.5", "track chooses step sizes and averages itself"),

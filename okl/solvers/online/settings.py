@@ -155,6 +155,11 @@ def constraints_of(options: SolverSettings) -> tuple[str, ...]:
     return options.constraints if isinstance(options, MapLearningOptions) else ()
 
 
+def tracks(options: SolverSettings) -> bool:
+    """Return whether a solver's options follow data that change."""
+    return isinstance(options, MapLearningOptions) and options.track
+
+
 def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
     """Refuse what a factory would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
 
@@ -164,7 +169,7 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
     ------
     ConfigError : as raised by the factory
     """
-    maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory) else None
+    maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory | TrackingFactory) else None
     if isinstance(maps, NystromChoice) and rows is not None:
         n_sampled = min(rows, SAMPLE_ROWS, MOST_ROWS.get(maps.landmarks, rows))
         if maps.n_landmarks > n_sampled:
@@ -200,6 +205,8 @@ class BudgetOptions(SolverSettings):
 
 # FOGD and NOGD: weights in a feature map
 
+_TRUE = ("true", "1", "yes", "on")
+
 
 class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
     """Options of online gradient descent in a feature map."""
@@ -215,7 +222,11 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         description="step rule of mode sum; sqrt: step_size / sqrt(t), which needs a radius; a radius with automatic "
         "step size also uses sqrt, except in a regression",
     )
-    radius: InRange | None = Field(None, description="radius of the ball that the weights are projected onto")
+    radius: InRange | None = Field(
+        None,
+        description="radius of the ball that the weights are projected onto; with --track: radius of the models in the "
+        "certificate",
+    )
     constraints: tuple[str, ...] = Field(
         (),
         description="constraint on the scores, such as 'abs(covariance(COLUMN)) <= 0.01', "
@@ -233,7 +244,24 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         "theorems allow; larger values have no proven bound",
     )
     learn_sensitive: bool = Field(False, description="also use the columns of the constraints as inputs")
-    certify: bool = Field(False, description="compute a certificate: regret against the best fixed weights in the ball")
+    certify: bool = Field(
+        False,
+        description="compute a certificate: regret against the best fixed weights in the ball; with --track also "
+        "against weights that change 1, 2, 4, ... times",
+    )
+    track: bool = Field(
+        False,
+        description="follow data that change over time: combine several step sizes, by Fixed Share, or by Algorithm 2 "
+        "of Yi et al. under constraints; the order of rows is then stored by default",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _track_as_stored(cls, values: Any) -> Any:
+        """Use the stored order by default with track."""
+        if isinstance(values, dict) and str(values.get("track")).lower() in _TRUE and "order" not in values:
+            return values | {"order": "stored"}
+        return values
 
     def check(self, run: Run) -> None:
         """Refuse a step rule and options of constraints without effect.
@@ -258,9 +286,24 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
             raise ConfigError(
                 f"step_rule = 'plain' applies to the mode sum, but the mode is {mode}. Remove it, or set --mode sum."
             )
-
         if self.certify:
             self._check_certify(run)
+        if self.track:
+            self.check_track()
+
+    def check_track(self) -> None:
+        """Refuse options that tracking sets itself."""
+        for name in ("step_size", "average", "step_rule"):
+            if self.changed(name):
+                raise ConfigError(
+                    f"{self.described(name)}, but track chooses step sizes and averages itself. Remove {name} or track."
+                )
+        if not self.parsed_constraints and (self.radius is None) == self.certify:
+            given, missing = ("certify", "radius") if self.certify else ("radius", "certify")
+            raise ConfigError(
+                f"{self.described(given)} with track, but the certificate of tracking requires both certify and "
+                f"radius. Set {missing} too, or remove {given}."
+            )
 
     def _check_dense(self, *options: str) -> None:
         """Refuse options that are for dense rows only."""
@@ -284,6 +327,11 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
     @property
     def certifies(self) -> bool:
         return self.certify
+
+    @property
+    def standardises(self) -> bool:
+        """Return False for tracking, where the scale of rows to come is unknown."""
+        return not self.track
 
     def _check_certify(self, run: Run) -> None:
         """Refuse a certificate in another mode than stream or in several passes."""
@@ -312,8 +360,19 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         }
 
     def map_factory(self, maps: SolverMap, schema: Schema, **more: Any) -> LearnerFactory:
-        """Return the learner in a map, within the constraints if there are any; more : such as its name."""
+        """Return the learner in a map, a tracker or within the constraints; more : such as its name."""
         learning, radius, decaying = self.learning(schema), self.ball_radius, self.step_rule == "sqrt"
+        if self.track:
+            self.check_track()
+        if self.track and self.parsed_constraints:
+            check_ball(radius, True, learning["loss"])
+            return self.constrained_factory(maps, schema, average=False, decaying=True, track=True, name="track")
+        if self.track:
+            if isinstance(loss := learning["loss"], ScalarLoss):
+                able = ", ".join(name for name in online_losses() if not isinstance(make_loss(name), ScalarLoss))
+                raise ConfigError(f"loss = {loss.name!r} with track, which supports {able} only. Remove one of them.")
+            check_ball(self.radius, False, loss, two_classes=True)
+            return TrackingFactory(maps, loss, learning["class_weights"], self.radius)
         check_ball(radius, decaying, learning["loss"])
         more |= {"step_size": number_of(self.step_size), "decaying": decaying}
         if self.parsed_constraints:
@@ -357,41 +416,12 @@ class FogdSettings(MapLearningOptions, FourierOptions):
         description="kernel bandwidth in units of the scaled inputs; auto: chosen by experts during training, or the "
         "median distance if other options exclude experts",
     )
-    radius: InRange | None = Field(
-        None,
-        description="radius of the ball that the weights are projected onto; with --track: radius of the models in the "
-        "certificate",
-    )
-    certify: bool = Field(
-        False,
-        description="compute a certificate: regret against the best fixed weights in the ball; with --track also "
-        "against weights that change 1, 2, 4, ... times",
-    )
-    track: bool = Field(
-        False,
-        description="follow data that change over time: combine several step sizes, by Fixed Share, or by Algorithm 2 "
-        "of Yi et al. under constraints; the order of rows is then stored by default",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _track_as_stored(cls, values: Any) -> Any:
-        """Use the stored order by default with track."""
-        if isinstance(values, dict) and str(values.get("track")).lower() in _TRUE and "order" not in values:
-            return values | {"order": "stored"}
-        return values
-
-    def check(self, run: Run) -> None:
-        """Refuse options of tracking and certificates without effect."""
-        super().check(run)
-        if self.track:
-            self.check_track()
 
     @property
     def standardises(self) -> bool:
         """Return False for experts, which include standardised inputs, and where inputs keep their meaning."""
         experts = self.bandwidth == self.step_size == "auto" and self.average and self.map == "independent"
-        return not ((experts and self.ball_radius is None) or self.track or self.parsed_constraints)
+        return super().standardises and not ((experts and self.ball_radius is None) or self.parsed_constraints)
 
     def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
@@ -400,46 +430,22 @@ class FogdSettings(MapLearningOptions, FourierOptions):
             self._check_dense("radius", "constraints", "track", "certify", *of_maps)
             sparse_map = SparseChoice() if self.kernel == "linear" else random_map(self)
             return LinearFactory(sparse_map, step_size=number_of(self.step_size), **self.learning(schema))
-        maps, learning, radius = random_map(self), self.learning(schema), self.ball_radius
-        if self.track and self.parsed_constraints:
-            check_ball(radius, True, learning["loss"])
-            return self.constrained_factory(maps, schema, average=False, decaying=True, track=True, name="track")
-        if self.track:
-            if isinstance(loss := learning["loss"], ScalarLoss):
-                able = ", ".join(name for name in online_losses() if not isinstance(make_loss(name), ScalarLoss))
-                raise ConfigError(f"loss = {loss.name!r} with track, which supports {able} only. Remove one of them.")
-            check_ball(self.radius, False, loss, two_classes=True)
-            return TrackingFactory(maps, loss, learning["class_weights"], self.radius)
+        maps, learning = random_map(self), self.learning(schema)
         # experts predict by last or averaged weights, as one or the other leads: without averages there are no experts
-        free = experts and self.bandwidth == self.step_size == "auto" and self.average and radius is None
+        free = experts and self.bandwidth == self.step_size == "auto" and self.average and self.ball_radius is None
         # and they weigh the losses of the table of compiled code
-        if free and self.map == "independent" and not isinstance(learning["loss"], ScalarLoss):
+        if free and not self.track and self.map == "independent" and not isinstance(learning["loss"], ScalarLoss):
             return ExpertFactory(kernel=self.kernel, n_frequencies=self.frequencies, **learning)
         return self.map_factory(maps, schema)
 
-    def check_track(self) -> None:
-        """Refuse options that tracking sets itself."""
-        for name in ("step_size", "average", "step_rule"):
-            if self.changed(name):
-                raise ConfigError(
-                    f"{self.described(name)}, but track chooses step sizes and averages itself. Remove {name} or track."
-                )
-        if not self.parsed_constraints and (self.radius is None) == self.certify:
-            given, missing = ("certify", "radius") if self.certify else ("radius", "certify")
-            raise ConfigError(
-                f"{self.described(given)} with track, but the certificate of tracking requires both certify and "
-                f"radius. Set {missing} too, or remove {given}."
-            )
 
-
-_TRUE = ("true", "1", "yes", "on")
 RANK_SHARE = 0.3  # of the budget; Lu et al., section 7.3.3 advise .2 to .4
 
 
 class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
-    """Nystrom online gradient descent, with constraints and a certificate of regret.
+    """Nystrom online gradient descent, with tracking, constraints and a certificate of regret.
 
-    Constraints need the map before the first row: their rows are means over all rows of its columns.
+    Constraints and tracking need the map before the first row: all rows and step sizes share it.
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
     """
@@ -451,8 +457,8 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
     rank: Count | Literal["auto"] = Field("auto", description="columns of the Nystrom map; auto: 0.3 of the budget")
     landmarks: Literal["supports", "uniform", "kmeans", "rpcholesky"] = Field(
         "supports",
-        description="choice of landmarks; supports: the first support vectors, of sparse rows and under constraints "
-        "uniform; uniform, kmeans, rpcholesky: from a sample before training",
+        description="choice of landmarks; supports: the first support vectors, of sparse rows, under constraints "
+        "and with --track uniform; uniform, kmeans, rpcholesky: from a sample before training",
     )
 
     def check(self, run: Run) -> None:
@@ -478,8 +484,8 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
             "offset": self.offset,
         }
         if schema.sparse is not None:
-            self._check_dense("radius", "constraints", "certify")
-        if self.landmarks == "supports" and schema.sparse is None and not self.parsed_constraints:
+            self._check_dense("radius", "constraints", "track", "certify")
+        if self.landmarks == "supports" and schema.sparse is None and not (self.track or self.parsed_constraints):
             decaying, learning = self.step_rule == "sqrt", self.learning(schema)
             check_ball(self.ball_radius, decaying, learning["loss"])
             return NOGDFactory(

@@ -164,8 +164,19 @@ def test_threads_and_segments_change_no_bit(every: dict[Task, Dataset], task: Ta
     assert one.learned.progress == two.learned.progress
 
 
-@pytest.mark.parametrize(("task", "at_most"), [("binary", 0.95), ("multiclass", 1.02), ("regression", 0.85)])
-def test_experts_follow_rows_that_change_within_all_limits(task: Task, at_most: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "at_most", "values"),
+    [
+        ("binary", 0.95, {}),
+        ("multiclass", 1.02, {}),
+        ("regression", 0.85, {}),
+        ("binary", 0.95, NOGD | {"rank": 30}),
+        ("regression", 0.85, NOGD),
+    ],
+)
+def test_experts_follow_rows_that_change_within_all_limits(
+    task: Task, at_most: float, values: dict[str, Any], tmp_path: Path
+) -> None:
     table = sensitive_table(4000, task)
     target = np.asarray(table.column("y"))
     turned = {"regression": target.max() - target, "multiclass": (target + 1) % 3}.get(task, 1 - target)
@@ -175,7 +186,7 @@ def test_experts_follow_rows_that_change_within_all_limits(task: Task, at_most: 
     data = ingest(source, tmp_path / "data", IngestSettings(keys=("how",), rows_per_shard=1256, **scaled)).dataset
     errors = []
     for track in (False, True):
-        solver, state = learn(data, constraints=(TEXTS[0], "norm <= 8"), track=track, order="stored")
+        solver, state = learn(data, constraints=(TEXTS[0], "norm <= 8"), track=track, order="stored", **values)
         errors.append(solver.progress(state).error)
         assert not state.learner.kept.excess(solver.predictor(state).weights).any()  # type: ignore[attr-defined]
     assert state.learned.experts.shape[0] == state.learner.n_experts == 7
@@ -183,6 +194,7 @@ def test_experts_follow_rows_that_change_within_all_limits(task: Task, at_most: 
     mean = np.tensordot(state.learned.shares, state.learned.experts.astype(np.float64), 1)
     np.testing.assert_allclose(state.learned.last, mean, rtol=1e-5, atol=1e-6)
     assert errors[1] < at_most * errors[0]
+    assert isinstance(state.learner.feature_map, NystromFeatures) == bool(values)
 
 
 def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
@@ -203,6 +215,7 @@ def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
         (NOGD | {"budget": 2000}, r"1,196 sampled rows. Set a budget of at most 1,196\."),
         ({"constraints": ("covariance(s) <= 0.1 ???", "norm <= 1")}, "unexpected .*at the end"),
         ({"track": True, "mode": "mix"}, "track"),
+        (NOGD | {"track": True, "mode": "mix"}, "track with constraints supports stream only"),
         ({"track": True, "step_size": 0.1}, "track chooses step sizes"),
     ],
 )
