@@ -257,8 +257,11 @@ class RegretAtHorizon:
         """Return the theoretical bound of the regret against weights of a norm, None where no theorem applies."""
         if not isinstance(self.learner, ConstrainedLearner):
             return map_space_bound(self.played, self.steps, self.radius, norm)
-        one_step_size = self.learner.covered and self.learner.n_experts == 1
-        return constrained_bound(self.played, self.steps, self.radius, norm) if one_step_size else None
+        if not self.learner.covered or self.learner.n_experts > 1:
+            return None
+        # RECOO's step minimises with a term >= 0 that is 0 at u: the bound without limits holds
+        bound = map_space_bound if self.learner.rectified else constrained_bound
+        return bound(self.played, self.steps, self.radius, norm)
 
     def figures(self) -> dict[str, Any]:
         """Return the regret against the weights found, and regret_at_most, its bound against the best ones."""

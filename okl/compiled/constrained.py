@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from okl.compiled.fourier import Waves, dot, map_part, score_block
 from okl.compiled.jit import compiled, compiled_sum, nested_row, nested_step, nested_sum
-from okl.compiled.oco import SCALE, SQUARED, CompiledSet, ConstraintRows, StepBuffers, lengthen_queue, maximise_dual
+from okl.compiled.oco import (
+    SCALE,
+    SQUARED,
+    CompiledSet,
+    ConstraintRows,
+    StepBuffers,
+    lengthen_queue,
+    maximise_dual,
+    rectify_queue,
+)
 from okl.compiled.sgd import (
     HINGE,
     MULTICLASS_HINGE,
@@ -46,7 +55,10 @@ Vector = NDArray[np.float64]
 # Legend: w weights, z features, f = w'z, g derivative of the loss by f, C rows of constraints, each of length 1, and
 # C w their values; q queues, of the limits; step the paper's alpha / 2, gain its gamma_0. Of w and C, the step needs
 # inner products alone. K outputs have the same limits each: there are K m values and K k limits, output by output.
-# Algorithm 2 runs N experts with a step size each, whose mean predicts; Algorithm 1 is the case N = 1.
+# Algorithm 2 runs N experts with a step size each, whose mean predicts; Algorithm 1 is the case N = 1. RECOO differs
+# from Algorithm 1 in the queues and prices alone.
+
+EXCESS_EXPONENT = 0.05  # epsilon of RECOO
 
 
 class Limits(NamedTuple):
@@ -56,7 +68,7 @@ class Limits(NamedTuple):
     units : (K m,), a value of 1 in the unit of its constraint
     owners, signs : (K k,) which of the values each limit is of, and +1 of upper and -1 of lower limits
     sides : S (k, n_columns) of one output, h and the Gram matrix of all, in float64; region : the ball about 0
-    gain : gamma_0, of the queues
+    gain : gamma_0, of the queues; rectified : whether these are RECOO's
     rate : beta, of the experts' shares
     """
 
@@ -68,6 +80,7 @@ class Limits(NamedTuple):
     region: CompiledSet
     gain: float
     rate: float
+    rectified: bool = False
 
 
 class LimitCounters(NamedTuple):
@@ -110,16 +123,24 @@ def _count_violation(violation: Vector, mean: Vector, limits: Limits, n_outputs:
 
 
 @nested_step
-def _price(queue: Vector, values: Vector, work: StepBuffers, limits: Limits, gamma: float, price: float) -> bool:
+def _price(
+    queue: Vector, values: Vector, work: StepBuffers, limits: Limits, step: float, following: float, row: float
+) -> bool:
     """Lengthen an expert's queues by what its values are outside, and write excess and limits of the step (K k,).
 
-    gamma : of this row; price : half of alpha of this row times gamma of the next. Whether anything is outside.
+    step, following : half of alpha of this row, the number of which is given, and of the next. Whether anything is
+    outside.
     """
     excess, owners, signs, bounds, outside = work.excess, limits.owners, limits.signs, limits.sides.bounds, False
     for k in range(signs.shape[0]):
         excess[k] = signs[k] * values[owners[k]] - bounds[k]
         outside |= excess[k] > 0.0
-    lengthen_queue(queue, work.limits, excess, gamma, price)
+    if limits.rectified:
+        root = math.sqrt(row)
+        rectify_queue(queue, work.limits, excess, limits.gain * root * row**EXCESS_EXPONENT, root, step)
+    else:
+        gamma, after = limits.gain / math.sqrt(2.0 * step), limits.gain / math.sqrt(2.0 * following)
+        lengthen_queue(queue, work.limits, excess, gamma, step * after)
     return outside
 
 
@@ -221,7 +242,9 @@ def learn_constrained_block(
     q_t = q_(t-1) + gamma_t [g(v_t)]_+,   q-hat = q_t + gamma_t [g(v_t)]_+
     v_(t+1) = argmin over the ball of alpha_t <grad, v> + alpha_t gamma_(t+1) <q-hat, [g(v)]_+> + ||v - v_t||^2
 
-    and its share is multiplied by exp(-rate <grad, v_t - w_t>). With one expert this is Algorithm 1.
+    and its share is multiplied by exp(-rate <grad, v_t - w_t>). With one expert this is Algorithm 1. Rectified, gamma_t
+    is gain t^(1/2 + epsilon), and the queue Q_t of `rectify_queue`, at least sqrt(t), times gamma_t replaces
+    gamma_(t+1) q-hat.
 
     Values C v and ||v||^2 are followed, and measured afresh in every block. A row costs its scores, unless its loss has
     a slope or something is outside its limits: then a product with every row of C, and an addition for every
@@ -232,7 +255,8 @@ def learn_constrained_block(
     learnt : weights (N K, n_columns), expert by expert
     targets : (rows,) float64: -1 or +1, the class index, or the real target
 
-    Source: Yi et al., ICML 2021, Algorithms 1 and 2, with (16) or (24), and (36).
+    Source: Yi et al., ICML 2021, Algorithms 1 and 2, with (16) or (24), and (36); Guo, Liu, Wei & Ying, NeurIPS 2022,
+    Algorithm 1.
     """
     weights, total, counts, sums, class_counts = learnt
     code, epsilon, step_size, class_weights, sample_every, _, decaying, _ = rule
@@ -290,8 +314,8 @@ def learn_constrained_block(
         for e in range(n_experts):
             own = weights[e * n_outputs : (e + 1) * n_outputs]
             own_values = values[e * n_values : (e + 1) * n_values]
-            gamma, price = limits.gain / math.sqrt(2.0 * step), step * (limits.gain / math.sqrt(2.0 * following))
-            outside = _price(queues[e * n_limits : (e + 1) * n_limits], own_values, work, limits, gamma, price)
+            queue = queues[e * n_limits : (e + 1) * n_limits]
+            outside = _price(queue, own_values, work, limits, step, following, np.float64(counts[ROWS]))
             if g != 0.0 or outside:
                 _copy(reach, own_values)
             if g != 0.0:

@@ -774,6 +774,19 @@ def lengthen_queue(queue: Vector, limits: Vector, excess: Vector, penalty: float
         limits[i] = price * (queue[i] + clipped)
 
 
+@nested_step
+def rectify_queue(queue: Vector, limits: Vector, excess: Vector, penalty: float, floor: float, step: float) -> None:
+    """Add clipped violations to the queue (m,) in place, at least to the floor, and write the limits (m,) of the step.
+
+    Q_t = max(Q_{t-1} + gamma_t [g(x)]_+, eta_t),   limits = step gamma_t Q_t
+
+    Source: Guo, Liu, Wei & Ying, NeurIPS 2022, Algorithm 1 (RECOO).
+    """
+    for i in range(excess.shape[0]):
+        queue[i] = max(queue[i] + penalty * max(excess[i], 0.0), floor)
+        limits[i] = step * penalty * queue[i]
+
+
 @compiled_row
 def price_constraints(
     limits: Vector, dual: Vector, excess: Vector, rule: int, step: float, second: float, third: float
@@ -781,7 +794,7 @@ def price_constraints(
     """Write limits of the step, or weights of the constraints (m,), and move the dual in place; g is the excess.
 
     CLIPPED: see `lengthen_queue`; gamma_t, gamma_{t+1} are second and third
-    RECTIFIED: q <- max(q + second [g]_+, third), limit step second q / 2
+    RECTIFIED: see `rectify_queue`; gamma_t, eta_t are second and third
     QUEUE: q <- max(-d g, q + d g) unless second = 0, weight d (q + d g), d = third
     PENALTY: weight [g]_+ / second, kept as the multiplier
     ASCENT: weight q, then q <- [q + third (g - second q)]_+
@@ -792,14 +805,14 @@ def price_constraints(
     if rule == CLIPPED:
         lengthen_queue(dual, limits, excess, second, 0.5 * step * third)
         return
+    if rule == RECTIFIED:
+        rectify_queue(dual, limits, excess, second, third, 0.5 * step)
+        return
     worst = 0
     for i in range(excess.shape[0]):
         if excess[i] > excess[worst]:
             worst = i
-        if rule == RECTIFIED:
-            dual[i] = max(dual[i] + second * max(excess[i], 0.0), third)
-            limits[i] = 0.5 * step * second * dual[i]
-        elif rule == PROJECTED:
+        if rule == PROJECTED:
             limits[i] = PROJECTION_PRICE
         elif rule == QUEUE:
             scaled = third * excess[i]

@@ -380,11 +380,12 @@ class _Constrained(OnlineEstimator):
     constraints: Any = ()
     radius: float = 10.0
     constraint_margin: float = 0.0
+    constraint_method: str = "algorithm1"
 
     @property
     def claims_theorem_(self) -> bool:
-        """Return whether constraints did not change and each row was seen once."""
-        return self._learner.fixed and self.passes == 1
+        """Return whether a theorem holds: constraints did not change and each row was seen once."""
+        return self._learner.covered and self.passes == 1
 
     @property
     def _learner(self) -> ConstrainedLearner:
@@ -500,6 +501,7 @@ class ConstrainedFOGDClassifier(_ConstrainedClassifier, _Fogd):
     constraints : texts such as "abs(covariance(sex)) <= 0.01", "abs(difference(sex=1, sex=0)) <= 0.05" or
         "mean(sex=1) >= -0.2"; see okl.solvers.online.constraints
     radius : of the ball that weights stay in; constraint_margin : so much inside their limits scores are kept
+    constraint_method : "algorithm1", or "recoo", which violates constraints less while it learns
     n_frequencies, kernel, map, bandwidth, class_weight, average : as in FOGDClassifier
     track : follow rows that change with time, by experts of several step sizes; step_size and average stay as they are,
         and rows should come in their order
@@ -510,7 +512,7 @@ class ConstrainedFOGDClassifier(_ConstrainedClassifier, _Fogd):
 
     Attributes
     ----------
-    claims_theorem_ : whether constraints did not change and each row was seen once
+    claims_theorem_ : whether a theorem holds: constraints did not change and each row was seen once
     classes_, chosen_, learner_, state_, n_features_in_, feature_names_in_ : as in FOGDClassifier
 
     Source: Yi et al., ICML 2021, Algorithm 1; with track, Algorithm 2.
@@ -537,6 +539,7 @@ class ConstrainedFOGDRegressor(_ConstrainedRegressor, _Fogd):
     Parameters
     ----------
     constraints, constraint_margin : as in ConstrainedFOGDClassifier, in the unit of the target
+    constraint_method : as in ConstrainedFOGDClassifier
     radius : of the ball that weights stay in, in standard deviations of the target, unless scale_target is False
     step_size : float > 0, or "auto" for the best of a race on a sample
     n_frequencies, kernel, map, bandwidth, average, track : as in ConstrainedFOGDClassifier
@@ -563,7 +566,7 @@ class ConstrainedNOGDClassifier(_ConstrainedClassifier, _Nogd):
 
     Parameters
     ----------
-    constraints, radius, constraint_margin, step_size, track, loss : as in ConstrainedFOGDClassifier
+    constraints, radius, constraint_margin, constraint_method, step_size, track, loss : as in ConstrainedFOGDClassifier
     budget, rank, landmarks, kernel, bandwidth, degree, offset, class_weight, average : as in NOGDClassifier
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 
@@ -594,7 +597,8 @@ class ConstrainedNOGDRegressor(_ConstrainedRegressor, _Nogd):
 
     Parameters
     ----------
-    constraints, radius, constraint_margin, step_size, track, epsilon, scale_target : as in ConstrainedFOGDRegressor
+    constraints, radius, constraint_margin, constraint_method, step_size, track, epsilon, scale_target : as in
+        ConstrainedFOGDRegressor
     budget, rank, landmarks, kernel, bandwidth, degree, offset, average : as in NOGDRegressor
     passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
 

@@ -21,7 +21,7 @@ from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
-from okl.solvers.online.settings import MapLearningOptions, constraints_of
+from okl.solvers.online.settings import OF_COLUMNS, MapLearningOptions, constraints_of
 from okl.solvers.settings import TrainSettings
 
 # The opening shards: inputs, labels and scaling.
@@ -121,8 +121,6 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 #
 # What is an input and what is a key is decided once, when a model is created, and holds for its shards, its versions
 # and the rows that they predict. So constraints that are added later use keys, too, or are refused.
-
-OF_COLUMNS = ("constraint_margin", "constraint_gain", "learn_sensitive")
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:

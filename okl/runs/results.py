@@ -71,6 +71,11 @@ BEYOND = (
 )
 REPEATS = 3  # permutations of each column
 SHOWN_COLUMNS = 5  # of the rows of largest loss
+RECTIFIED = (
+    "Rows were processed in sequence with fixed constraints: by Theorem 1 of Guo et al. (NeurIPS 2022), the total "
+    "violation stays bounded, and with decaying steps the regret grows at most as rows^(1/2)."
+)
+RECTIFIED_TRACKED = "No theorem applies to RECOO with several step sizes."
 NO_THEOREM = "No theorem applies: shards were trained separately, rows were repeated, or the constraints were updated."
 
 
@@ -118,9 +123,11 @@ def _theorem(learner: ConstrainedLearner, exact: bool) -> str:
     if not learner.fixed or not exact:
         return NO_THEOREM
     if not learner.covered:
-        return BEYOND
+        return RECTIFIED_TRACKED if learner.rectified else BEYOND
     if learner.n_experts > 1:
         return TRACKED
+    if learner.rectified:
+        return RECTIFIED
     return THEOREM if learner.decaying else CONSTANT
 
 

@@ -177,7 +177,16 @@ def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100, limited: b
         features = transform_rows(feature_map, inputs).astype(np.float64)
         limits = limits_about(inputs, features, rng.uniform(0.01, 0.2, 2), radius, outputs)
         learner = ConstrainedLearner(
-            feature_map, loss, step, outputs, class_weights, False, radius, decaying, limits=limits
+            feature_map,
+            loss,
+            step,
+            outputs,
+            class_weights,
+            False,
+            radius,
+            decaying,
+            limits=limits,
+            rectified=seed % 3 > 1,
         )
     state = learner.learn(learner.start(), Rows(inputs, targets))
     if nystrom:
@@ -212,7 +221,7 @@ def check_stream(task: str, seed: int, nystrom: bool, limited: bool = False) -> 
     held, hindsight = stream.hindsight(limits=limits)
     slack = 1e-5 * max(1.0, least)
     regret = stream.played.loss - least
-    bound_of = constrained_bound if limited else map_space_bound
+    bound_of = constrained_bound if limited and not stream.learner.rectified else map_space_bound
     bound = bound_of(stream.played, stream.steps, stream.radius, min(norm, stream.radius))
     proof = hindsight.certificate
     covered = regret <= bound + slack and proof.dual <= least + slack and least <= proof.primal + slack

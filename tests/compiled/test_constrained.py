@@ -123,12 +123,14 @@ def limits_from(matrix: Vector, low: Vector, high: Vector, case: Case, radius: f
     ("code", "decaying"),
     [(HINGE, True), (LOGISTIC, False), (MULTICLASS_HINGE, True), (THRESHOLDED_HALF_SQUARED, False)],
 )
-def test_constrained_steps_match_naive(code: int, decaying: bool) -> None:
+@pytest.mark.parametrize("rectified", [False, True])
+def test_constrained_steps_match_naive(code: int, decaying: bool, rectified: bool) -> None:
     case = make_case(code, "float32", rows=150)
     rule = case.rule._replace(radius=RADIUS, decaying=decaying)
     block = mapped(case.inputs, case.waves)
     learnt, watched, limits = fresh(case, 3)
     expected, watched_too, _ = fresh(case, 3)
+    limits = limits._replace(rectified=rectified)
     learn_constrained_block(learnt, watched, make_work(len(limits.signs), 1), block, case.targets, rule, limits)
     naive.learn_constrained_block(expected, watched_too, block, case.targets, rule, limits)
     assert_same(learnt, expected, CONSTRAINED_TOLERANCE)

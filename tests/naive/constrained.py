@@ -75,9 +75,12 @@ def learn_constrained_block(
         for i, v in enumerate(before):
             alpha, next_alpha = (2.0**i * 2 * step for step in steps)
             gamma, following = limits.gain / np.sqrt(alpha), limits.gain / np.sqrt(next_alpha)
+            gamma = limits.gain * t**0.55 if limits.rectified else gamma
             clipped = gamma * np.maximum(sides @ v - high, 0.0)
             queues[i] += clipped
-            caps = alpha * following * (queues[i] + clipped)
+            if limits.rectified:
+                queues[i] = np.maximum(queues[i], np.sqrt(t))
+            caps = alpha * gamma * queues[i] if limits.rectified else alpha * following * (queues[i] + clipped)
             experts[i] = step(v - alpha * gradient / 2, sides, low, high, free, caps, rule.radius)
         shares[...] = shares * np.exp(-limits.rate * (before - w) @ gradient)
         shares /= shares.sum()

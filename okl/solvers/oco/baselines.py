@@ -560,7 +560,7 @@ def default_method(step_scale: float = 1.0, strong_convexity: float = 0.0) -> Re
     (1, 1): a round's worth.
 
     The others are for what RECOO does not promise: Algorithm 2 follows comparators that move, and Algorithms 1 and 2
-    have bounds with explicit constants (`bounds_of`), which is why a kernel learner under constraints has Algorithm 1.
+    have bounds with explicit constants (`bounds_of`).
     For constraints that an adversary chooses anew in every round, `VazeSinha` violates less, at a cost of 40 to 400
     microseconds a round; the violation of `SinhaVaze` in 3,000 rounds was 9,296, against 191 of RECOO.
 

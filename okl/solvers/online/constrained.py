@@ -105,6 +105,8 @@ class ConstrainedLearner(LinearLearner):
     limits : of linear quantities, with the radius of the ball
     fixed : whether the rows of the limits stay; rows that are refreshed leave no theorem to claim
     given_gain : gamma_0, None for the largest that the theorems allow; above it no theorem is claimed either
+    rectified : whether queues and prices are those of RECOO, with gamma_t = gamma_0 t^.55. Its theorem takes any
+        gamma_0, by default 1, and one expert
     n_experts, share_rate : N and beta of Algorithm 2; 1 expert for Algorithm 1
 
     Raises
@@ -112,7 +114,8 @@ class ConstrainedLearner(LinearLearner):
     ConfigError : what LinearLearner refuses, no limits, a gamma_0 that is not above 0, or an average of several experts
 
     Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay), and Algorithm 2,
-    Theorem 3; of the loss, Lemma 4 uses G in (41) alone, where the length of the gradient itself does.
+    Theorem 3; of the loss, Lemma 4 uses G in (41) alone, where the length of the gradient itself does. Guo, Liu, Wei &
+    Ying, NeurIPS 2022, Algorithm 1 and Theorem 1.
     """
 
     limits: LinearLimits | None = None
@@ -120,6 +123,7 @@ class ConstrainedLearner(LinearLearner):
     given_gain: float | None = None
     n_experts: int = 1
     share_rate: float = 0.0
+    rectified: bool = False
 
     def __post_init__(self) -> None:
         check_at_least("n_experts", self.n_experts, 1)
@@ -141,12 +145,15 @@ class ConstrainedLearner(LinearLearner):
 
     @property
     def gain(self) -> float:
-        return self.largest_gain if self.given_gain is None else self.given_gain
+        if self.given_gain is not None:
+            return self.given_gain
+        return 1.0 if self.rectified else self.largest_gain
 
     @property
     def covered(self) -> bool:
         """Return whether the theorems apply to these settings: the rows are fixed, and gamma_0 is within its range."""
-        return self.fixed and self.gain <= self.largest_gain * (1.0 + ROUNDING)
+        in_range = self.n_experts == 1 if self.rectified else self.gain <= self.largest_gain * (1.0 + ROUNDING)
+        return self.fixed and in_range
 
     @property
     def largest_gain(self) -> float:
@@ -173,7 +180,7 @@ class ConstrainedLearner(LinearLearner):
         if isinstance(weights, ConstrainedExperts):
             of_experts, shares = weights.experts.reshape(-1, weights.last.shape[1]), weights.shares.copy()
         arrays, sides = learner_arrays(replace(weights, last=of_experts)), self.kept.has_side
-        rule, limits = self.rule, self.kept.compiled(self.precision, self.gain, self.share_rate)
+        rule, limits = self.rule, self.kept.compiled(self.precision, self.gain, self.share_rate, self.rectified)
         queues = np.zeros_like(weights.queues)
         before, after_rows = (each.reshape(-1, *sides.shape)[:, ::-1] for each in (weights.queues, queues))
         values, violation = np.zeros(len(shares) * limits.units.size), np.array([weights.progress.violation])
@@ -241,7 +248,7 @@ class ConstrainedFactory:
     ----------
     maps : the feature map to draw; loss : of the table
     constraints : at least one; radius : of the ball; margin : as in LinearLimits
-    gain : gamma_0, as in ConstrainedLearner
+    gain, rectified : gamma_0, and whether queues are RECOO's, as in ConstrainedLearner
     race : whether step_size None is chosen by a race on the sample, without ball and limits; a constant one
     step_size : otherwise None for the one that regret is proved for, that of `step_in_ball`, or with squared losses
         that of a race in the ball; a number as in LinearFactory
@@ -268,6 +275,7 @@ class ConstrainedFactory:
     track: bool = False
     summed: Callable[[FeatureMap], RowSums] | None = None
     unit: tuple[float, float] | None = None
+    rectified: bool = False
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -314,6 +322,7 @@ class ConstrainedFactory:
             decaying=decaying,
             limits=limits,
             given_gain=self.gain,
+            rectified=self.rectified,
             **experts,
         )
         chosen = chosen | {
@@ -321,7 +330,11 @@ class ConstrainedFactory:
             "step_size_reason": why,
             "radius": self.radius,
             "constraint_gain": learner.gain,
-            "constraint_gain_reason": "the largest value that the theorems allow" if self.gain is None else "as given",
+            "constraint_gain_reason": "as given"
+            if self.gain is not None
+            else "any value fits the theorem"
+            if self.rectified
+            else "the largest value that the theorems allow",
             "constraint_rows": int(sums.counts[0]),
             "constraint_rows_reason": "all training rows, in one pass",
             "constraint_margin": float(limits.margins.max()),

@@ -743,8 +743,8 @@ class LinearLimits:
             lengths=np.tile(sides.lengths, count),
         )
 
-    def compiled(self, precision: Precision, gain: float, rate: float = 0.0) -> Limits:
-        """Return the constraints for compiled code, with rows of length 1; rate : of the shares of several experts."""
+    def compiled(self, precision: Precision, gain: float, rate: float = 0.0, rectified: bool = False) -> Limits:
+        """Return the constraints for compiled code, with rows of length 1; the other parameters as in Limits."""
         rows = (self.rows / self.lengths[:, None]).astype(precision)
         signs = np.where(np.nonzero(self.has_side)[0] > 0, -1.0, 1.0)
         owners = (np.arange(self.n_outputs)[:, None] * len(rows) + self.owners).ravel()
@@ -757,6 +757,7 @@ class LinearLimits:
             self.ball.region,
             gain,
             rate,
+            rectified,
         )
 
     def values(self, weights: FloatArray) -> Doubles:

@@ -206,6 +206,7 @@ class BudgetOptions(SolverSettings):
 # FOGD and NOGD: weights in a feature map
 
 _TRUE = ("true", "1", "yes", "on")
+OF_COLUMNS = ("constraint_margin", "constraint_gain", "constraint_method", "learn_sensitive")
 
 
 class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
@@ -243,6 +244,11 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         description="growth rate gamma_0 of the multipliers of violated constraints; auto: the largest value that the "
         "theorems allow; larger values have no proven bound",
     )
+    constraint_method: Literal["algorithm1", "recoo"] = Field(
+        "algorithm1",
+        description="multipliers of violated constraints; algorithm1: of Yi et al.; recoo: at least a growing floor, "
+        "which violates fixed constraints less",
+    )
     learn_sensitive: bool = Field(False, description="also use the columns of the constraints as inputs")
     certify: bool = Field(
         False,
@@ -273,7 +279,7 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         constraints = self.parsed_constraints
         if constraints and self.ball_radius is None:
             raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")
-        for name in ("constraint_margin", "constraint_gain", "learn_sensitive"):
+        for name in OF_COLUMNS:
             if self.changed(name) and not constraints:
                 raise ConfigError(f"{self.described(name)}, but no constraint uses a column. Remove it.")
         super().check(run)
@@ -390,6 +396,7 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
             radius=radius,
             margin=self.constraint_margin,
             gain=number_of(self.constraint_gain),
+            rectified=self.constraint_method == "recoo",
             **learning | more,
         )
 

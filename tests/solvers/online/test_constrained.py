@@ -157,6 +157,19 @@ def test_violation_a_row_falls_as_rows_grow(every: dict[Task, Dataset], task: Ta
 
 
 @pytest.mark.parametrize("task", get_args(Task))
+@pytest.mark.parametrize("track", [False, True])
+def test_recoo_violates_less_on_the_way_to_the_same_error(every: dict[Task, Dataset], task: Task, track: bool) -> None:
+    texts, found = ("abs(covariance(s)) <= 0.01", "norm <= 20"), {}
+    for method in ("algorithm1", "recoo"):
+        solver, state = learn(every[task], constraints=texts, constraint_method=method, track=track)
+        assert not state.learner.kept.excess(solver.predictor(state).weights).any()  # type: ignore[attr-defined]
+        found[method] = solver.progress(state)
+        assert state.learner.covered == (method == "algorithm1" or not track)
+    assert found["recoo"].violation < 1e-3 * found["algorithm1"].violation  # type: ignore[operator]
+    assert found["recoo"].error < 1.05 * found["algorithm1"].error
+
+
+@pytest.mark.parametrize("task", get_args(Task))
 def test_threads_and_segments_change_no_bit(every: dict[Task, Dataset], task: Task) -> None:
     solver, one = learn(every[task])
     _, two = learn(every[task], threads=2)
@@ -208,6 +221,7 @@ def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
     [
         ({"constraints": ("abs(covariance(s)) <= 0.1",)}, "--radius 10"),
         ({"constraints": ("norm <= 3",), "constraint_margin": 0.1}, "no constraint uses a column"),
+        ({"constraints": ("norm <= 3",), "constraint_method": "recoo"}, "no constraint uses a column"),
         ({"solver": "bsgd-removal", "frequencies": 400}, "has no constraints: it belongs to fogd or nogd"),
         ({"mode": "sum"}, "fogd with constraints supports stream and mix only"),
         (NOGD | {"mode": "sum"}, "nogd with constraints supports stream and mix only"),
