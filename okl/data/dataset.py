@@ -117,6 +117,7 @@ class ColumnFormat:
     """Format of a source column of text that holds numbers or dates, decided over all rows of the training source.
 
     column : name of the source column
+    kind : "instant": a time with a zone, in UTC
     decimal : mark of the decimals of numbers, "." or ","; the other one may group thousands
     unit : sign of numbers: "%", which every value has, or a currency, which values may have; "": none
     order : of dates: "day" or "month" comes first, or "year" where no value leaves that open
@@ -124,7 +125,7 @@ class ColumnFormat:
     """
 
     column: str
-    kind: Literal["number", "date", "timestamp"]
+    kind: Literal["number", "date", "timestamp", "instant"]
     decimal: str = "."
     unit: str = ""
     order: Literal["day", "month", "year"] = "year"

@@ -308,5 +308,5 @@ def _unfit(encoding: Encoding | None, kind: pa.DataType) -> str:
         return "dates" if encoding.kind == "date" else "times"
     if encoding.kind == "timestamp" and bool(zone_of(kind)) != bool(encoding.time_zone):
         zone = encoding.time_zone
-        return f"times of a zone, such as {zone}," if zone else "times without a zone"
+        return f"times of a zone such as {zone}" if zone else "times without a zone"
     return ""

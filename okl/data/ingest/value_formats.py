@@ -86,7 +86,7 @@ _DATE = (
     rf"|(?P<d2>\d{{1,2}})\.?[- ](?P<m2>{_NAME})[- ,]\s?(?P<y2>\d{{4}})"
     rf"|(?P<m3>{_NAME}) (?P<d3>\d{{1,2}}),? (?P<y3>\d{{4}}))"
     r"(?P<time>[T ]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<seconds>\d{2})(?:[.,](?P<fraction>\d{1,6})\d*)?)?"
-    r"\s*(?P<half>[AaPp]?)\.?[Mm]?\.?)?\s*$"
+    r"\s*(?P<half>[AaPp]?)\.?[Mm]?\.?\s?(?P<zone>Z|UTC|(?P<side>[-+])(?P<hours>\d{2}):?(?P<minutes>\d{2})?)?)?\s*$"
 )
 # of two digits, years follow a slash, or a point if day and month have two digits: 1.12.26 may be a version
 _SHORT = r"^\s*(\d{1,2}-\d{1,2}-\d{2}|\d\.\d{1,2}\.\d{2}|\d{2}\.\d\.\d{2})([T ].*)?\s*$"
@@ -95,7 +95,8 @@ _SHORT = r"^\s*(\d{1,2}-\d{1,2}-\d{2}|\d\.\d{1,2}\.\d{2}|\d{2}\.\d\.\d{2})([T ].
 class Dates:
     """Dates of texts, in any order; see `parse_dates`.
 
-    timed : whether a text has a time, (k,); pointed : whether points are between the parts of its date
+    timed, zoned : whether a text has a time, or a time with a zone, (k,), which is an instant in UTC
+    pointed : whether points are between the parts of its date
     """
 
     def __init__(self, texts: pa.Array) -> None:
@@ -125,10 +126,11 @@ class Dates:
         self._timely = (hour < 24) & (minute < 60) & (second < 60) & ~(half & (hour > 12)) & (self._year >= 1)
         hour = np.where(half, hour % 12 + 12 * np.asarray(pc.equal(pc.utf8_lower(part["half"]), "p")), hour)
         fraction = np.asarray(pc.utf8_rpad(part["fraction"], 6, "0").cast(pa.int64()))
-        self._in_day = 1_000_000 * (3600 * hour + 60 * minute + second) + fraction
-        self.timed, self.pointed = (
+        ahead = (60 * digits("hours") + digits("minutes")) * np.where(np.asarray(pc.equal(part["side"], "-")), -1, 1)
+        self._in_day = 1_000_000 * (3600 * hour + 60 * (minute - ahead) + second) + fraction
+        self.timed, self.zoned, self.pointed = (
             self._placed(np.asarray(mask), False)
-            for mask in (pc.not_equal(part["time"], ""), pc.equal(part["mark"], "."))
+            for mask in (pc.not_equal(part["time"], ""), pc.not_equal(part["zone"], ""), pc.equal(part["mark"], "."))
         )
 
     def _placed(self, values: NDArray[Any], absent: Any) -> NDArray[Any]:
@@ -169,7 +171,9 @@ def parse_dates(texts: pa.Array, order: str) -> pa.Array:
 
 # Reading of a column in its format.
 
-TYPES = {"number": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us")}
+TYPES = {
+    "number": pa.float64(), "date": pa.date32(), "timestamp": pa.timestamp("us"), "instant": pa.timestamp("us", "UTC")
+}  # fmt: skip
 
 
 def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> pa.Array:
@@ -186,7 +190,7 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
     else:
         dates = Dates(texts)
         values = dates.array(form.order)
-        fits = pa.array(~dates.timed | (form.kind == "timestamp"))
+        fits = pa.array((dates.zoned == (form.kind == "instant")) & (~dates.timed | (form.kind != "date")))
     values = pc.if_else(fits, values, pa.scalar(None, values.type)).cast(TYPES[form.kind])
     misfit = np.asarray(values.is_null()) & _present(texts)
     if misfit.any() and (rows := np.flatnonzero(misfit[index])).size:
@@ -198,9 +202,11 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
 def formats_of(schema: Schema) -> tuple[ColumnFormat, ...]:
     """Return the formats of columns of text; dates without one begin with the year, as the reader of CSV has it."""
     plain = {
-        encoding.column: ColumnFormat(encoding.column, "timestamp", example="2026-12-31 12:30:00")
+        encoding.column: ColumnFormat(encoding.column, "instant", example="2026-12-31 12:30:00+00:00")
+        if encoding.time_zone
+        else ColumnFormat(encoding.column, "timestamp", example="2026-12-31 12:30:00")
         for encoding in schema.encodings
-        if (encoding.kind == "date" or encoding.kind == "timestamp") and not encoding.time_zone
+        if encoding.kind == "date" or encoding.kind == "timestamp"
     }
     return (*(plain | {form.column: form for form in schema.formats}).values(),)
 
@@ -241,7 +247,7 @@ class FormatTally:
     What they are: "value", any that is not missing; "number" or "date" in some reading; ".", ",", "day", "month",
     "year" where that reading takes it, "not ." where it does not, "only ." where its rival does not; "numbers" or
     "dates" where both readings take it and differ; "formatted" number, which is not plain; "unit %", "unit $", "unit "
-    of numbers; "time", "point" of a date with a time, or with points between its parts
+    of numbers; "time", "zone", "point" of a date with a time, a time with a zone, or points between its parts
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -282,6 +288,8 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> FormatTally:
         "dates": day & month & (dates["day"] != dates["month"]),
         "formatted": (point | comma) & ~plain,
         "time": parsed.timed & (day | month),
+        "zone": parsed.zoned & (day | month),
+        "not zone": present & ~parsed.zoned,
         "point": parsed.pointed & (day | month),
     }
     for unit in pc.unique(units.drop_null()).to_pylist():
@@ -401,7 +409,7 @@ def described(form: ColumnFormat) -> str:
     """Return a sentence, without its end, on how a column is read."""
     shown = quoted(form.example)
     if form.kind != "number":
-        how = "" if form.order == "year" else f", {form.order} first"
+        how = ("" if form.order == "year" else f", {form.order} first") + (", in UTC" if form.kind == "instant" else "")
         return f"text of {form.column} is read as dates such as {shown}{how}"
     value = parse_numbers(pa.array([form.example]), form.decimal)[0][0].as_py()
     means = "" if value is None else f": {shown} is {value:.15g}"
@@ -433,10 +441,13 @@ def _date_format(name: str, tally: FormatTally, requested: str, orders: Mapping[
         hint = (
             f", as in column {other!r}" if agreed else f"; no value shows the order, --date-order {option} is the other"
         )
-    kind: Literal["date", "timestamp"] = "timestamp" if tally.counts["time"] else "date"
+    zone = "zone" if tally.counts["zone"] else ""
+    kind: Literal["date", "timestamp", "instant"] = (
+        "instant" if zone else "timestamp" if tally.counts["time"] else "date"
+    )
     form = ColumnFormat(name, kind, order=order)  # type: ignore[arg-type]
-    example = _example(tally, f"only {order}", "dates", order)
-    if misfit := tally.firsts.get(f"not {order}"):
+    example = _example(tally, zone, f"only {order}", "dates", order)
+    if misfit := tally.firsts.get(f"not {order}", tally.firsts.get("not zone") if zone else None):
         raise _refused(form, misfit, example)
     form = replace(form, example=example.text)
     return form, hint and f"T{described(form)[1:]}{hint}."
@@ -459,7 +470,7 @@ def _refused(form: ColumnFormat, seen: Seen, example: Seen, target: str = "") ->
 
 
 def _misfit(form: ColumnFormat, seen: Seen, example: str = "") -> str:
-    what = {"number": "a number", "date": "a date", "timestamp": "a time"}[form.kind]
+    what = {"number": "a number", "date": "a date", "timestamp": "a time", "instant": "a time with a zone"}[form.kind]
     how = " with decimal commas" if form.decimal == "," else ""
     how += f" with {form.unit}" if form.unit else ""
     how += f" written {form.order} first" if form.kind != "number" else ""

@@ -137,6 +137,29 @@ def test_new_rows_are_read_by_the_stored_formats(tmp_path: Path) -> None:
         [*read_table(table_pieces(tmp_path / "new.csv", schema)[0])]
 
 
+ZONED = ("2024-01-01T00:30:00+01:00", "2023-12-31T23:30:00Z", "2023-12-31 23:30:00 UTC", "2023-12-31 18:00:00.0-0530")
+
+
+def test_times_with_a_zone_are_read_from_text_as_from_csv(tmp_path: Path) -> None:
+    day = [f"2024-0{1 + row % 9}-15T0{row % 7}:10:00{('+05:30', 'Z')[row % 2]}" for row in range(40)]
+    rows = pd.DataFrame({"at": day, "a": np.arange(40.0), "y": np.arange(40) % 2})
+    rows.to_csv(tmp_path / "s.csv", index=False)
+    by_csv = ingest(tmp_path / "s.csv", tmp_path / "of csv", ASKED).dataset
+    rows.to_parquet(text := tmp_path / "s.parquet")
+    data = ingest(text, tmp_path / "of text", ASKED).dataset
+    assert (digests(data), data.schema.encodings) == (digests(by_csv), by_csv.schema.encodings)
+    again = ingest(text, tmp_path / "again", ASKED, reference=by_csv.schema).dataset
+    assert digests(again) == digests(by_csv)
+    zoned = pd.DataFrame({"at": ZONED, "a": 1.0})
+    inputs = inputs_of(data.schema, zoned, "float32")
+    np.testing.assert_array_equal(inputs, np.repeat(inputs[:1], 4, axis=0))
+    np.testing.assert_array_equal(inputs, inputs_of(data.schema, zoned.assign(at=pd.Timestamp(ZONED[1])), "float32"))
+    rows.loc[3, "at"] = "2024-01-01T00:30:00"
+    rows.to_parquet(tmp_path / "mixed.parquet")
+    with pytest.raises(DataError, match=r"'at', row 3 .*: expected a time with a zone .*, but it holds"):
+        check_source(tmp_path / "mixed.parquet", ASKED)
+
+
 def test_options_decide_what_values_do_not(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text('d,a,y\n01/02/2026,"1,234",0\n03/04/2026,"5,678",1\n')
 
