@@ -16,7 +16,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 from typer.core import TyperCommand
 
 from okl.foundation.catalogue import SOLVERS
@@ -445,7 +445,7 @@ def solver_parameters(group: Options, solver: str | None) -> list[Any]:
     """
     if solver is not None and solver not in SOLVERS:
         raise ConfigError(f"solver = {solver!r}; expected one of {', '.join(SOLVERS)}.")
-    kinds = [solver_settings(name) for name in ((solver,) if solver else SOLVERS)]
+    kinds = [offered_settings(solver_settings(solver))] if solver else [solver_settings(name) for name in SOLVERS]
     fields = {field: kind for kind in reversed(kinds) for field in kind.model_fields}
 
     def declare(**_: Any) -> None:
@@ -461,6 +461,16 @@ def solver_parameters(group: Options, solver: str | None) -> list[Any]:
     reader = typer.Typer(add_completion=False)
     reader.command()(declare)
     return [parameter for parameter in typer.main.get_command(reader).params if parameter.name != "help"]
+
+
+def offered_settings(kind: type[SolverSettings]) -> type[SolverSettings]:
+    """Return the settings of a solver with those choices only that it takes, for its help."""
+    fields: dict[str, Any] = {}
+    for name, refused in kind.NOT_TAKEN.items():
+        info = kind.model_fields[name]
+        fields[name] = Literal[tuple(one for one in get_args(info.annotation) if one not in refused)], info
+    offered: type[SolverSettings] = create_model(kind.__name__, __base__=kind, **fields)
+    return offered
 
 
 def _several_files_message(files: Sequence[str], command: str, arguments: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
@@ -56,16 +57,22 @@ class MemoryModel:
     answers: int | None = None
 
 
+Choices = Mapping[str, tuple[str, ...]]
+"""Choices of options, by the names of these."""
+
+
 class SolverSettings(BaseModel):
     """Options of one solver, what it needs, and how it is made.
 
     SOLVER : its name; SUMMARY : one line for the help; PRECISION : of the run by default; MEMORY : how its memory grows
+    NOT_TAKEN : choices of options that it refuses with any others, so that its help does not show them
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     SOLVER: ClassVar[str]
     SUMMARY: ClassVar[str]
+    NOT_TAKEN: ClassVar[Choices] = {}
     PRECISION: ClassVar[Precision] = "float32"
     MEMORY: ClassVar[MemoryModel] = MemoryModel("pass")
 
@@ -172,6 +179,7 @@ class FourierOptions(KernelOptions):
     """The random Fourier map, or another one of as many columns. REFUSED_MAPS : with what takes them"""
 
     REFUSED_MAPS: ClassVar[dict[str, str]] = {"exact": "scs, or a solver with a budget"}
+    NOT_TAKEN: ClassVar[Choices] = {"map": ("exact",)}
 
     frequencies: int = Field(
         400, ge=1, description="random frequencies of the Fourier map, which has twice as many columns"

@@ -6,14 +6,25 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import Literal, get_args, get_origin
 
+import numpy as np
+import pandas as pd
 import pytest
 import typer
+from pydantic import ValidationError
 
 import flows.cli  # noqa: F401  the command's own module
 from flows.cli.commands import COMMAND_ORDER, FIRST_STEPS
-from flows.cli.options import OTHER, PANELS, Command
+from flows.cli.options import OTHER, PANELS, Command, offered_settings
+from okl.data.ingest.run import ingest
+from okl.foundation.catalogue import SOLVERS
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import IngestSettings
+from okl.solvers.factory import make_solver
+from okl.solvers.settings import TrainSettings, solver_settings
 from tests.flows.commandline import Terminal
 
 
@@ -108,6 +119,39 @@ def test_the_help_of_a_solver_that_does_not_exist_lists_those_that_do(
     refused = Terminal(capsys, monkeypatch).okl("train", "--solver", "fgd", "--help")
     assert refused.code == 2
     assert "solver = 'fgd'; expected one of fogd, nogd, " in refused.sentence
+
+
+SOMETIMES = {"step_rule": "needs a radius", "kernel": "polynomial needs a Nystrom map", "method": "no Newton for MPM"}
+
+
+def test_the_help_of_a_solver_shows_the_choices_that_it_takes(tmp_path: Path) -> None:
+    """Choices that it shows are taken for some task, others for none."""
+    inputs = np.random.default_rng(1).normal(size=(60, 2)).round(2)
+    targets = {"binary": inputs[:, 0] > 0, "multiclass": np.arange(60) % 3, "regression": 2.5 * inputs[:, 1]}
+    data = []
+    for task, y in targets.items():
+        pd.DataFrame({"a": inputs[:, 0], "b": inputs[:, 1], "y": y}).to_csv(tmp_path / f"{task}.csv", index=False)
+        data.append(ingest(tmp_path / f"{task}.csv", tmp_path / task, IngestSettings(task=task)).dataset)
+
+    def is_taken(solver: str, option: str, choice: str) -> bool:
+        for one in data:
+            with suppress(ConfigError, ValidationError):
+                make_solver(TrainSettings.model_validate({"data": "x", "solver": solver, option: choice}), one)
+                return True
+        return False
+
+    hidden = 0
+    for solver in SOLVERS:
+        kind = solver_settings(solver)
+        shown = offered_settings(kind).model_fields
+        for option, info in kind.model_fields.items():
+            if solver == "auto" or get_origin(info.annotation) is not Literal:
+                continue
+            offered = get_args(shown[option].annotation)
+            taken = [one for one in get_args(info.annotation) if is_taken(solver, option, one)]
+            assert {*taken} == {*offered} or (option in SOMETIMES and {*taken} < {*offered}), (solver, option)
+            hidden += len(get_args(info.annotation)) - len(offered)
+    assert hidden > 80
 
 
 def test_help_of_retraining_names_its_default_solver(

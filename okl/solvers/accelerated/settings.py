@@ -16,6 +16,7 @@ from okl.solvers.accelerated.models import model_class
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.settings import map_of, summary_of
 from okl.solvers.options import (
+    Choices,
     ClassWeightOptions,
     FourierOptions,
     IterationOptions,
@@ -63,6 +64,9 @@ class ModelSettings(FourierOptions, IterationOptions):
     """Options of a model that is solved to a certified duality gap."""
 
     MODEL: ClassVar[type[Classifier]]
+    NOT_TAKEN: ClassVar[Choices] = {
+        "map": ("exact",), "bias": ("regularised", "free"), "method": ("working-sets",),
+    }  # fmt: skip
 
     tol: Positive = Field(1e-4, description="relative duality gap to stop at")
     max_iterations: int = Field(20_000, ge=1, description="maximum number of iterations, for each class")

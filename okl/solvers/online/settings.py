@@ -36,6 +36,7 @@ from okl.solvers.online.step_size_experts import ExpertFactory
 from okl.solvers.online.strategies import BudgetFactory
 from okl.solvers.online.tracking import TrackingFactory
 from okl.solvers.options import (
+    Choices,
     ClassWeightOptions,
     FourierOptions,
     KernelOptions,
@@ -69,6 +70,9 @@ def random_map(options: FourierOptions) -> SolverMap:
         polynomial = (options.degree, options.offset) if isinstance(options, PolynomialOptions) else ()
         return NystromChoice(*shape[:2], columns, columns, "uniform", *polynomial, fewer=True)
     return ExtensionChoice(options.map, *shape)
+
+
+NOT_SMOOTHED = ("absolute", "epsilon-insensitive")  # losses of scs and wolfe only
 
 
 class OnlineSettings(KernelOptions, LossOptions):
@@ -417,6 +421,9 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     SOLVER: ClassVar[str] = "fogd"
     SUMMARY: ClassVar[str] = "online gradient descent on random Fourier features"
     REFUSED_MAPS: ClassVar[dict[str, str]] = FourierOptions.REFUSED_MAPS | {"nystrom": "nogd"}
+    NOT_TAKEN: ClassVar[Choices] = {
+        "loss": NOT_SMOOTHED, "map": ("nystrom", "exact"), "kernel": ("polynomial", "linear"),
+    }  # fmt: skip
 
     bandwidth: Positive | Literal["auto"] = Field(
         "auto",
@@ -459,6 +466,7 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
 
     SOLVER: ClassVar[str] = "nogd"
     SUMMARY: ClassVar[str] = "online gradient descent on a Nystrom map of landmarks"
+    NOT_TAKEN: ClassVar[Choices] = {"loss": NOT_SMOOTHED}
     MEMORY: ClassVar[MemoryModel] = MemoryModel("pass", "budget")
 
     rank: Count | Literal["auto"] = Field("auto", description="columns of the Nystrom map; auto: 0.3 of the budget")
@@ -537,6 +545,7 @@ class StrategySettings(OnlineSettings, PolynomialOptions):
     """Options of a learner with support vectors."""
 
     STRATEGY: ClassVar[type[Strategy]]
+    NOT_TAKEN: ClassVar[Choices] = {"loss": ("logistic", *NOT_SMOOTHED)}
 
     def check(self, run: Run) -> None:
         """Refuse another loss than that of the task by default."""

@@ -13,6 +13,7 @@ from okl.foundation.settings import Count, InRange, KernelName, Positive
 from okl.foundation.types import Criterion, Precision
 from okl.metrics.criterion import criterion_of
 from okl.solvers.options import (
+    Choices,
     ClassWeightOptions,
     IterationOptions,
     KernelOptions,
@@ -117,6 +118,7 @@ class FalkonSettings(LandmarkSettings):
     """Kernel least squares on very many landmarks, by iterations."""
 
     SOLVER: ClassVar[str] = "falkon"
+    NOT_TAKEN: ClassVar[Choices] = {"kernel": ("polynomial", "linear")}
     SUMMARY: ClassVar[str] = "kernel least squares on very many landmarks, by preconditioned conjugate gradients"
     MEMORY: ClassVar[MemoryModel] = MemoryModel("kernel", answers=MOST_STRETCHES)
     LANDMARKS: ClassVar[int] = FALKON_LANDMARKS
@@ -143,6 +145,7 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
     """Kernel least squares in cells of neighbouring rows."""
 
     SOLVER: ClassVar[str] = "local"
+    NOT_TAKEN: ClassVar[Choices] = {"kernel": ("polynomial", "linear")}
     SUMMARY: ClassVar[str] = "kernel least squares in cells of neighbouring rows, averaged over partitions"
     PRECISION: ClassVar[Precision] = "float64"  # coefficients are large and cancel
     MEMORY: ClassVar[MemoryModel] = MemoryModel("moment", "supports", answers=TASKS_AT_ONCE)

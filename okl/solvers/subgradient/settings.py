@@ -11,8 +11,9 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.settings import InRange, Positive
 from okl.kernels import shift_invariant_kernels
 from okl.losses import PiecewiseLinear
-from okl.solvers.online.settings import OnlineSettings, map_of
+from okl.solvers.online.settings import NOT_SMOOTHED, OnlineSettings, map_of
 from okl.solvers.options import (
+    Choices,
     ClassWeightOptions,
     FourierOptions,
     IterationOptions,
@@ -46,6 +47,10 @@ class ConfidenceOptions(SolverSettings):
 
 class CuttingSettings(IterationOptions, FourierOptions, LossOptions, ClassWeightOptions, PenaltyOptions):
     """Options of solvers by cuts."""
+
+    NOT_TAKEN: ClassVar[Choices] = {
+        "loss": ("logistic", "thresholded-half-squared"), "bias": ("errors", "free"),
+    }  # fmt: skip
 
     gap: Positive = Field(0.01, description="absolute gap of the objective over all rows to stop at")
     max_iterations: int = Field(20_000, ge=1, description="maximum number of iterations")
@@ -140,6 +145,7 @@ class WolfeSettings(CuttingSettings):
 
     SOLVER: ClassVar[str] = "wolfe"
     SUMMARY: ClassVar[str] = "kernel SVM by conjugate subgradients over all rows"
+    NOT_TAKEN: ClassVar[Choices] = {**CuttingSettings.NOT_TAKEN, **FourierOptions.NOT_TAKEN}
     MEMORY: ClassVar[MemoryModel] = MemoryModel("iteration", vectors=4)
 
     def _method(self) -> dict[str, Any]:
@@ -151,6 +157,7 @@ class PegasosSettings(OnlineSettings, FourierOptions, PenaltyOptions, Confidence
 
     SOLVER: ClassVar[str] = "pegasos"
     COMPARED: ClassVar[bool] = False
+    NOT_TAKEN: ClassVar[Choices] = {"loss": (*CuttingSettings.NOT_TAKEN["loss"], *NOT_SMOOTHED), "map": ("exact",)}
     SUMMARY: ClassVar[str] = "kernel SVM by stochastic subgradient steps, in one or more passes"
 
     batch: int = Field(1, ge=1, description="rows per step, a divisor of 256")
