@@ -212,7 +212,14 @@ ERROR_NAMES: dict[Criterion, str] = CRITERION_NAMES | {"accuracy": "mistake rate
 
 
 def _short(value: float, digits: int) -> str:
-    return f"{value:.{digits}g}" if value < 1000.0 else number(value)
+    """Return a positive number with some digits, but whole numbers below a thousand as such.
+
+    >>> _short(0.01234, 2), _short(540.26, 2), _short(540.26, 4), _short(2515.7, 2)
+    ('0.012', '540', '540.3', '2,516')
+    """
+    if value >= 1000.0:
+        return number(value)
+    return f"{value:.{digits}g}" if value < 10.0**digits else f"{value:.0f}"
 
 
 def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Block]:

@@ -142,7 +142,7 @@ def columns_section(result: RunResult) -> Section:
         return Section("columns", title, metric)
     bars = importance_blocks(result.importance, str(result.settings.get("precision", "float64")))
     note = "A column may seem unimportant because another one carries the same information."
-    return Section("columns", title, [*bars, Paragraph(note), *metric])
+    return Section("columns", title, [*bars, *metric, Paragraph(note)])
 
 
 # Mistakes: confused classes, residuals

@@ -676,7 +676,7 @@ def usage_section(result: RunResult) -> Section:
     title = (
         f"Score rows with the same {columns} input columns, show important columns, or publish the model as champion:"
     )
-    python = ["import okl", f"labels = okl.load({folder!r}).predict(rows)"]
+    python = ["import okl", f"predictions = okl.load({folder!r}).predict(rows)"]
     blocks = [Code(title, commands), Code("In Python, for an array or a table of raw rows:", python)]
     return Section("use", "How do I use it?", blocks)
 
