@@ -148,7 +148,7 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
         )
     later = [name for name in schema.source_columns if replaced.get(LATER + name)]
     if later:
-        shown = listed([f"{name!r} ({replaced[LATER + name]:,} rows)" for name in later])
+        shown = listed([f"{name!r} ({n:,} row{'s' * (n != 1)})" for name in later if (n := replaced[LATER + name])])
         lines.append(
             f"Dates are later than all training dates: {shown}. The model has not learned from such dates, so check "
             "its error on labelled new rows, or train on ages (days since) instead of dates."

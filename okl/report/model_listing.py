@@ -78,7 +78,7 @@ def difference_text(difference: Mapping[str, Any]) -> str:
         if shards := difference[name]:
             cells = ["", ""]
             cells[side] = f"{len(shards):,} ({sum(int(shard.get('rows', 0)) for shard in shards):,} rows)"
-            rows.append(["shards learnt only by", *cells])
+            rows.append(["shards trained on by one only", *cells])
     if not rows:
         return f"{first} and {second} have no recorded differences."
     return text([Table("", ("", first, second), rows)])
@@ -161,9 +161,9 @@ def attempts_text(attempts: Sequence[Mapping[str, Any]]) -> str:
 
 def quarantined_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Return `okl.lifecycle.report.quarantined` as text."""
-    remedies = [f"--release {one['sha256'][:16]}" if one["releasable"] else "mending the file" for one in records]
+    remedies = [f"--release {one['sha256'][:16]}" if one["releasable"] else "correct the file" for one in records]
     rows = [{**record, "remedy": remedy} for record, remedy in zip(records, remedies, strict=True)]
-    return text([records_table("", {"name": "quarantined", "remedy": "learnt by", "reason": "why"}, rows)])
+    return text([records_table("", {"name": "quarantined", "remedy": "to train on it", "reason": "why"}, rows)])
 
 
 def judged_rows(version: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""The tutorial's commands work on every 24th row of its data, and print the lines that the page shows."""
+"""The tutorials' commands work on every 24th row of their data, and print the lines that the first page shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.tutorial import FLIGHTS, steps
+from tests.docs.tutorial import FLIGHTS, PAGE, steps
 from tests.flows.commandline import Terminal
 
 
@@ -40,3 +40,14 @@ def test_commands_print_what_the_page_shows(
         assert len(lacking) <= len(set(labels(output))) // 10, (commands, lacking)
         shown += len(commands)
     assert shown >= 8
+
+    # the second tutorial goes on in this folder; its commands without a server
+    page = PAGE.with_name("nightly.md").read_text().partition("## The same from Python")[0]
+    commands = [line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()]
+    files, *others = [line for line in commands if line.startswith(("mkdir", "okl retrain", "okl models"))]
+    subprocess.run(files, shell=True, check=True)
+    for command in others:
+        done = terminal.okl(*shlex.split(command)[1:])
+        assert done.code == 0, (command, done.err)
+    (scored,) = re.findall(r"--score (\S+)", page)
+    assert (len(others), Path(scored).is_file(), "delays: champion 1" in done.out) == (2, True, True)
