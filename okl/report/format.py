@@ -176,7 +176,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> list[str]:
-    """Return the lines of a table with aligned columns.
+    r"""Return the lines of a table with aligned columns; line ends in a cell, as in names of columns, are spaces.
 
     Parameters
     ----------
@@ -187,7 +187,10 @@ def aligned(rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> l
     ['a     b', 'long  c']
     >>> aligned([["a", "b"], ["long", "100"]], numbers_from=1)
     ['a       b', 'long  100']
+    >>> aligned([["two\nlines", "b"]])
+    ['two lines  b']
     """
+    rows = [[" ".join(cell.splitlines()) if "\n" in cell else cell for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     least = len(widths) if numbers_from is None else numbers_from
     return [

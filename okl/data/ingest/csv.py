@@ -21,6 +21,7 @@ from okl.foundation.locations import Place, open_binary, size_of
 # Compressed text files.
 
 PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+UTF8_REMEDY = "Save as CSV UTF-8 in Excel, or convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW"
 ZIP = b"PK\x03\x04"
 BEGINNINGS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\x28\xb5\x2f\xfd": ".zst"}
 
@@ -82,7 +83,7 @@ def check_unique(schema: pa.Schema, file: Place) -> None:
     try:
         counts = Counter(schema.names)
     except UnicodeDecodeError:
-        raise DataError(f"{file}: the name of a column is not UTF-8 text. Write the file again as UTF-8.") from None
+        raise DataError(f"{file}: the name of a column is not UTF-8 text. {UTF8_REMEDY}.") from None
     unnamed = [str(number) for number, name in enumerate(schema.names, 1) if not name]
     if len(unnamed) > 1:
         raise DataError(f"{file}: columns {', '.join(unnamed)} have no name (counted from 1); name all but one.")
@@ -472,7 +473,7 @@ def explained(
     name = [*types][int(match[1])]
     where = f"{file}: column {name!r}{_row(match[2], before)}"
     if "invalid UTF8" in match[3]:
-        return f"{where} holds bytes that are no text in UTF-8. Save the file as UTF-8, or leave the column out."
+        return f"{where} holds bytes that are no text in UTF-8. {UTF8_REMEDY}, or leave the column out."
     value = re.search(VALUE, match[3])
     why = (
         f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"

@@ -129,7 +129,7 @@ def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
             more = f", and {len(differences) - 3} more" if len(differences) > 3 else ""
             raise DataError(
                 f"{files[0]} and {file.name} differ in their columns: {'; '.join(differences[:3])}{more}. "
-                "All files of a source need the same columns."
+                "All files of a source need the same columns: add what lacks, or give a glob of files that are alike."
             )
 
 
