@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import ColumnFormat, Schema
 from okl.data.encoder import texts_and_index
 from okl.data.values import MISSING_WORDS, Mask, is_text
-from okl.foundation.errors import DataError, quoted
+from okl.foundation.errors import DataError, listed, quoted
 
 UNITS = {"US$": "$", "USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"} | {
     sign: sign for sign in ("$", "€", "£", "¥", "₹")
@@ -353,8 +353,20 @@ def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tupl
             numbers[name] = tally
     marks = {**context.marks, **_shown(numbers, MARKS)}
     orders = _shown(dates, ORDERS)
-    made = [_number_format(name, tally, context, marks) for name, tally in numbers.items()]
-    made += [_date_format(name, tally, context.order, orders) for name, tally in dates.items()]
+    made, refused = [], dict[str, DataError]()
+    for name, tally in (numbers | dates).items():
+        try:
+            made.append(
+                _number_format(name, tally, context, marks)
+                if name in numbers
+                else _date_format(name, tally, context.order, orders)
+            )
+        except DataError as error:
+            refused[name] = error
+    if refused:  # all at once: a questionnaire may have "don't know" in every column
+        (_, first), *others = refused.items()
+        also = f" Refused, too: {listed([quote(name) for name, _ in others], 20)}." if others else ""
+        raise DataError(f"{first}{also}")
     return tuple(form for form, _ in made), [note for _, note in made if note]
 
 

@@ -232,3 +232,15 @@ def test_tallies_do_not_depend_on_how_rows_are_cut() -> None:
         assert parts == whole
     assert FormatTally().plus(whole) == whole
     assert whole.counts["value"] == len(column) - 4
+
+
+def test_all_columns_with_words_among_numbers_are_named_at_once(tmp_path: Path) -> None:
+    lines = ["q 1,q2,d,a,y", *(f"{row},{row},2026-01-0{1 + row % 9},{row},{row % 2}" for row in range(30))]
+    lines[5] = "don't know,4,2026-01-05,4,0"
+    lines[7] = "6,?,never,6,0"
+    lines[8] = "7,none of these,2026-01-07,7,1"
+    (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(
+        DataError, match=r"'q 1', row 4 .*or use --category 'q 1' or --drop 'q 1'\. Refused, too: q2, d\.$"
+    ):
+        check_source(tmp_path / "s.csv", settings())
