@@ -196,7 +196,8 @@ def plan_memory(
                 block, row_bytes = block + 4 * SEGMENT * columns * item, columns * item + 8
             wanted = rows_each * row_bytes
         if model.unit == "moment":
-            wanted, block = 0, block + 3 * 8 * columns**2
+            # rows fewer than the columns of a map are solved in what they span
+            wanted, block = 0, block + 3 * 8 * columns * min(columns, 3 * workload.rows)
         elif model.unit == "kernel":  # without workers the preconditioner, which is in the driver alone, stands here
             wanted, block = 0, workload.group_rows * (raw_row + 8) + 256 * columns * item
             block += 0 if workers else columns**2 * item

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky, qr, solve_triangular
 from scipy.linalg.blas import dger, dsyr, dsyrk
 
 from okl.compiled.jit import as_compiled, one_blas_thread
@@ -166,6 +166,39 @@ class MapBasis:
 
     def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
         return LinearPredictor(self.feature_map, *rounded(weights, offsets, np.dtype(self.feature_map.precision)))
+
+
+@dataclass(frozen=True, eq=False)
+class RowSpace(MapBasis):
+    """Coordinates of a map's columns in what some rows span about their mean, of which weights have no other part.
+
+    Rows that are fewer than columns have the same least squares solution in it, and the penalty is the same.
+
+    Parameters
+    ----------
+    mean : (columns of the map,) of the rows; 0 without a bias
+    directions : (columns of the map, n_columns), orthonormal
+    """
+
+    mean: Doubles
+    directions: Doubles
+
+    @staticmethod
+    def of(basis: MapBasis, inputs: FloatArray, fit_intercept: bool) -> RowSpace:
+        """Return the coordinates for inputs (rows, n_inputs). Pivots leave small columns their digits next to large."""
+        apart = np.asarray(basis.columns(inputs), dtype=np.float64)
+        mean = apart.mean(axis=0) if fit_intercept else np.zeros(apart.shape[1])
+        with one_blas_thread():
+            directions, *_ = qr((apart - mean).T, mode="economic", pivoting=True, check_finite=False)
+        return RowSpace(basis.feature_map, mean, directions)
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.directions.shape[1])
+
+    def columns(self, inputs: FloatArray) -> FloatArray:
+        coordinates: Doubles = (super().columns(inputs) - self.mean) @ self.directions
+        return coordinates
 
 
 Basis = LandmarkBasis | MapBasis

@@ -26,8 +26,10 @@ from okl.solvers.ridge.gram import (
     Basis,
     Clip,
     Gram,
+    MapBasis,
     MetricFactor,
     Outputs,
+    RowSpace,
     SomeRows,
     cuts,
     gram_of,
@@ -525,9 +527,16 @@ def fit_rows(
 ) -> RidgeSolution:
     """Return the same of rows in memory; bits do not depend on the number of threads.
 
+    Where a map has more columns than there are rows, the sums are of coordinates in what the rows span.
+
     sample : of these rows, on which a penalty is found; None for the first 8,192
     calibrate : as in `solve`
     """
+    if isinstance(basis, MapBasis) and len(rows.targets) < basis.n_columns:
+        space = RowSpace.of(basis, rows.inputs, fit_intercept)
+        found = fit_rows(space, rows, outputs, penalty, fit_intercept, n_threads, sample, calibrate)
+        weights = found.weights @ space.directions.T
+        return replace(found, weights=weights, offsets=found.offsets - weights @ space.mean)
     stretches = cuts(-(-len(rows.targets) // BLOCK), MOST_STRETCHES)
     at_once = max(1, min(n_threads, len(stretches)))
 

@@ -111,7 +111,7 @@ class RidgeSettings(LandmarkSettings, KernelOptions, IterationOptions, Polynomia
 
     def part_bytes(self, n_inputs: int, n_outputs: int, rows: int, item: int) -> float:
         columns = self.n_columns(n_inputs)
-        return float(8 * columns * (columns + n_outputs))
+        return float(8 * columns * (min(columns, rows) + n_outputs))
 
 
 class FalkonSettings(LandmarkSettings):

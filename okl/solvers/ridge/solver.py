@@ -26,8 +26,20 @@ from okl.foundation.types import Criterion, Doubles, FloatArray, Integers, Preci
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.kernels import shift_invariant_kernels
 from okl.solvers.base import Convergence, Outcome
-from okl.solvers.ridge.gram import Basis, Clip, Gram, LandmarkBasis, MapBasis, Outputs, cuts, gram_of_pieces, row_chunks
-from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, solve
+from okl.solvers.ridge.gram import (
+    Basis,
+    Clip,
+    Gram,
+    LandmarkBasis,
+    MapBasis,
+    Outputs,
+    cuts,
+    gram_of_pieces,
+    pieces_of,
+    read_pieces,
+    row_chunks,
+)
+from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, fit_rows, solve
 
 N_LANDMARKS = 1000
 SAMPLE_GROUPS = 128  # row groups that landmarks and leave-one-out errors come from: some seconds of reading
@@ -199,7 +211,7 @@ class RidgeSolver(LandmarkSolver):
         return LandmarkBasis(kernel, np.ascontiguousarray(landmarks)), chosen
 
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:
-        """Sum some more chunks of rows; after the last one, solve.
+        """Sum some more chunks of rows; after the last one, solve. Rows fewer than a map's columns are solved at once.
 
         Huber's loss takes HUBER_ROUNDS more rounds, each with targets clipped around the solution of the one before.
         """
@@ -207,21 +219,31 @@ class RidgeSolver(LandmarkSolver):
         number, done = divmod(state.done, len(stretches))
         coming = stretches[done : done + STRETCHES_AT_ONCE]
         outputs = self.outputs_of(data.schema)
-        work = partial(gram_of_pieces, data, state.basis, outputs, self.precision, state.clip)
-        gram = state.gram
-        for part in execution.map(work, coming):
-            gram = part if gram is None else gram.merged(part)
-        state = replace(state, done=state.done + len(coming), gram=gram)
-        if done + len(coming) < len(stretches):
-            return state
-        assert gram is not None, "there are rows"
+        gram, n_rows = state.gram, data.rows("train")
+        wide = isinstance(state.basis, MapBasis) and data.schema.sparse is None and n_rows < state.basis.n_columns
+        if not wide:
+            work = partial(gram_of_pieces, data, state.basis, outputs, self.precision, state.clip)
+            for part in execution.map(work, coming):
+                gram = part if gram is None else gram.merged(part)
+            state = replace(state, done=state.done + len(coming), gram=gram)
+            if done + len(coming) < len(stretches):
+                return state
         threads = execution.n_threads
 
         def sample() -> Rows:
             rows = self._sample(data)
             return rows if state.clip is None else state.clip.of(state.basis, rows)
 
-        solution = solve(state.basis, gram, outputs, sample, self.penalty, self.fit_intercept, threads, True)
+        if wide:  # rows that are fewer than the columns take less memory than the sums
+            state = replace(state, done=state.done - done + len(stretches))
+            rows = Rows(*map(np.concatenate, zip(*read_pieces(data, pieces_of(data), self.precision), strict=True)))
+            rows = rows if state.clip is None else state.clip.of(state.basis, rows)
+            some = sample() if self.penalty is None else None
+            options = self.penalty, self.fit_intercept, threads
+            solution = fit_rows(state.basis, rows, outputs, *options, some, calibrate=True)
+        else:
+            assert gram is not None, "there are rows"
+            solution = solve(state.basis, gram, outputs, sample, self.penalty, self.fit_intercept, threads, True)
         if (
             self.huber is None
             or number == HUBER_ROUNDS

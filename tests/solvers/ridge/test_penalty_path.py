@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from sklearn.kernel_ridge import KernelRidge
 
 from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import IntArray, Task
+from okl.foundation.types import Doubles, IntArray, Task
 from okl.kernels import Gaussian, Polynomial
-from okl.solvers.ridge.gram import BLOCK, LandmarkBasis, MapBasis, Outputs, gram_of
+from okl.solvers.ridge.gram import BLOCK, LandmarkBasis, MapBasis, Outputs, WeightedRows, gram_of
 from okl.solvers.ridge.penalty_path import (
     PenaltyErrors,
     best_of,
@@ -22,6 +23,7 @@ from okl.solvers.ridge.penalty_path import (
     leave_folds_out,
     leave_one_out,
     prove,
+    solve,
 )
 from okl.solvers.ridge.solver import plain_inputs
 from tests.naive import ridge as naive
@@ -111,6 +113,57 @@ def test_weights_solve_the_normal_equations(posed: Problem, penalty: float, fit_
     scores = found.predictor(posed.basis).scores(posed.rows.inputs)
     np.testing.assert_allclose(scores.reshape(expected.shape), expected, atol=1e-7)
     assert np.ptp(expected) > 0.01
+
+
+def exact_predictions(inputs: Doubles, targets: Doubles, scale: float, fit_intercept: bool, others: Doubles) -> Doubles:
+    """Predictions by the solution of (A A' + scale I) a = y with 60 digits, weights A'a."""
+    with localcontext(prec=60):
+        rows, new, values = (np.vectorize(Decimal, otypes=[object])(part) for part in (inputs, others, targets))
+        means = (rows.sum(axis=0), values.sum()) if fit_intercept else (0 * rows[0], Decimal(0))
+        mean, value_mean = (total / len(values) for total in means)
+        rows, new, values = rows - mean, new - mean, values - value_mean
+        system = np.column_stack([rows @ rows.T + Decimal(scale) * np.eye(len(rows), dtype=int), values])
+        for k in range(len(rows)):
+            system[k] = system[k] / system[k, k]
+            for j in set(range(len(rows))) - {k}:
+                system[j] = system[j] - system[j, k] * system[k]
+        return np.asarray(new @ (rows.T @ system[:, -1]) + value_mean, dtype=np.float64)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("large", [1.0, 1e6])
+def test_rows_fewer_than_columns_have_all_digits_next_to_a_large_column(large: float, fit_intercept: bool) -> None:
+    random, scale = np.random.default_rng(4), 1e-5
+    inputs, others = random.normal(size=(14, 40)) + 3.0, random.normal(size=(9, 40)) + 3.0
+    for part in (inputs, others):
+        part[:, 7] *= large
+    targets, twice = inputs[:, 1] + inputs[:, 7] / large + random.normal(size=14), np.append(np.arange(14), [0, 3])
+    rows = WeightedRows(inputs, targets, np.bincount(twice).astype(np.float64))
+    basis, outputs = MapBasis(plain_inputs(40, "float64")), Outputs("regression", 1)
+    found = fit_rows(basis, rows, outputs, scale / len(twice), fit_intercept)
+    expected = exact_predictions(inputs[twice], targets[twice], scale, fit_intercept, others)
+    np.testing.assert_allclose(found.predictor(basis).scores(others), expected, atol=1e-9 * np.abs(expected).max())
+    assert found.weights.shape == (1, 41)
+    assert found.proof.relative_gap < 1e-9
+    assert np.ptp(expected) > 1.0
+
+
+def test_a_penalty_is_found_among_rows_fewer_than_columns_as_in_sums_of_the_columns() -> None:
+    random = np.random.default_rng(5)
+    inputs = random.normal(size=(30, 50))
+    rows = Rows(inputs, np.where(inputs[:, 0] + 0.5 * random.normal(size=30) > 0.0, 1.0, -1.0))
+    basis, outputs = MapBasis(plain_inputs(50, "float64")), Outputs("binary", 1, (1.0, 3.0))
+    whole = solve(basis, gram_of(basis, outputs, (rows,)), outputs, lambda: rows, calibrate=True)
+    found = fit_rows(basis, rows, outputs, calibrate=True)
+    assert found.penalty == whole.penalty
+    assert found.best is not None
+    assert whole.best is not None
+    assert found.best.squared_error == pytest.approx(whole.best.squared_error, rel=1e-7)
+    assert found.calibration is not None
+    assert whole.calibration is not None
+    assert found.calibration.slope == pytest.approx(whole.calibration.slope, rel=1e-5)
+    np.testing.assert_allclose(found.weights, whole.weights, atol=1e-10)
+    assert found.proof.objective == pytest.approx(whole.proof.objective, rel=1e-9)
 
 
 def test_all_rows_as_landmarks_are_the_ridge_of_scikit_learn() -> None:

@@ -39,7 +39,15 @@ from okl.solvers.ridge.gram import (
     gram_of_pieces,
     row_chunks,
 )
-from okl.solvers.ridge.penalty_path import compare_logarithm, compare_losses, fit_rows, folds_of, huber_path
+from okl.solvers.ridge.penalty_path import (
+    HUBER_ROUNDS,
+    compare_logarithm,
+    compare_losses,
+    fit_rows,
+    folds_of,
+    huber_path,
+    solve_directly,
+)
 from okl.solvers.ridge.solver import MOST_COLUMNS, STRETCHES_AT_ONCE, RidgeSolver
 from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import bits, last_state, states
@@ -89,6 +97,34 @@ def test_where_shards_end_does_not_change_bits_while_row_groups_are_the_same(dat
     with open_execution(threads=2) as execution:
         one, cut = (last_state(SOLVER, rows, execution) for rows in (data, other))
     assert bits(SOLVER, one) == bits(SOLVER, cut)
+
+
+@pytest.mark.parametrize("huber", [None, 1.345])
+def test_shards_of_rows_fewer_than_columns_give_the_solution_of_rows_in_memory(
+    huber: float | None, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(6)
+    inputs = random.normal(size=(30, 50))
+    table = pa.table({f"x{k}": column for k, column in enumerate(inputs.T)} | {"y": inputs[:, 0] + inputs[:, 1] ** 3})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    options = ingest_settings(task="regression", rows_per_shard=12, rows_per_group=6)
+    found = ingest(tmp_path / "rows.parquet", tmp_path / "set", options).dataset
+    solver = RidgeSolver(kernel="linear", penalty=1e-2, huber=huber)
+    with open_execution(threads=1) as execution, open_execution(threads=2) as workers:
+        state, there = (last_state(solver, found, where) for where in (execution, workers))
+    assert bits(solver, state) == bits(solver, there)
+    rows = sample_rows(found, "train", 30, 0, "float64")
+    sums = gram_of(
+        state.basis,
+        solver.outputs_of(found.schema),
+        (rows if state.clip is None else state.clip.of(state.basis, rows),),
+    )
+    expected = solve_directly(state.basis.turn(), sums, 1e-2, fit_intercept=True)
+    assert expected is not None
+    assert state.solution is not None
+    np.testing.assert_allclose(state.solution.weights, expected.weights.T, atol=1e-10)
+    assert (state.clip is None) == (huber is None)
+    assert solver.progress(state).iterations == len(row_chunks(found)) * (1 if huber is None else HUBER_ROUNDS + 1)
 
 
 def test_blocks_of_another_size_change_sums_by_rounding_alone(data: Dataset) -> None:
