@@ -218,7 +218,9 @@ class AutomaticEstimator(ScoringEstimator):
                 data = training_columns(chosen, data, metric=choice.metric)
                 best = train_growing_models(choice, data, execution)
                 chosen, trained, record = best.settings, best.trained, best.record
-                predictor, found = calibrated(chosen, trained.state, trained.predictor, data, threads)
+                predictor, found = calibrated(
+                    chosen, trained.state, trained.predictor, data, threads, choice.calibration
+                )
                 if "none" in found:
                     notes.append(
                         "The model has no probabilities: a class has too few held-out rows. Give more rows of it."

@@ -37,11 +37,18 @@ def check_threshold(settings: TrainSettings, schema: Schema) -> None:
 
 
 def calibrated(
-    settings: TrainSettings, state: Any, predictor: Predictor, data: Dataset, n_threads: int = 1
+    settings: TrainSettings,
+    state: Any,
+    predictor: Predictor,
+    data: Dataset,
+    n_threads: int = 1,
+    in_folds: ScoreCalibration | None = None,
 ) -> tuple[Predictor, dict[str, Any]]:
     """Return a trained predictor with probabilities, or as it is, and how they were found.
 
     state : of the solver that trained it; data : its data set, whose test rows may be needed
+    in_folds : calibration on held-out folds in which the metric of the data was checked, used for least squares, as
+        a metric of few rows was learnt from the rows that are left out, too: leave-one-out scores flatter
 
     Returns
     -------
@@ -58,7 +65,7 @@ def calibrated(
     schema = data.schema
     if schema.task == "regression":
         return predictor, {}
-    found = _found(settings, state, predictor, data, n_threads)
+    found = _found(settings, state, predictor, data, n_threads, in_folds)
     if isinstance(found, str):
         if settings.threshold is not None:
             raise ConfigError(f"threshold = {settings.threshold:g} needs probabilities. {found}")
@@ -93,7 +100,12 @@ def class_weights_of(settings: TrainSettings, schema: Schema) -> tuple[float, ..
 
 
 def _found(
-    settings: TrainSettings, state: Any, predictor: Predictor, data: Dataset, n_threads: int
+    settings: TrainSettings,
+    state: Any,
+    predictor: Predictor,
+    data: Dataset,
+    n_threads: int,
+    in_folds: ScoreCalibration | None,
 ) -> tuple[ScoreCalibration, str] | str:
     """Return a calibration and the rows or the loss that it comes from, or the reason why there is none."""
     options = settings.options
@@ -101,6 +113,8 @@ def _found(
         return "Scores of track = true follow changing data and are not calibrated."
     if parse_constraints(constraints_of(options))[0]:
         return "Constraints hold for the scores as they are, so these are not calibrated."
+    if isinstance(state, RidgeState | LocalState) and in_folds is not None:
+        return in_folds, "held-out folds of sampled training rows"
     if isinstance(state, RidgeState) and state.solution is not None and state.solution.calibration is not None:
         return state.solution.calibration, "leave-one-out scores of sampled training rows"
     left_out = state.left_out if isinstance(state, FalkonState | LocalState) else None

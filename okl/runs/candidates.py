@@ -17,7 +17,7 @@ from okl.features.metric_learning import gradient_sums, input_groups, learnt_met
 from okl.foundation.catalogue import KERNELS
 from okl.foundation.types import FloatArray, IntArray
 from okl.kernels import KnownKernel, Linear, kernel_class
-from okl.metrics.calibration import log_losses
+from okl.metrics.calibration import ScoreCalibration, log_losses
 from okl.metrics.criterion import criterion_error, standard_error
 from okl.runs.baselines import COSTS, fit_logistic
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
@@ -26,6 +26,7 @@ from okl.solvers.ridge.penalty_path import (
     LogarithmComparison,
     LossComparison,
     PenaltyErrors,
+    ScoresLeftOut,
     apart,
     best_of,
     compare_logarithm,
@@ -151,16 +152,21 @@ class MetricCheck:
     """Errors of rows in held-out folds, without a metric and with one learnt anew from all other folds.
 
     plain, learnt : results whose errors are of these rows; folds : how many
+    gain : mean of squared errors, plain less learnt; chance : its standard error over the rows
+    calibration : of the scores with a metric; None for a regression
     """
 
     plain: CandidateResult
     learnt: CandidateResult
     folds: int
+    gain: float
+    chance: float
+    calibration: ScoreCalibration | None = None
 
     @property
     def helps(self) -> bool:
-        """Return whether the metric reduces the squared error."""
-        return self.learnt.squared_error < self.plain.squared_error
+        """Return whether the metric reduces the squared error beyond a standard error."""
+        return self.gain > self.chance
 
 
 @dataclass(frozen=True)
@@ -369,14 +375,20 @@ class ValidationSample:
                 scores[k, held] = track.scores(one, self._sample.inputs[held])
         seconds = time.perf_counter() - started_at
 
-        def held_out(candidate: Candidate, scores: NDArray[np.float64]) -> CandidateResult:
-            errors = errors_of_scores(scores, targets, self.outputs, result.penalty)
-            return replace(
-                result, candidate=candidate, error=errors.error, squared_error=errors.squared_error, rows=rows,
-                landmarks=landmarks, seconds=seconds, chance=_chance(errors, rows),
-            )  # fmt: skip
-
-        return MetricCheck(held_out(start, scores[0]), held_out(result.candidate, scores[1]), len(np.unique(folds)))
+        errors = [errors_of_scores(each, targets, self.outputs, result.penalty) for each in scores]
+        plain, learnt = (
+            replace(
+                result, candidate=candidate, error=found.error, squared_error=found.squared_error, rows=rows,
+                landmarks=landmarks, seconds=seconds, chance=_chance(found, rows),
+            )
+            for candidate, found in zip((start, result.candidate), errors, strict=True)
+        )  # fmt: skip
+        squares, weights = np.square(self.outputs.of(targets) - scores).sum(axis=2), self.outputs.weights(targets)
+        gains = (squares[0] - squares[1]) * (1.0 if weights is None else weights)
+        return MetricCheck(
+            plain, learnt, len(np.unique(folds)), float(gains.mean()), float(gains.std() / rows**0.5),
+            ScoresLeftOut(targets, scores[1], errors[1]).calibration(),
+        )  # fmt: skip
 
     def scores(self, result: CandidateResult, inputs: FloatArray) -> NDArray[np.float64]:
         """Return scores (n, n_outputs) of raw inputs (n, n_inputs) by the model of a result of this sample."""

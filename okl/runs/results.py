@@ -27,6 +27,7 @@ from okl.foundation.locations import Place
 from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import Observer
 from okl.foundation.types import Criterion, Precision
+from okl.metrics.calibration import ScoreCalibration
 from okl.metrics.criterion import criterion_of
 from okl.metrics.definitions import LargestLosses, Tally
 from okl.models.file import Model
@@ -293,6 +294,7 @@ class RunRecord:
     choice : record of the automatic choice; empty without one
     metric_sentence : on the metric that was learnt for a given solver
     predictor : the model's, with probabilities if it has any; calibration : how these were found
+    in_folds : calibration of the automatic choice, see `calibrated`
     criterion : by which the model is compared with the baselines
     proof : certificate of an online run, if requested
     linear : linear baseline of an online learner, trained as it is; None for others
@@ -312,6 +314,7 @@ class RunRecord:
     learnt: TrainedSolver = field(init=False)
     predictor: Predictor = field(init=False)
     calibration: dict[str, Any] = field(default_factory=dict)
+    in_folds: ScoreCalibration | None = None
     criterion: Criterion = field(init=False)
     linear: TrainedSolver | None = None
     beside: dict[str, Predictor] = field(default_factory=dict)
@@ -333,7 +336,7 @@ class RunRecord:
         """Calibrate the model, and evaluate it and the baselines on both splits, then the constraints."""
         data, n_threads = self.data, execution.n_threads
         self.predictor, self.calibration = calibrated(
-            settings, self.learnt.state, self.learnt.predictor, data, n_threads
+            settings, self.learnt.state, self.learnt.predictor, data, n_threads, self.in_folds
         )
         schema, model = data.schema, self.predictor
         self.criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)

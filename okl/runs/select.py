@@ -21,6 +21,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
 from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.kernels import shift_invariant_kernels
+from okl.metrics.calibration import ScoreCalibration
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
 from okl.models.inputs import class_indices
 from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value
@@ -351,11 +352,13 @@ class Choice:
     ----------
     models : complete settings and size of each model, the cheapest first; the size is None where there is only one
     metric : learnt weights of the inputs of all models, see `Dataset.with_metric`; () for none
+    calibration : on held-out folds of sampled rows, in which the metric was checked; None without a check
     """
 
     models: tuple[tuple[TrainSettings, Size | None], ...]
     record: dict[str, Any]
     metric: tuple[float, ...] = ()
+    calibration: ScoreCalibration | None = None
 
     @property
     def settings(self) -> TrainSettings:
@@ -413,7 +416,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         update["metric"] = "diagonal"
         why.append(metric_sentence(result, schema, criterion))
     elif result.check and not result.check.helps:
-        why.append(f"No metric was learnt: {_check_words(result.check, criterion)}.")
+        why.append(f"No metric was learnt, {_no_help(result.check, criterion)}.")
     models: list[tuple[TrainSettings, Size | None]] = []
     tuned_seconds = 0.0
     if "solver" in update:
@@ -453,7 +456,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": ordered_reasons(why + sentences, models[0][0]) if len(models) == 1 else why + sentences,
     } | ({"hint": hint} if hint else {})
-    return Choice(tuple(models), record, metric)
+    return Choice(tuple(models), record, metric, result.check.calibration if result.check and metric else None)
 
 
 def _sizes_with_cells(
@@ -613,6 +616,10 @@ def _check_words(check: MetricCheck, criterion: Criterion) -> str:
     return f"on {check.folds} held-out folds, {learnt} with a metric of the other folds, {plain} without one"
 
 
+def _no_help(check: MetricCheck, criterion: Criterion) -> str:
+    return f"as it does not reduce the squared error beyond chance: {_check_words(check, criterion)}"
+
+
 def learn_metric(
     settings: TrainSettings, data: Dataset, observer: Observer | None = None
 ) -> tuple[tuple[float, ...], str]:
@@ -639,7 +646,7 @@ def learn_metric(
     result = successive_halving(track, starters, rounds, _teller(observer), learns_metric=True, wide=is_wide(shape))
     result = checked(track, result, METRIC_SECONDS / SELECTION_SHARE, shape)
     if result.check and not result.check.helps:
-        return (), f"No metric was used: {_check_words(result.check, criterion)}."
+        return (), f"No metric was used, {_no_help(result.check, criterion)}."
     if not result.winner.candidate.metric:
         error = named_error(criterion, result.winner.error)
         return (), f"No metric was used: leave-one-out errors on sampled rows are not smaller with one ({error})."

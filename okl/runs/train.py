@@ -194,7 +194,8 @@ class TrainingRun(Run[TrainSettings]):
             return
         predictor = solver.predictor(state)
         if not isinstance(solver, OnlineSolver):
-            predictor, _ = calibrated(settings, state, predictor, self.data, self.execution.n_threads)
+            threads, in_folds = self.execution.n_threads, self.record.in_folds
+            predictor, _ = calibrated(settings, state, predictor, self.data, threads, in_folds)
         origin = provenance(self.data, settings.seed) | {"processors": list(self.execution.processors)}
         folder = self.staging / BEST
         shutil.rmtree(folder, ignore_errors=True)
@@ -326,6 +327,7 @@ class TrainingRun(Run[TrainSettings]):
             self._choice = choice = choose_solver(self.settings, self.data, self.observer)
             self.settings, self.record.choice = choice.settings, choice.record
             self.record.data = training_columns(self.settings, self.data, metric=choice.metric)
+            self.record.in_folds = choice.calibration
             for sentence in choice.record["why"]:
                 _LOG.info("%s: %s", self.name, sentence)
         elif self.settings.metric == "diagonal":

@@ -16,11 +16,15 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset
+from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
+from okl.data.reading import sample_rows
+from okl.features.bandwidth import kernel_of_bandwidth
 from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
+from okl.metrics.calibration import fit_calibration
 from okl.models.file import load_model
 from okl.models.onnx import to_onnx
 from okl.report.explanation import explanation_text
@@ -58,7 +62,8 @@ from okl.runs.select import (
     sizes_of,
 )
 from okl.runs.train import TRAIN_STAGES, TrainingRun
-from okl.solvers.ridge.gram import MapBasis, Outputs
+from okl.solvers.ridge.gram import LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.penalty_path import fit_rows
 from okl.solvers.ridge.solver import plain_inputs
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
@@ -228,6 +233,40 @@ def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path
     explained = explanation_text(explain(ExplainSettings(model=result["model"], rows=50, repeats=1)))
     assert "Share of the squared distance of two rows in the learnt metric" in explained
     assert metric_shares(model.schema) == shares
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_probabilities_of_a_checked_metric_come_from_its_held_out_folds(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    inputs = random.normal(size=(4000, 20))
+    target = (3.0 * inputs[:, 3] * inputs[:, 7] + random.logistic(size=4000) > 0.0).astype(int)
+    found = stored(tmp_path / "few", inputs[:250], target[:250], "binary")
+    result = train(asked(found, budget_seconds=60.0, out=str(tmp_path / "run")))
+    assert result["settings"]["metric"] == "diagonal"
+    assert result["calibration"]["on"] == "held-out folds of sampled training rows"
+    model = load_model(result["model"])
+    log_odds = model.scores(pa.table({f"x{j}": column for j, column in enumerate(inputs[250:].T)}))
+    assert 0.8 < fit_calibration(log_odds, target[250:]).slope < 1.25
+
+
+def test_held_out_folds_of_a_metric_show_that_labels_of_pure_chance_were_not_learnt(tmp_path: Path) -> None:
+    random = np.random.default_rng(8)
+    found = stored(tmp_path / "chance", random.normal(size=(200, 40)), random.integers(0, 2, 200), "binary")
+    outputs, rows = Outputs("binary", 1), found.rows("train")
+    track = select._sample(asked(found), found, rows, outputs)
+    first = track.run(Candidate("standard", "gaussian"), rows, rows, in_last_round=True)
+    learnt = min(continued_metric(track, first), key=lambda step: step.squared_error)
+    check = track.check_metric(learnt, rows, rows, 1.0)
+    assert check.calibration is not None
+    data = found.with_metric(learnt.candidate.metric)
+    inputs, targets = sample_rows(
+        replace(data, schema=replace(data.schema, scale="standard")), "train", rows, 0, "float64"
+    )
+    assert learnt.bandwidth is not None
+    kernel = kernel_of_bandwidth("gaussian", learnt.bandwidth)
+    flattered = fit_rows(LandmarkBasis(kernel, inputs), Rows(inputs, targets), outputs, calibrate=True).calibration
+    assert flattered is not None
+    assert check.calibration.slope < 0.3 * flattered.slope
 
 
 @pytest.mark.usefixtures("few_candidates")
