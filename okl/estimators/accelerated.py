@@ -339,7 +339,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     max_iter: int = 20_000
     method: MethodName = "auto"
 
-    ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ("C", "nu", "kappa")
+    ONLY_OF_SOME: ClassVar[tuple[str, ...]] = ("C", "nu", "kappa", "norm", "radius")
 
     @property
     def _bias(self) -> Any:
@@ -450,6 +450,9 @@ class UnifiedClassifier(AcceleratedClassifier):
     nu : of nu-svm, in (0, 2 min(m+, m-) / m], or None for half of the largest; of dwd, above 0, or None for
         d^2 / (100 m), d the median distance of rows of one class from those of the other
     kappa : of mm-fda and mm-mpm, from 0 to where the classes' ellipsoids meet; None for half of that
+    norm : "1" or "inf" to bound this norm of the weights of l2-svm, logistic or dwd in place of the penalty, on
+        explicit columns; None for the penalty
+    radius : bound of the norm, above 0; None for 1
     bias : "own", the model's, which the l1 models have none of; or "errors", of fewest training errors
     class_weight : factor of the weights of each class's rows, by label; "balanced" for rows / (classes * rows of it);
         of two classes mm-fda and mm-mpm do not see it, and refuse it but for the errors of "errors"
@@ -479,6 +482,8 @@ class UnifiedClassifier(AcceleratedClassifier):
     C: float | None = None
     nu: float | None = None
     kappa: float | None = None
+    norm: str | None = None
+    radius: float | None = None
     bias: Bias = "own"
     class_weight: ClassWeight = None
     memory_budget: int = 2**30

@@ -241,6 +241,26 @@ def test_scores_of_the_logistic_model_are_the_logarithm_of_the_odds(data: Any) -
     assert hasattr(shifted.set_params(probability=True), "predict_proba")
 
 
+@pytest.mark.parametrize("norm", ["1", "inf"])
+def test_a_bounded_norm_is_reached_and_certified_by_rows_of_any_kind(norm: str) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 6))
+    labels = rows[:, 0] - rows[:, 1] + 0.3 * rng.normal(size=200) > 0.0
+    model = UnifiedClassifier(model="logistic", norm=norm, radius=0.5, tol=1e-6)
+    dense, csr = model.fit(rows, labels), clone(model).fit(sparse.csr_array(rows), labels)
+    assert dense.duality_gap_ <= 1e-6 * dense.objective_
+    assert np.linalg.norm(dense.coef_[0], float(norm)) == pytest.approx(0.5, rel=1e-9)
+    assert csr.coef_ == pytest.approx(dense.coef_, abs=1e-6)
+    for changes, sentence in (
+        ({"model": "c-svm"}, "norm = '.*' is set, but the solver c-svm has no norm"),
+        ({"norm": None}, "radius = 0.5 is set without a norm"),
+        ({"method": "newton"}, "a bound on a norm takes method = fapg"),
+        ({"kernel": "gaussian"}, "requires explicit rows"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            clone(model).set_params(**changes).fit(rows, labels)
+
+
 def test_default_of_dwd_does_not_depend_on_the_unit_of_the_inputs() -> None:
     inputs, labels = cancer(200)
     plain, scaled = (DWDClassifier(tol=1e-6).fit(factor * inputs, labels) for factor in (1.0, 1e3))

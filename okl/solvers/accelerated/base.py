@@ -490,6 +490,7 @@ class Classifier(ABC):
     NAME : at the command and in estimators
     PARAMETER : the one parameter it takes
     TAKES_KERNEL : whether rows may be known by a kernel matrix alone; the others take explicit rows
+    SMOOTH : whether its losses have a derivative everywhere, which bounds on some norms take
     HAS_OWN_BIAS : whether the bias is part of its problem; the others take one from the training errors, or none
     OF_MOMENTS : whether its problem knows the rows by means and covariances of the classes alone
     GROWS : whether a default parameter becomes larger where all weights are 0
@@ -500,6 +501,7 @@ class Classifier(ABC):
     NAME: ClassVar[str]
     PARAMETER: ClassVar[ParameterName]
     TAKES_KERNEL: ClassVar[bool] = True
+    SMOOTH: ClassVar[bool] = False
     HAS_OWN_BIAS: ClassVar[bool] = True
     OF_MOMENTS: ClassVar[bool] = False
     GROWS: ClassVar[bool] = False

@@ -47,6 +47,7 @@ from okl.solvers.accelerated.problem import (
     Risk,
     Separable,
     SimplexPair,
+    SumOfLosses,
     Take,
     filled,
 )
@@ -598,7 +599,7 @@ class NormBallProblem(DualProblem):
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         bias = self.risk.best_bias(pulled) if self.intercept else 0.0
         risk = self.risk.value(pulled, bias)
-        norm = self.radius * norm_of(image, self.power / (self.power - 1.0))
+        norm = self.radius * norm_of(image, dual_power(self.power))
         separable = self.separable.value(point) + self.region.value(point)
         return Certificate(
             primal=risk,
@@ -618,17 +619,25 @@ class NormBallProblem(DualProblem):
         return replace(self, width=self.width * 0.1**level)
 
 
+def dual_power(power: float) -> float:
+    """Return q with 1 / p + 1 / q = 1."""
+    return math.inf if power == 1.0 else 1.0 if power == math.inf else power / (power - 1.0)
+
+
 def norm_of(vector: FloatArray, power: float) -> float:
     """Return ||v||_power, without overflow."""
     largest = float(np.abs(vector).max())
+    if power == math.inf:
+        return largest
     return largest * float(np.sum((np.abs(vector) / largest) ** power)) ** (1.0 / power) if largest > 0.0 else 0.0
 
 
 def project_norm_ball(vector: FloatArray, power: float, radius: float) -> Doubles:
-    """Return the nearest point w of ||w||_p <= radius, for p in (1, infinity).
+    """Return the nearest point w of ||w||_p <= radius, for p in [1, infinity].
 
     Where the vector z is outside, |w_j| + theta |w_j|^(p - 1) = |z_j|, with the one theta that gives w the radius; with
-    the radius as unit it lies between ||z||_q - max(1, n^(1/q - 1/p)) and ||z||_q.
+    the radius as unit it lies between ||z||_q - max(1, n^(1/q - 1/p)) and ||z||_q. For p = 1 all sizes fall by theta,
+    for p = infinity they are clipped.
 
     Parameters
     ----------
@@ -637,7 +646,13 @@ def project_norm_ball(vector: FloatArray, power: float, radius: float) -> Double
     sizes = np.abs(np.asarray(vector, dtype=np.float64)) / radius
     if norm_of(sizes, power) <= 1.0:
         return np.array(vector, dtype=np.float64)
-    dual = power / (power - 1.0)
+    if power in (1.0, math.inf):
+        falling = np.sort(sizes)[::-1]
+        thetas = (np.cumsum(falling) - 1.0) / np.arange(1, len(sizes) + 1)
+        theta = thetas[np.flatnonzero(falling > thetas)[-1]]
+        shrunk = np.minimum(sizes, 1.0) if power == math.inf else np.maximum(sizes - theta, 0.0)
+        return radius * np.copysign(shrunk / max(norm_of(shrunk, power), 1.0), vector)
+    dual = dual_power(power)
     high = norm_of(sizes, dual)
     low = max(0.0, high - max(1.0, len(sizes) ** (1.0 / dual - 1.0 / power)))
     theta = high
@@ -770,11 +785,86 @@ class SparseProblem(CompositeProblem):
         rounding = 8.0 * EPSILON * (risk + norm + abs(dual))
         return Certificate(primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=rounding)
 
-    def part(self, rows: RowOperator, take: Take) -> SparseProblem:
+    def part(self, rows: RowOperator, take: Take) -> Self:
         return replace(self, rows=rows, weights=np.asarray(take(self.weights)))
+
+    def point_of(self, weights: FloatArray, bias: float) -> FloatArray:
+        """Return the point of weights and a bias."""
+        return weights
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         return Solution(point.copy(), 0.0, certificate)
+
+
+@stored("norm-ball-problem")
+@dataclass(frozen=True, eq=False)
+class PrimalBallProblem(SparseProblem):
+    """Minimise sum_i weight_i loss(s_i (<w, z_i> - b)) over ||w||_p <= radius; b is the last entry of a point.
+
+    With g the gradient at w and its best b, no w of the ball has a risk lower by more than <g, w> + radius ||g||_q:
+    that is the gap to (10) at the duals of these margins.
+
+    power : p in [1, infinity]; radius : > 0; intercept : whether there is a b; curvature : any guess
+
+    Source: Ito et al., 2017, (8), whose smooth losses are minimised over w for p = 1 and p = infinity.
+    """
+
+    power: float = 1.0
+    radius: float = 1.0
+    intercept: bool = True
+
+    @property
+    def n_points(self) -> int:
+        return self.rows.n_image + self.intercept
+
+    def apply(self, out: FloatArray, point: FloatArray) -> None:
+        weights, bias = self.split(point)
+        self.rows.adjoint(out, weights)
+        out -= bias * self.rows.signs
+
+    def adjoint(self, out: FloatArray, image: FloatArray) -> None:
+        slopes = self.weights * self.loss.derivative(image)
+        self.rows.apply(out[: self.rows.n_image], slopes)
+        out[self.rows.n_image :] = -float(inner(self.rows.signs, slopes))
+
+    def excess(self, point: FloatArray, image: FloatArray, at: FloatArray, at_image: FloatArray) -> float:
+        linear = self.loss.value(at_image) + self.loss.derivative(at_image) * (image - at_image)
+        return float(inner(self.weights, np.maximum(self.loss.value(image) - linear, 0.0)))
+
+    def prox(self, out: FloatArray, point: FloatArray, lipschitz: float) -> None:
+        out[:] = self.point_of(*self.split(point))
+
+    def penalty(self, point: FloatArray) -> float:
+        return 0.0
+
+    def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
+        risk, gradient, shift = self.risk, np.array(pulled), 0.0
+        if self.intercept:
+            shift = risk.best_bias(image)
+            self.adjoint(gradient, image - shift * self.rows.signs)
+        return self.ball_proof(point, gradient, risk.value(image, shift), shift)
+
+    @property
+    def risk(self) -> SumOfLosses:
+        return SumOfLosses(self.loss, self.rows.signs, self.weights)
+
+    def ball_proof(self, point: FloatArray, gradient: FloatArray, risk: float, shift: float) -> Certificate:
+        """Return the certificate of a point whose bias is moved by a shift to the best; gradient, risk : there."""
+        (weights, bias), (slopes, _) = self.split(point), self.split(gradient)
+        norm = self.radius * norm_of(slopes, dual_power(self.power))
+        gap = max(0.0, norm + float(slopes @ weights))
+        return Certificate(risk, risk - gap, 0.0, bias + shift, 8.0 * EPSILON * (abs(risk) + 2.0 * norm))
+
+    def split(self, point: FloatArray) -> tuple[FloatArray, float]:
+        """Return weights (n_columns,) and bias of a point."""
+        return (point[:-1], float(point[-1])) if self.intercept else (point, 0.0)
+
+    def point_of(self, weights: FloatArray, bias: float) -> FloatArray:
+        inside = project_norm_ball(weights, self.power, self.radius)
+        return np.append(inside, bias) if self.intercept else inside
+
+    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
+        return Solution(self.split(point)[0].copy(), certificate.bias, certificate)
 
 
 @dataclass(frozen=True)

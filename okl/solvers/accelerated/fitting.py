@@ -20,6 +20,7 @@ from okl.solvers.accelerated.base import Classifier, CompositeProblem, Parameter
 from okl.solvers.accelerated.certified_steps import NO_WEIGHTS
 from okl.solvers.accelerated.choice import Chooser, solve
 from okl.solvers.accelerated.models import make_model, model_class, parameter_of
+from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.base import Outcome
 
 # One class against the rest.
@@ -147,11 +148,17 @@ _NEXT = 1.0 + 1e-9
 
 @dataclass(frozen=True)
 class ModelTask:
-    """A model by name. value : of its one parameter, None to choose it; fit_intercept : whether there is a bias."""
+    """A model by name.
+
+    value : of its one parameter, None to choose it; fit_intercept : whether there is a bias
+    norm, radius : p and the bound of ||w||_p in place of the penalty; None for the model itself
+    """
 
     name: str
     value: float | None = None
     fit_intercept: bool = True
+    norm: float | None = None
+    radius: float = 1.0
 
     @property
     def parameter(self) -> ParameterName:
@@ -169,7 +176,7 @@ class ModelTask:
         """Why the parameter is what it is."""
         return self.kind.DEFAULT if self.value is None else "as given"
 
-    def model(self, default: Callable[[], float | None] = lambda: None) -> Classifier:
+    def model(self, default: Callable[[], float | None] = lambda: None) -> Classifier | NormConstrained:
         """Build the model; without a given parameter, use the default, or that of the class where it is None.
 
         Raises
@@ -177,7 +184,8 @@ class ModelTask:
         ConfigError : a parameter that no data could make valid
         """
         value = default() if self.value is None else self.value
-        return make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
+        model = make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
+        return model if self.norm is None else NormConstrained(model, self.norm, self.radius)
 
     def larger(self, value: float, highest: float, iterations: int, over: bool, has_weights: bool) -> ModelTask | None:
         """Return nu-SVM with a larger nu if nu is automatic and the weights are 0; None to continue with this one.
@@ -222,7 +230,7 @@ def fit_task(
 
 
 def _fit_growing(
-    task: ModelTask, model: Classifier, rows: Any, method: Chooser, sample_weight: FloatArray | None
+    task: ModelTask, model: Classifier | NormConstrained, rows: Any, method: Chooser, sample_weight: FloatArray | None
 ) -> tuple[float, Fitted]:
     highest = task.highest(rows.signs, weights_of(rows, sample_weight))
     probing = replace(method, max_iterations=min(_PROBE_ITERATIONS, method.max_iterations))

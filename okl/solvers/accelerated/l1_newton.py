@@ -79,7 +79,7 @@ class L1Part:
 
 def is_supported(problem: CompositeProblem) -> bool:
     """Return whether this method solves a problem: explicit rows in memory and an l1 penalty."""
-    return isinstance(problem, SparseProblem) and type(problem.rows) in (DenseRows, SparseRows)
+    return type(problem) is SparseProblem and type(problem.rows) in (DenseRows, SparseRows)
 
 
 @stored("l1-newton-work")

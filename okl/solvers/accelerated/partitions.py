@@ -32,7 +32,7 @@ from okl.solvers.accelerated.base import (
     StepOutcome,
     Vectors,
 )
-from okl.solvers.accelerated.dual import DualProblem, SparseProblem
+from okl.solvers.accelerated.dual import DualProblem, PrimalBallProblem, SparseProblem
 from okl.solvers.accelerated.problem import HalfSquare, Outer, Region, SumOfLosses, Sums
 from okl.solvers.accelerated.shards import (
     MappedRows,
@@ -247,7 +247,7 @@ class PrimalPartition(Partition):
 
     def try_weights(self, weights: FloatArray) -> None:
         """Compute the margins of other weights."""
-        self.problem.rows.adjoint(self.new.image, weights)
+        self.problem.apply(self.new.image, weights)
 
     def lengths(self) -> float:
         """Return an upper bound of the largest weight times squared length of a row."""
@@ -270,6 +270,17 @@ class PrimalPartition(Partition):
     def conjugate(self, factor: float) -> float:
         """Return minus the dual objective of the current slopes, made feasible by a factor in (0, 1]."""
         return self.problem.conjugate(self.current.image, factor)
+
+    def risk_slopes(self, candidates: FloatArray) -> Sums:
+        """Return slopes (1, K, 3) of the risk at shifts of the bias (1, K)."""
+        return SumOfLosses(self.problem.loss, self.problem.rows.signs, self.problem.weights).slopes(
+            self.current.image, candidates
+        )
+
+    def shifted(self, shift: float) -> tuple[FloatArray, float]:
+        """Return gradient and losses at the current margins with the bias shifted."""
+        margins = self.current.image - shift * self.problem.rows.signs
+        return self._slopes_at(margins), self.problem.smooth(_NOTHING, margins)
 
     def _slopes_at(self, margins: FloatArray) -> FloatArray:
         gradient = np.empty(self.problem.n_points)
@@ -325,8 +336,8 @@ class PlacedMargins:
     previous: FloatArray
 
     def redo(self, part: PrimalPartition) -> None:
-        part.problem.rows.adjoint(part.current.image, self.current)
-        part.problem.rows.adjoint(part.previous.image, self.previous)
+        part.problem.apply(part.current.image, self.current)
+        part.problem.apply(part.previous.image, self.previous)
 
 
 # A problem over partitions, and what this process holds of its vectors.
@@ -652,15 +663,15 @@ class PartitionedPrimal(PartitionedProblem):
         rounds = self.rounds
         lipschitz = self.prototype.lipschitz_of(max(rounds.request(Command((), (PrimalPartition.lengths,)))))
         rounds.forget_pending()
-        first: FloatArray = np.zeros(n_columns)
+        first: FloatArray = self.prototype.point_of(np.zeros(n_columns), 0.0)
         if warm is not None:
-            values = []
-            for tried in (first, warm.weights):
+            values, other = [], self.prototype.point_of(warm.weights, warm.bias)
+            for tried in (first, other):
                 command = Command(((PrimalPartition.try_weights, tried),), (PrimalPartition.costs, False))
                 losses = sum(part[0] for part in rounds.request(command))
-                values.append(losses + float(np.abs(tried).sum()))
+                values.append(losses + self.prototype.penalty(tried))
             if values[1] < values[0]:
-                first = warm.weights
+                first = other
                 rounds.finish_step("begin", PlacedMargins(first, first), last_only=True)
             else:
                 rounds.forget_pending()
@@ -669,10 +680,11 @@ class PartitionedPrimal(PartitionedProblem):
     def iterates(
         self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
     ) -> Iterates:
-        return PrimalRounds(self, current, previous)
+        return (BallRounds if isinstance(self.prototype, PrimalBallProblem) else PrimalRounds)(self, current, previous)
 
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        return Solution(point.copy(), 0.0, certificate)
+        found: Solution = self.prototype.solution(point, image, certificate)
+        return found
 
 
 class PrimalRounds(RoundIterates):
@@ -725,8 +737,10 @@ class PrimalRounds(RoundIterates):
         dual = sum(self.request(PrimalPartition.conjugate, factor))
         self._rounds.forget_pending()
         certificate = self._problem.proof(risk, norm, dual)
-        moved = self._proxed(self.current.point, lipschitz) - self.current.point
-        return Checked(risk + norm, certificate, float(np.linalg.norm(moved)))
+        return Checked(risk + norm, certificate, self._movement(lipschitz))
+
+    def _movement(self, lipschitz: float) -> float:
+        return float(np.linalg.norm(self._proxed(self.current.point, lipschitz) - self.current.point))
 
     def _place(self, current: FloatArray, previous: FloatArray, verdict: Verdict) -> None:
         self._rounds.finish_step(verdict, PlacedMargins(current, previous), last_only=True)
@@ -736,6 +750,27 @@ class PrimalRounds(RoundIterates):
         descend(target, point, self._gradient, 1.0 / lipschitz)
         self._problem.prox(out, target, lipschitz)
         return out
+
+
+class BallRounds(PrimalRounds):
+    """The same over a ball of a norm, with a bias."""
+
+    def check(self, lipschitz: float) -> Checked:
+        problem, point = self._problem, self.current.point
+        assert isinstance(problem, PrimalBallProblem)
+        parts: list[tuple[FloatArray, float]] = self.request(PrimalPartition.looked)
+        self.reads += 1
+        self._gradient, risk, shift = added([part[0] for part in parts]), sum(part[1] for part in parts), 0.0
+        gradient, objective = self._gradient, risk
+        if problem.intercept:
+            scale = 1.0 + abs(float(point[-1]))
+            search = RootSearch(0.0, scale, _BIAS_CANDIDATES, 1e-14 * scale)
+            shift = float(find_roots([search], lambda c: added(self.request(PrimalPartition.risk_slopes, c)))[0])
+            parts = self.request(PrimalPartition.shifted, shift)
+            self.reads += 1
+            gradient, risk = added([part[0] for part in parts]), sum(part[1] for part in parts)
+        self._rounds.forget_pending()
+        return Checked(objective, problem.ball_proof(point, gradient, risk, shift), self._movement(lipschitz))
 
 
 # Which problems have a run over partitions.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -54,6 +55,17 @@ class KappaOptions(SolverSettings):
     )
 
 
+class BallOptions(SolverSettings):
+    """Bound on a norm of the weights."""
+
+    norm: Literal["1", "inf", "auto"] = Field(
+        "auto",
+        description="norm of the weights that is bounded in place of the penalty: 1 for few weights, inf for even "
+        "ones; auto: none, the penalty of the model",
+    )
+    radius: Positive | Literal["auto"] = Field("auto", description="bound of the norm; auto: 1")
+
+
 class InterceptOptions(SolverSettings):
     """Option of models with a bias."""
 
@@ -86,7 +98,14 @@ class ModelSettings(FourierOptions, IterationOptions):
 
     @property
     def task(self) -> ModelTask:
-        return ModelTask(self.SOLVER, number_of(getattr(self, self.MODEL.PARAMETER)), self.intercept)
+        task = ModelTask(self.SOLVER, number_of(getattr(self, self.MODEL.PARAMETER)), self.intercept)
+        if not isinstance(self, BallOptions) or (self.norm == "auto" == self.radius):
+            return task
+        if self.norm == "auto":
+            raise ConfigError(f"radius = {self.radius:g} is set without a norm. Set norm to 1 or inf, or remove it.")
+        if self.method == "newton":
+            raise ConfigError("method = 'newton' is set, but a bound on a norm takes method = fapg, proven or auto.")
+        return replace(task, norm=float(self.norm), radius=number_of(self.radius) or 1.0)
 
     @property
     def chooser(self) -> MethodChoice:
@@ -95,6 +114,7 @@ class ModelSettings(FourierOptions, IterationOptions):
     def check(self, run: Run) -> None:
         """Refuse biases of other solvers, and options of a map without one."""
         super().check(run)
+        self.task  # noqa: B018  (raises where options do not fit together)
         if self.method == "newton" and self.SOLVER not in NEWTON_MODELS:
             raise ConfigError(
                 f"method = 'newton' is set, but {self.SOLVER} is not one of {', '.join(NEWTON_MODELS)}. Remove it."
@@ -145,6 +165,8 @@ def model_settings(name: str) -> type[ModelSettings]:
     bases: list[type[SolverSettings]] = [ModelSettings, _PARAMETERS[model.PARAMETER]]
     if model.HAS_OWN_BIAS:
         bases.append(InterceptOptions)
+    if model.SMOOTH:
+        bases.append(BallOptions)
     if model.PARAMETER != "kappa":
         bases.append(ClassWeightOptions)
     own = {

@@ -25,6 +25,7 @@ from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
 from okl.solvers.accelerated.l1_newton import L1Newton, L1Work
+from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_problem import NewtonWork
 from okl.solvers.accelerated.operators import ClassGroups, matrix_rows
@@ -182,7 +183,7 @@ class ClassProblem:
         return ClassState(method.start(problem), model.kappa, minimax=problem)
 
     @property
-    def _model(self) -> Classifier:
+    def _model(self) -> Classifier | NormConstrained:
         # of a check before rows are read: what a sample decides is not known
         return self.task.model(lambda: 0.5 * self._highest if math.isfinite(self._highest) else None)
 

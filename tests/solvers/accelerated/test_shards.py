@@ -18,13 +18,14 @@ from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows
 from okl.distributed import open_execution
 from okl.distributed.cache import process_cache
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import IngestSettings
 from okl.solvers import worker_rounds
 from okl.solvers.accelerated import solver as accelerated_solver
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
-from okl.solvers.accelerated.fitting import ModelTask
+from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
 from okl.solvers.accelerated.newton_problem import held_arrays
 from okl.solvers.accelerated.operators import DenseRows
@@ -86,6 +87,30 @@ def test_shards_reach_the_optimum_of_one_memory(name: str, fit_intercept: bool, 
     assert scale > 1e-6
     assert np.linalg.norm(weights[:-1] - expected.weights) < 1e-3 * scale
     assert state.solved[0].bias == pytest.approx(expected.bias, abs=2e-3 * (1.0 + abs(expected.bias)))
+
+
+@pytest.mark.parametrize(("name", "norm"), [("l2-svm", 1.0), ("logistic", np.inf)])
+def test_shards_reach_the_optimum_in_a_ball_after_losing_vectors(
+    name: str, norm: float, data: Dataset, here: Execution, tmp_path: Path
+) -> None:
+    learning = solver(name, 1e-7, kernel=False, norm=norm, radius=0.2)
+    whole = last_state(learning, data, here)
+    watched = Watched(here, range(5, 400, 19), vectors_lost)
+    assert bits(learning, last_state(replace(learning, scratch=tmp_path), data, watched)) == bits(learning, whole)
+    parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
+    inputs, signs = (np.concatenate([getattr(part, what) for part in parts]) for what in ("inputs", "targets"))
+    expected = fit_binary(learning.task.model(), DenseRows(inputs, signs), learning.method)
+    certificate = learning.certificate(whole)
+    assert certificate["objective"] == pytest.approx(expected.certificate.primal, rel=2e-7)
+    assert certificate["dual_objective"] == pytest.approx(expected.certificate.dual, rel=2e-7)
+    assert certificate["relative_gap"] <= 1e-7
+    assert np.linalg.norm(whole.solved[0].weights, norm) == pytest.approx(0.2, rel=1e-9)
+    # a solution that is given is not left for a worse one
+    predictor = learning.predictor(whole)
+    assert isinstance(predictor, LinearPredictor)
+    warm = learning.start(data, here, predictor)
+    assert warm.current is not None
+    assert warm.current.method_state.history[0].certificate.relative_gap < 1e-5
 
 
 @pytest.mark.parametrize("name", ["nu-svm", "dwd", "l1-logistic", "l2-svm"])

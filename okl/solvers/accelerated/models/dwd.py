@@ -57,6 +57,7 @@ class DWD(Classifier):
     NAME: ClassVar[str] = "dwd"
     PARAMETER: ClassVar[ParameterName] = "nu"
     EQUATION: ClassVar[int] = 15
+    SMOOTH: ClassVar[bool] = True
     DEFAULT: ClassVar[str] = "the squared median distance between the classes, over 100 times the weight of the rows"
 
     nu: float = 0.5

@@ -57,6 +57,7 @@ class L2SVM(CostClassifier):
 
     NAME: ClassVar[str] = "l2-svm"
     EQUATION: ClassVar[int] = 12
+    SMOOTH: ClassVar[bool] = True
 
     fit_intercept: bool = True
 

@@ -57,6 +57,7 @@ class LogisticRegression(CostClassifier):
 
     NAME: ClassVar[str] = "logistic"
     EQUATION: ClassVar[int] = 13
+    SMOOTH: ClassVar[bool] = True
 
     fit_intercept: bool = True
     margin: float | None = None
