@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +11,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from okl.papers.base import DataFolder, Margin, TableCell, WorkItem, frozen_settings, printed_unit
+from okl.papers.base import DataFolder, Margin, PaperTable, Request, TableCell, WorkItem, frozen_settings, printed_unit
 from okl.papers.ito2017 import tables
 from okl.papers.ito2017.tables import (
     GRIDS,
     SEARCHES,
+    artificial_rows,
     dataset_item,
     ito_datasets,
     project,
-    solve_penalised,
+    solve_by,
     synthetic_item,
     time_parts,
 )
@@ -125,10 +128,69 @@ def test_constants_are_those_of_linear_algebra(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["l1-logistic", "l1-l2-svm"])
 def test_both_solvers_of_a_penalised_model_reach_one_objective(model: str) -> None:
     objectives = [
-        solve_penalised(model, solver, 200, 6, 1.0, seed=3, check=lambda: None)["objective"]
+        solve_by(artificial_rows(200, 6, 3), model, solver, 1.0, check=lambda: None)["objective"]
         for solver in ("FAPG", "LIBLINEAR")
     ]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(("model", "parameter"), [("nu_svm", 0.5), ("mm_mpm", 0.3)])
+def test_an_interior_point_solver_finds_the_objective_of_the_method(model: str, parameter: float) -> None:
+    objectives = [
+        solve_by(artificial_rows(200, 6, 3), model, solver, parameter, check=lambda: None)["objective"]
+        for solver in ("FAPG", "Clarabel")
+    ]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6)
+    assert objectives[0] < 0.0
+
+
+def test_a_missing_solver_is_named_and_its_claims_have_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    table = small_figure(lambda of: [tables.Claim("FAPG", "faster", "seconds", (of("FAPG", 80, 3, 0.5),),
+                                                  (of("Clarabel", 80, 3, 0.5),))])  # fmt: skip
+    cells = cells_of(table)
+    assert [cell.note.partition(":")[0] for cell in cells if cell.mean is None] == ["Clarabel is not installed"] * 2
+    assert [cell.verdict for cell in cells] == [None] * 3
+
+
+def small_figure(claims: Any) -> PaperTable:
+    sizes = {"nu": [(80, 3, 0.5)]}
+    return tables._scaling_table(5, "nu_svm", "nu-SVM", sizes, ("FAPG", "Clarabel"), claims, "")
+
+
+def cells_of(table: PaperTable) -> list[TableCell]:
+    request = Request(DataFolder(""), table.datasets, table.algorithms, 1)
+    request.outcomes.update({item.name: item.compute(request.data, lambda: None) for item in table.items(request)})
+    return table.cells(request)
+
+
+def test_a_claim_compares_runs_or_how_much_they_differ() -> None:
+    def claims(of: Any) -> list[tables.Claim]:
+        few, many = of("FAPG", 80, 3, 0.9), of("FAPG", 80, 3, 0.4)
+        spread = tables.Claim("FAPG", "hardly differ", "iterations", (few, many), factor=1.001)
+        return [
+            tables.Claim("FAPG", "fewer", "iterations", (few,), (many,)),
+            tables.Claim("FAPG", "fewer", "iterations", (many,), (few,)),
+            spread,
+            replace(spread, factor=1e3),
+        ]
+
+    cells = [cell for cell in cells_of(small_figure(claims)) if cell.claim]
+    left, right = cells[0].more["left"], cells[0].more["right"]
+    assert left is not None
+    assert right is not None
+    assert left < right, "the runs differ"
+    assert [cell.verdict for cell in cells] == ["reproduced", "worse", "worse", "reproduced"]
+    assert cells[2].more["left"] == right / left
+
+
+def test_strategies_are_switched_and_leave_a_history() -> None:
+    rows = artificial_rows(300, 8, 1)
+    runs = {name: solve_by(rows, "nu_svm", name, 0.5, lambda: None) for name in tables.STRATEGIES}
+    assert {run["residual"] <= tables.RESIDUAL for run in runs.values()} == {True}
+    assert runs["bt"]["iterations"] > runs["bt+re"]["iterations"] > runs["bt+re+dec"]["iterations"]
+    estimates = np.array(runs["bt+re"]["history"])[:, 2]
+    assert (np.diff(estimates) >= 0.0).all(), "nothing lets the estimate fall"
 
 
 def test_files_of_outcomes_do_not_depend_on_names_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:

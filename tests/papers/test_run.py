@@ -196,7 +196,7 @@ def test_the_help_names_every_family() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"table": "lu2016-table6"}, "expected one of ito2017-figure11, .*lu2016-figure3"),
+        ({"table": "lu2016-table6"}, "expected one of ito2017-figure10, .*lu2016-figure3"),
         ({"datasets": "german,nowhere"}, "--datasets nowhere: lu2016-table5 has german, spambase"),
         ({"algorithms": "fogd"}, "--algorithms fogd: lu2016-table5 has Perceptron, OGD"),
         ({"data": "/nowhere"}, "--data /nowhere is not a folder"),
