@@ -77,11 +77,11 @@ _DIAGONAL_ROWS = 64  # of a tile, of which the diagonal alone is used
 
 
 def kernel_diagonal(kernel: Kernel, rows: FloatArray) -> FloatArray:
-    """Return k(x, x) of dense rows (m, n_inputs): (m,), float64."""
+    """Return k(x, x) of rows (m, n_inputs), dense or sparse: (m,), float64."""
     if isinstance(kernel, Scaled):
-        return np.ones(len(rows))
-    tiles = (rows[first : first + _DIAGONAL_ROWS] for first in range(0, len(rows), _DIAGONAL_ROWS))
-    return np.concatenate([np.empty(0), *(np.diagonal(kernel.matrix(tile, tile)) for tile in tiles)])
+        return np.ones(rows.shape[0])
+    tiles = (rows[first : first + _DIAGONAL_ROWS] for first in range(0, rows.shape[0], _DIAGONAL_ROWS))
+    return np.concatenate([np.empty(0), *(np.diagonal(kernel_matrix(kernel, tile, tile)) for tile in tiles)])
 
 
 @runtime_checkable

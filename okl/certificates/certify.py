@@ -230,6 +230,17 @@ def nystrom_floor(
     return max(0.0, least - lipschitz * radius * float(np.sum(weights * np.sqrt(residuals))))
 
 
+def fourier_error(rows: int, n_frequencies: int) -> float:
+    """Return what inner products of mapped rows differ from kernel values at most, with probability CERTAINTY.
+
+    Each of the rows (rows - 1) / 2 products is a mean of n_frequencies independent cosines: by Hoeffding's inequality,
+    none is off by more than sqrt(2 log(rows^2 / (1 - CERTAINTY)) / n_frequencies), or 2.
+
+    Source: Hoeffding, Journal of the American Statistical Association 58, 1963, Theorem 2.
+    """
+    return min(_LARGEST_ERROR, math.sqrt(2.0 * math.log(rows**2 / (1.0 - CERTAINTY)) / n_frequencies))
+
+
 @dataclass(frozen=True, eq=False)
 class RegretAtHorizon:
     """Learner and comparator on the first rows."""
@@ -296,18 +307,19 @@ class RegretAtHorizon:
     def kernel_bound(self, schema: Schema, rows: MemoryRows) -> dict[str, Any] | None:
         """Return the bound against functions of the kernel itself; None where none applies.
 
-        Fourier maps : Theorem 1 or 3 against f = sum_t alpha_t k(x_t, .) with the comparator's own alpha; no regression
+        Fourier maps : Theorem 1 or 3 against f = sum_t alpha_t k(x_t, .) with the comparator's own alpha; of a
+            regression, and of sparse rows, whose extent is unknown, see `_floor_bound`
         Nystrom maps : see `nystrom_floor`, for certain
         """
         feature_map = self.learner.feature_map
         if isinstance(self.learner, ConstrainedLearner):  # a projection of a function within limits may be outside
             return None
         if rows.residuals is not None:
-            return self._nystrom_bound(rows)
+            return self._floor_bound(rows)
         if not isinstance(feature_map, FourierFeatures):
             return None
-        if self.learner.task == "regression":  # the theorems take a Lipschitz loss
-            return None
+        if self.learner.task == "regression" or schema.sparse is not None:  # the theorems take a Lipschitz loss
+            return self._floor_bound(rows, fourier_error(self.played.rows, feature_map.n_frequencies))
         # the training rows' inputs are in a box; frequencies of the Laplacian kernel have no moments
         sides = np.array([column.maximum - column.minimum for column in schema.feature_statistics])
         sides, kernel = sides * schema.shift_and_factor[1], feature_map.kernel
@@ -334,20 +346,30 @@ class RegretAtHorizon:
             "vacuous": bound.vacuous,
         }
 
-    def _nystrom_bound(self, rows: MemoryRows) -> dict[str, Any]:
-        """Return the bound by `nystrom_floor` as JSON."""
-        assert rows.residuals is not None
+    def _floor_bound(self, rows: MemoryRows, epsilon: float | None = None) -> dict[str, Any]:
+        """Return the bound by `nystrom_floor` as JSON.
+
+        epsilon : None for a Nystrom map. With a Fourier map, the error of kernel values: a function
+            f = sum_t alpha_t k(x_t, .) with sum_t |alpha_t| <= s differs at every row by at most epsilon s from w'z,
+            w = sum_t alpha_t z(x_t), whose length is at most s sqrt(1 + epsilon). s is the largest for which w lies in
+            the ball; of several classes, it bounds the root of the sum of the squares of their sums
+        """
         count, loss = self.played.rows, self.learner.loss
-        residuals, weights = rows.residuals[:count], rows.weights_between(0, count)
+        weights, classes = rows.weights_between(0, count), self.learner.n_outputs > 1
+        if epsilon is None:
+            assert rows.residuals is not None
+            residuals, norm, number = rows.residuals[:count], self.radius, 4 if classes else 2
+            own = {"residual_trace": float(residuals.sum()), "probability": 1.0}
+        else:
+            residuals, number = np.full(count, epsilon**2), 3 if classes else 1
+            norm = self.radius / math.sqrt(1.0 + epsilon)
+            own = {"epsilon": epsilon, "l1_norm": norm, "probability": CERTAINTY}
         least = max(0.0, self.hindsight.certificate.dual)
-        floor = nystrom_floor(least, residuals, self.radius, longest_subgradient(loss), weights)
-        bound = self.played.loss - floor
-        return {
-            "theorem": f"Lu et al., JMLR 17(47), 2016, Theorem {4 if self.learner.n_outputs > 1 else 2}",
-            "bound": bound,
-            "residual_trace": float(residuals.sum()),
+        floor = nystrom_floor(least, residuals, norm, longest_subgradient(loss), weights)
+        return own | {
+            "theorem": f"Lu et al., JMLR 17(47), 2016, Theorem {number}",
+            "bound": self.played.loss - floor,
             "least_loss": floor,
-            "probability": 1.0,
             "vacuous": floor <= 0.0,
         }
 
@@ -623,7 +645,7 @@ def regret_proof(
         )
     progress = HindsightProgress.of(observer, recorded)
     if (rows := read_all_rows(learner, state, data, execution, progress)) is None:
-        return Certification("regret", reason=_unheld(data.rows("train")))
+        return Certification("regret", reason=_unheld(data))
     horizons = [
         RegretAtHorizon(
             LearnerLosses(horizon.done_rows, horizon.surrogate, horizon.stepped_gradients), learner, hindsight
@@ -646,9 +668,10 @@ def regret_proof(
     )
 
 
-def _unheld(rows: int) -> str:
+def _unheld(data: Dataset) -> str:
+    what = "inputs" if data.schema.sparse is None else "features"
     return (
-        f"The best models in hindsight require the inputs of all {rows:,} rows in memory, more than "
+        f"The best models in hindsight require the {what} of all {data.rows('train'):,} rows in memory, more than "
         f"{MOST_BYTES / 2**30:g} GiB."
     )
 
@@ -685,7 +708,7 @@ def tracking_proof(
     reporting = HindsightProgress(observer, rows + rows * (PIECES + 1) * (PIECES + 2) // 6)
     alone = LinearLearner(learner.feature_map, learner.loss, 1.0, 1, learner.class_weights, radius=factory.radius)
     if (rows_in_memory := read_all_rows(alone, state, data, execution, reporting)) is None:
-        return Certification("tracking regret", reason=_unheld(data.rows("train")))
+        return Certification("tracking regret", reason=_unheld(data))
     if not (borders := window_boundaries(recorded, rows_in_memory.labels)):
         return Certification(
             "tracking regret", reason="All rows belong to one class, so there is no model to compare with."

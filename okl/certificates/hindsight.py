@@ -639,11 +639,14 @@ def read_all_rows(
     execution: Execution,
     progress: HindsightProgress,
 ) -> MemoryRows | None:
-    """Read all rows once more, in the order they were learned; None if even their inputs are more than MOST_BYTES."""
+    """Read all rows once more, in the order they were learned; None if even their inputs are more than MOST_BYTES.
+
+    Of sparse rows, None if their features are.
+    """
     feature_map, count = learner.feature_map, state.total_rows
     itemsize = np.dtype(learner.precision).itemsize
     mapped = count * feature_map.n_columns * itemsize <= MOST_BYTES
-    if not mapped and count * feature_map.n_inputs * itemsize > MOST_BYTES:
+    if not mapped and (data.schema.sparse or count * feature_map.n_inputs * itemsize > MOST_BYTES):
         return None
     inputs = np.empty((count, feature_map.n_columns if mapped else feature_map.n_inputs), dtype=learner.precision)
     labels, done = np.empty(count), 0

@@ -91,7 +91,7 @@ class NystromFeatures:
         return features
 
     def residuals(self, inputs: FloatArray, features: FloatArray) -> Doubles:
-        """Return k(x, x) - ||z(x)||^2 of dense rows and their features, (rows,), at least the rounding of k(x, x).
+        """Return k(x, x) - ||z(x)||^2 of rows and their features, (rows,), at least the rounding of k(x, x).
 
         Square roots of these are the distances of k(x, .) from the functions w'z, in the space of the kernel.
         """

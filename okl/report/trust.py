@@ -177,7 +177,8 @@ def regret_facts(result: RunResult) -> Facts:
     if not kernel:
         return [("Regret", regret)]
     note = "vacuous: not below the total loss" if kernel["vacuous"] else f"probability {kernel['probability']:g}"
-    source = "by projection" if "residual_trace" in kernel else f"by {_theorem(kernel)}"
+    floor = "by projection" if "residual_trace" in kernel else "by the map's error"
+    source = floor if "least_loss" in kernel else f"by {_theorem(kernel)}"
     return [("Regret", regret), ("Kernel bound", f"{number(kernel['bound'])} {source} ({note})")]
 
 
@@ -238,6 +239,13 @@ def _kernel_bound_sentence(proof: Mapping[str, Any]) -> str:
             f"{number(kernel['bound'])}: none has a loss below {least}, by that of its projection onto the landmarks. "
             f"This takes the place of {_theorem(kernel)} of Lu et al. (JMLR 17, 2016). The kernel matrix's error has "
             f"the trace {number(kernel['residual_trace'])}.{vacuous}"
+        )
+    if "least_loss" in kernel:
+        return (
+            f"Against functions of the kernel itself whose coefficient sum is at most {number(kernel['l1_norm'])}, "
+            f"the regret is at most {number(kernel['bound'])}: none has a loss below {number(kernel['least_loss'])}, "
+            f"with a kernel error of {number(kernel['epsilon'])} (probability {kernel['probability']:g}). This takes "
+            f"the place of {_theorem(kernel)} of Lu et al. (JMLR 17, 2016).{vacuous}"
         )
     return (
         f"Against functions of the kernel itself, the regret is at most {number(kernel['bound'])} by "

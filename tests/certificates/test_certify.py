@@ -287,14 +287,11 @@ def test_runs_of_every_task_are_certified(solver: str, task: Any, more: dict[str
     assert "<h3>Regret</h3>" in page
     assert page.count('alt="Regret against rows') == page.count('alt="Average regret against rows') == 1
     kernel = proof["kernel_bound"]
-    theorem = {"fogd": "Theorem 3", "nogd": f"Theorem {4 if task == 'multiclass' else 2}"}[solver]
-    if solver == "fogd" and task == "regression":
-        assert kernel is None
-    else:
-        assert kernel["theorem"].endswith(theorem)
-        assert f"{theorem} of Lu et al." in page
-        assert kernel["bound"] >= proof["regret_at_most"]
-        assert "residual_trace" not in kernel or kernel["bound"] == pytest.approx(proof["loss"] - kernel["least_loss"])
+    theorem = f"Theorem {(3 if task == 'multiclass' else 1) + (solver == 'nogd')}"
+    assert kernel["theorem"].endswith(theorem)
+    assert f"{theorem} of Lu et al." in page
+    assert kernel["bound"] >= proof["regret_at_most"]
+    assert "least_loss" not in kernel or kernel["bound"] == pytest.approx(proof["loss"] - kernel["least_loss"])
     assert ("up to epsilon count 0" in page) == (task == "regression")
     assert not np.isclose(result["chosen"]["step_size"], 0.0)
 

@@ -7,9 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from okl.certificates.certify import nystrom_floor
-from okl.certificates.hindsight import solve_in_ball, solve_least_squares
+from okl.certificates.certify import LearnerLosses, RegretAtHorizon, fourier_error, nystrom_floor
+from okl.certificates.hindsight import MemoryRows, solve_in_ball, solve_least_squares
+from okl.features.base import transform_rows
+from okl.features.fourier import draw_fourier_map
 from okl.foundation.types import FloatArray
+from okl.kernels import Gaussian
+from okl.solvers.online.linear import LinearLearner
 from tests.certificates.streams import LOSSES, Stream, check_stream, least_loss, limits_about, play_stream
 from tests.naive.sgd import slopes_of, value_of
 
@@ -97,6 +101,37 @@ def _total(stream: Stream, scores: FloatArray) -> float:
     if stream.loss.task == "regression":
         return float(0.5 * np.sum((scores - stream.targets) ** 2))
     return float(stream.weights @ stream.loss.value(scores, stream.targets))
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_functions_of_the_kernel_lose_no_less_than_the_floor_of_a_fourier_map(task: str) -> None:
+    """The best function of the kernel with a limited coefficient sum is found by Frank and Wolfe's method."""
+    rng, n_rows, radius, loss = np.random.default_rng(0), 80, 2.0, LOSSES[task]
+    inputs = rng.standard_normal((n_rows, 3))
+    targets = np.sin(inputs[:, 0]) + rng.standard_normal(n_rows)
+    targets = np.where(targets > 0.0, 1.0, -1.0) if task == "binary" else targets
+    drawn = draw_fourier_map(Gaussian(1.5), 3, 500, 0, "float64")
+    matrix, features = Gaussian(1.5).matrix(inputs, inputs), transform_rows(drawn, inputs)
+    epsilon = fourier_error(n_rows, 500)
+    assert 0.25 * epsilon < np.abs(features @ features.T - matrix).max() < epsilon
+    learner = LinearLearner(drawn, loss, 0.1, radius=radius)
+    held = MemoryRows(features, targets, learner, True, 1)
+    if task == "regression":
+        hindsight = solve_least_squares(held, radius)
+    else:
+        hindsight = solve_in_ball(held.between(0, n_rows), "hinge", radius)
+    bound = RegretAtHorizon(LearnerLosses(n_rows, 100.0, 1.0), learner, hindsight)._floor_bound(held, epsilon)
+    alpha = np.zeros(n_rows)
+    for step in range(3000):
+        f = matrix @ alpha
+        pull = matrix @ (f - targets if task == "regression" else -targets * (targets * f < 1.0))
+        vertex, best = np.zeros(n_rows), int(np.abs(pull).argmax())
+        vertex[best] = -np.sign(pull[best]) * bound["l1_norm"]
+        alpha += 2.0 / (step + 2.0) * (vertex - alpha)
+    stream = Stream(loss, inputs, targets, np.ones(n_rows), Gaussian(1.5), learner, learner, LearnerLosses(1, 0.0, 0.0))
+    assert np.linalg.norm(alpha @ features) <= radius
+    assert 0.0 < bound["least_loss"] <= _total(stream, matrix @ alpha)
+    assert bound["bound"] == pytest.approx(100.0 - bound["least_loss"])
 
 
 def test_a_floor_of_known_numbers() -> None:

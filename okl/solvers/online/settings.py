@@ -440,10 +440,9 @@ class FogdSettings(MapLearningOptions, FourierOptions):
     def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""
         if schema.sparse is not None:
-            of_maps = ("map", "frequencies") if self.kernel == "linear" else ()
-            self._check_dense("radius", "constraints", "track", "certify", *of_maps)
-            sparse_map = SparseChoice() if self.kernel == "linear" else random_map(self)
-            return LinearFactory(sparse_map, step_size=number_of(self.step_size), **self.learning(schema))
+            linear = self.kernel == "linear"
+            self._check_dense("constraints", "track", *(("radius", "certify", "map", "frequencies") if linear else ()))
+            return self.map_factory(SparseChoice() if linear else random_map(self), schema)
         maps, learning = random_map(self), self.learning(schema)
         # experts predict by last or averaged weights, as one or the other leads: without averages there are no experts
         free = experts and self.bandwidth == self.step_size == "auto" and self.average and self.ball_radius is None
@@ -499,7 +498,7 @@ class NogdSettings(MapLearningOptions, PolynomialOptions, BudgetOptions):
             "offset": self.offset,
         }
         if schema.sparse is not None:
-            self._check_dense("radius", "constraints", "track", "certify")
+            self._check_dense("constraints", "track")
         if self.landmarks == "supports" and schema.sparse is None and not (self.track or self.parsed_constraints):
             decaying, learning = self.step_rule == "sqrt", self.learning(schema)
             check_ball(self.ball_radius, decaying, learning["loss"])

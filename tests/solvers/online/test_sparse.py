@@ -12,18 +12,21 @@ import pytest
 from scipy import sparse
 
 import okl
+from okl.certificates.hindsight import MemoryRows, solve_in_ball
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution, Rows
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
+from okl.features.base import transform_rows
 from okl.features.linear import SparseInputs
+from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.losses import make_loss
 from okl.solvers.factory import make_solver
-from okl.solvers.online.linear import SparseLearner, SparseWeights, average_shard_weights
+from okl.solvers.online.linear import LinearLearner, SparseLearner, SparseWeights, average_shard_weights
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
-from tests.runs.test_sparse import drawn, written
+from tests.runs.test_sparse import all_rows, drawn, written
 
 N_COLUMNS = 40
 LOSSES = [
@@ -209,6 +212,28 @@ def test_it_is_trained_scored_exported_and_explained(data: Dataset, tmp_path: Pa
 def test_options_of_dense_rows_are_refused(data: Dataset, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"but rows are sparse, which fogd takes without\. Remove it\."):
         okl.train(str(data.folder), solver="fogd", kernel="linear", **options)
-    if "radius" in options:
+    if "track" in options:
         with pytest.raises(ConfigError, match=r"but rows are sparse, which nogd takes without\. Remove it\."):
             okl.train(str(data.folder), solver="nogd", **options)
+
+
+@pytest.mark.parametrize("options", [{"solver": "fogd", "frequencies": 60}, {"solver": "nogd", "kernel": "polynomial"}])
+def test_the_regret_of_sparse_rows_in_a_map_is_that_of_dense_ones(
+    data: Dataset, options: dict[str, Any], tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"radius": 2.0, "certify": True, "order": "stored", "mode": "stream"}
+    result = okl.train(str(data.folder), out=str(tmp_path / "run"), **options, **given)
+    proof, predictor = result["certificate"], okl.load(str(tmp_path / "run" / "model")).predictor.base  # type: ignore[attr-defined]
+    assert isinstance(predictor, LinearPredictor)
+    feature_map, step, (inputs, targets) = predictor.feature_map, result["chosen"]["step_size"], all_rows(data)
+    learner = LinearLearner(feature_map, make_loss("multiclass-hinge"), step, 3, radius=2.0, decaying=True)
+    dense, targets = inputs.toarray(), targets.astype(np.float64)
+    assert learner.learn(learner.start(), Rows(dense, targets)).progress.surrogate == pytest.approx(
+        proof["loss"], rel=1e-4
+    )
+    held = MemoryRows(transform_rows(feature_map, dense), targets, learner, True, 1)
+    best = solve_in_ball(held.between(0, len(targets)), "hinge", 2.0).certificate
+    assert best.dual <= proof["comparator"]["objective"]
+    assert proof["comparator"]["dual_objective"] <= best.primal
+    assert 0.0 < proof["regret"] <= proof["regret_at_most"] <= proof["bound"]
+    assert proof["regret_at_most"] <= proof["kernel_bound"]["bound"] <= proof["loss"]
