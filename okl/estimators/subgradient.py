@@ -115,7 +115,7 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
         piecewise = weigh(make_piecewise(loss, options.epsilon), weights)
         if sample_weight is not None:
             piecewise, targets = weigh_rows(piecewise, targets, sample_weight)
-        method = options.method(piecewise, self.directions)
+        method = options.method(piecewise)
         growth = self._growth(options)
         rng = check_random_state(self.random_state)
         seed, order = draw_seed(rng), rng.permutation(len(targets))

@@ -31,6 +31,7 @@ from okl.foundation.types import Precision, Task
 from okl.report.blocks import Figure
 from okl.report.figures import BASELINES, Panel, side_by_side
 from okl.report.format import metric_name
+from okl.solvers.oco.runs import growth_interval
 
 # Cells: printed and measured numbers, and the verdict.
 
@@ -171,6 +172,22 @@ class TableCell:
         trivial = [value for value in (self.constant, self.rival) if value is not None]
         passes = any(abs(value - self.paper_mean) <= allowed for value in trivial)
         return replace(self, margin=size, verdict=verdict, no_information=passes)
+
+
+def judged_growth(cell: TableCell, points: Mapping[str, float], values: NDArray[np.float64]) -> TableCell:
+    """Return the cell with the exponent of growth of the mean values (sizes, repeats), and its 95% interval.
+
+    It is reproduced if the interval reaches down to the published exponent; a mean that is not above 0 has none, and
+    the cell no information. points : sizes by name, under which the means are shown
+    """
+    means = {name: float(mean) for name, mean in zip(points, values.mean(axis=1), strict=True)}
+    cell = replace(cell, repeats=values.shape[1], more=means)
+    if min(means.values()) <= 1e-9:
+        return replace(cell, verdict=REPRODUCED, no_information=True)
+    growth = growth_interval(list(points.values()), values)
+    verdict = REPRODUCED if growth.low <= (cell.paper_mean or 0.0) + 1e-9 else WORSE
+    more = {"low": growth.low, "high": growth.high, **means}
+    return replace(cell, mean=growth.exponent, more=more, verdict=verdict)
 
 
 def counts_of(cells: Iterable[TableCell]) -> dict[str, int]:

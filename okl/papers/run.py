@@ -48,7 +48,7 @@ CATALOGUE = (
     *(f"lu2016-{part}" for part in ("table3", "table5", "table7", "table9", "figure3", "figure4")),
     *(f"ito2017-table{number}" for number in range(2, 12)),
     *(f"ito2017-figure{number}" for number in range(5, 13)),
-    *(f"zhang2024-{part}" for part in ("table1", "figure1", "figure2")),
+    *(f"zhang2024-{part}" for part in ("table1", "figure1", "figure2", "growth")),
     *("yi2021-table1", "yi2021-olp", "yi2021-oqp"),
 )
 

@@ -17,7 +17,7 @@ class ReproduceSettings(BaseModel):
 
     table: str = Field(
         description="table or figure of a paper: lu2016-table3, lu2016-table5, -table7, -table9, -figure3 or -figure4, "
-        "ito2017-table2 to -table11, ito2017-figure5 to -figure12, zhang2024-table1, -figure1 or -figure2, "
+        "ito2017-table2 to -table11, ito2017-figure5 to -figure12, zhang2024-table1, -growth, -figure1 or -figure2, "
         "yi2021-table1, -olp or -oqp"
     )
     data: str = Field(

@@ -29,6 +29,7 @@ from okl.papers.base import (
     TableCell,
     WorkItem,
     as_points,
+    judged_growth,
 )
 from okl.report.figures import Panel
 from okl.solvers.oco.baselines import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
@@ -37,7 +38,6 @@ from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
 from okl.solvers.oco.runs import (
     constraint_values,
     growth_exponent,
-    growth_interval,
     losses_at,
     run_many,
     static_optimum,
@@ -416,19 +416,10 @@ class GrowthExperiment(Experiment):
         ]  # fmt: skip
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
-        """Return the exponent; without information where a mean is not above 0 and thus has none."""
         outcomes = self.outcomes(request, case)
         values = np.array([outcome[quantity.metric] for outcome in outcomes])
-        more: dict[str, float | None] = {
-            f"at_{horizon}": float(mean) for horizon, mean in zip(GROWTH_ROUNDS, values.mean(axis=1), strict=True)
-        }
-        cell = replace(case.cell(quantity), repeats=request.repeats, seconds=outcomes[-1]["seconds"], more=more)
-        if values.mean(axis=1).min() <= 1e-9:
-            return replace(cell, verdict=REPRODUCED, no_information=True)
-        growth = growth_interval(GROWTH_ROUNDS, values)
-        verdict = REPRODUCED if growth.low <= (quantity.paper_mean or 0.0) else WORSE
-        more = {"low": growth.low, "high": growth.high, **more}
-        return replace(cell, mean=growth.exponent, more=more, verdict=verdict)
+        cell = replace(case.cell(quantity), seconds=outcomes[-1]["seconds"])
+        return judged_growth(cell, {f"at_{horizon}": float(horizon) for horizon in GROWTH_ROUNDS}, values)
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         return {"rows": sum(GROWTH_ROUNDS) * request.repeats}

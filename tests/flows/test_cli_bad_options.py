@@ -67,6 +67,10 @@ BAD_OPTIONS: dict[str, tuple[list[str], str]] = {
         r"lam = '1e-300': expected a number from 1e-15",
     ),
     "a radius": (["--radius", "1e300"], r"radius = '1e300': expected a number from 1e-15 to 1e15"),
+    "a bundle without bundle directions": (
+        ["--solver", "scs", "--set", "directions=conjugate", "--set", "bundle_size=9"],
+        r"bundle_size = 9 is set, but directions = 'conjugate'\. Remove one\.",
+    ),
     "a rank of fogd": (["--rank", "5"], r"rank = 5 is set, but the solver fogd \(.*\) has no rank: it belongs to nogd"),
     "frequencies of nogd": (
         ["--solver", "nogd", "--frequencies", "50"],

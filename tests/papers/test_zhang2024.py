@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.papers.base import DataFolder, Outcome, Request
+from okl.papers.base import DataFolder, Outcome, Request, TableCell, judged_growth
 from okl.papers.run import ReproductionRun, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
 from okl.papers.zhang2024.tables import (
     ABLATION,
     ALGORITHMS,
+    CONJUGATE,
     EQUAL_SAMPLES,
     EXACT,
     PEGASOS,
@@ -24,6 +25,7 @@ from okl.papers.zhang2024.tables import (
     SEEDS,
     WOLFE,
     race_item,
+    run_cost,
     zhang_datasets,
 )
 from tests.papers.sets import write_set
@@ -169,3 +171,39 @@ def test_a_set_without_tuned_settings_is_reported_with_the_stated_defaults(tmp_p
     assert cell["setting"] == {"lam": 1e-3, "bandwidth": "half the median distance"}
     assert cell["blind"], "no setting was chosen on it"
     assert "bandwidth half the median distance" in (tmp_path / "table1" / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("exponent", "published", "verdict"), [(0.5, 0.5, "reproduced"), (0.5, 0.3, "worse"), (0.0, 0.0, "reproduced")]
+)
+def test_an_exponent_is_judged_by_its_interval(exponent: float, published: float, verdict: str) -> None:
+    sizes = {"at_10": 10.0, "at_100": 100.0, "at_1000": 1000.0}
+    noise = np.random.default_rng(0).uniform(0.9, 1.1, (3, 20))
+    values = np.array(list(sizes.values()))[:, None] ** exponent * noise
+    cell = judged_growth(TableCell("rows", "SCS", "iterations", published), sizes, values)
+    assert cell.mean == pytest.approx(exponent, abs=0.02)
+    assert cell.more["low"] < cell.mean < cell.more["high"]  # type: ignore[operator]
+    assert (cell.verdict, cell.no_information) == (verdict, False)
+    constant = judged_growth(TableCell("rows", "SCS", "iterations", 0.0), sizes, np.full((3, 2), 7.0))
+    assert constant.verdict == "reproduced"
+    assert judged_growth(cell, sizes, np.zeros((3, 20))).no_information
+
+
+def test_costs_do_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = tuple((n, 0.25) for n in (400, 20_000, 40_000))
+    accuracy = tuple((10_000, gap) for gap in (0.25, 0.1))
+    monkeypatch.setattr("okl.papers.zhang2024.tables.STUDIES", {"rows": (rows, 0.0), "accuracy": (accuracy, 2.0)})
+    monkeypatch.setattr("okl.papers.zhang2024.tables.GROWTH_ITERATIONS", 60)
+    result = asked(tmp_path, "growth", repeats=2)
+    assert [cell["claim"] for cell in result["cells"]].count("at most (1 / gap)^2") == 3
+    certified = [cell for cell in result["cells"] if cell["algorithm"] in (SCS, CONJUGATE)]
+    assert {cell["verdict"] for cell in certified} == {"reproduced"}
+    assert all(
+        cell["more"]["at_1000"] < cell["more"]["at_40000"] for cell in certified if cell["metric"] == "rows_drawn"
+    )
+    table = table_named("zhang2024-growth")
+    request = Request(DataFolder(""), table.datasets, (PRINTED_GROWTH,), 1)
+    (item, *_) = table.items(request)
+    outcome = item.compute(DataFolder(""), lambda: None)
+    assert outcome["reached"] == [True]
+    assert not run_cost(PRINTED_GROWTH, 4000, 1e-6, 1, DataFolder(""), lambda: None)["reached"][0]

@@ -26,7 +26,7 @@ from okl.solvers.options import (
 )
 from okl.solvers.subgradient.losses import DEFAULT_LOSS, make_piecewise, weigh
 from okl.solvers.subgradient.pegasos import PegasosFactory
-from okl.solvers.subgradient.scs import Bias, Scs
+from okl.solvers.subgradient.scs import Bias, DirectionName, Scs
 from okl.solvers.subgradient.solver import SubgradientSolver
 from okl.solvers.subgradient.spaces import ExactChoice
 
@@ -106,6 +106,17 @@ class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
         "auto", description="rows of the first sample; auto: 1000, or all rows if there are fewer"
     )
     bundle_size: int = Field(100, ge=2, description="maximum number of cuts in the bundle")
+    directions: DirectionName = Field(
+        "bundle",
+        description="search directions on a sample; bundle: to the minimum of all cuts; conjugate: of Zhang & Sen, the "
+        "shortest combination of the last direction and a subgradient; subgradient: without the last direction",
+    )
+
+    def check(self, run: Run) -> None:
+        """Refuse a size of a bundle without one."""
+        super().check(run)
+        if self.directions != "bundle" and self.changed("bundle_size"):
+            raise ConfigError(f"{self.described('bundle_size')}, but directions = {self.directions!r}. Remove one.")
 
     def check_map(self) -> None:
         """Refuse a kernel without a map, and options of maps with the kernel itself."""
@@ -123,12 +134,10 @@ class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
         if self.changed("frequencies"):
             raise ConfigError(f"{self.described('frequencies')}, but map = 'exact' has no frequencies. Remove it.")
 
-    def method(
-        self, loss: PiecewiseLinear, directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
-    ) -> Scs:
+    def method(self, loss: PiecewiseLinear) -> Scs:
         """Return the method on one sample in memory."""
         biases: dict[str, Bias] = {"own": "none", "errors": "none", "regularised": "regularised", "free": "free"}
-        return Scs(self.lam, loss, self.gap, directions, self.bundle_size, biases[self.bias], self.max_iterations)
+        return Scs(self.lam, loss, self.gap, self.directions, self.bundle_size, biases[self.bias], self.max_iterations)
 
     def _method(self) -> dict[str, Any]:
         exact = ExactChoice(self.kernel, number_of(self.bandwidth), self.degree, self.offset)
@@ -137,6 +146,7 @@ class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
             "confidence": self.confidence,
             "first_sample": None if self.first_sample == "auto" else self.first_sample,
             "bundle_size": self.bundle_size,
+            "directions": self.directions,
         }
 
 

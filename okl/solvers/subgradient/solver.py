@@ -36,7 +36,7 @@ from okl.solvers.subgradient.sampling import (
     exact_bound,
     replicated_bound,
 )
-from okl.solvers.subgradient.scs import KernelDescent, Scs, Wolfe, exhausted
+from okl.solvers.subgradient.scs import DirectionName, KernelDescent, Scs, Wolfe, exhausted
 from okl.solvers.subgradient.sharded import (
     KernelReplicateWork,
     KernelSample,
@@ -136,7 +136,7 @@ class SubgradientSolver:
     lam : float > 0; gap : float > 0, of the objective, absolute
     confidence : in (0, 1), of the gap over all rows, however often one was tried
     first_sample : rows, None for 1000 or all; all_rows : start with all rows: deterministic
-    bundle_size : int >= 2, cuts kept; conjugate : Wolfe's directions in place of those to the minimum of a bundle
+    directions, bundle_size : as in Scs; conjugate : Wolfe's directions in place of these
     constant : whether a constant column gives a bias that is regularised like a weight; otherwise there is none
     max_iterations : of all samples; replicates : fresh samples of a proof
     seed, precision : of the map and of all samples
@@ -154,6 +154,7 @@ class SubgradientSolver:
     first_sample: int | None = None
     all_rows: bool = False
     bundle_size: int = 100
+    directions: DirectionName = "bundle"
     conjugate: bool = False
     constant: bool = False
     max_iterations: int = 20_000
@@ -460,11 +461,13 @@ class SubgradientSolver:
 
     @property
     def _advice(self) -> str:
+        if self.directions != "bundle":
+            return "set directions = 'bundle', or use a larger gap"
         return "use --solver scs, or a larger gap" if self.conjugate else "raise bundle_size, or use a larger gap"
 
     @property
     def _method(self) -> Scs:
-        return Scs(lam=self.lam, loss=self.loss, gap=self.gap, bundle_size=self.bundle_size)
+        return Scs(self.lam, self.loss, self.gap, self.directions, self.bundle_size)
 
     @property
     def _plan(self) -> SamplePlan:

@@ -63,8 +63,11 @@ def test_shards_reach_the_optimum_of_one_memory(
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_conjugate_directions_reach_the_optimum_too(task: Task, data: dict[Task, Dataset], here: Execution) -> None:
-    learning = solver(task, gap=0.01, all_rows=True, conjugate=True)
+@pytest.mark.parametrize("directions", [{"conjugate": True}, {"directions": "conjugate"}], ids=["wolfe", "conjugate"])
+def test_conjugate_directions_reach_the_optimum_too(
+    task: Task, directions: dict[str, Any], data: dict[Task, Dataset], here: Execution
+) -> None:
+    learning = solver(task, gap=0.01, all_rows=True, **directions)
     state = last_state(learning, data[task], here)
     bundled = solver(task, gap=1e-3, all_rows=True)
     best = bundled.certificate(last_state(bundled, data[task], here))
