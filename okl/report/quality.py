@@ -84,14 +84,24 @@ def threshold_rows(measured: Mapping[str, Any], threshold: float | None = None) 
         return [name, number(named), percent(precision, 3), percent(hits / positive, 3), lift]
 
     used = sum(row[1] for row in confusion), confusion[1][1]
-    lines = [line(f"{number(0.0 if threshold is None else threshold)} (in use)", *used)]
+    lines = [line(f"{_cut(0.0 if threshold is None else threshold)} (in use)", *used)]
     points = found["points"]
     for share in SHARES:
         value, named, hits = next((point for point in points if point[1] >= share * rows), points[-1])
         value = 0.5 * (1.0 + float(np.tanh(0.5 * value))) if of_odds else value
         if named >= 1 and named < rows and lines[-1][1] != number(named):
-            lines.append(line(number(value), named, hits))
+            lines.append(line(_cut(value), named, hits))
     return lines
+
+
+def _cut(value: float) -> str:
+    """Return a threshold as a number, with more decimals where four of them are those of 1.
+
+    >>> _cut(0.25), _cut(0.9999873), _cut(1.0)
+    ('0.2500', '0.999987', '1')
+    """
+    texts = [number(value), *(f"{value:.{digits}f}" for digits in (6, 8, 10))]
+    return next((text for text in texts if float(value) >= 1.0 or text[:2] != "1."), texts[0])
 
 
 def decision_blocks(

@@ -279,7 +279,7 @@ def _metrics(result: Mapping[str, Any]) -> Table:
 def _slices(result: Mapping[str, Any]) -> Table:
     decision = result["decision"] or {}
     ages = ("newest", "before") if decision.get("before") else ()
-    slices = {f"{age} reserved rows": decision[age] for age in ages if decision.get(age)}
+    slices = {f"{age.replace('before', 'earlier')} reserved rows": decision[age] for age in ages if decision.get(age)}
     slices |= decision.get("slices") or {}
     tests = [test | {"slice": name.removeprefix(SHARD), "p": f"{test['p_worse']:.2g}"} for name, test in slices.items()]
     columns = {name: name for name in ("slice", "rows", "champion", "challenger")} | {"p": "p-value (worse by chance)"}
