@@ -183,7 +183,7 @@ class Recorder:
                 if isinstance(self.server, TemporaryServer):
                     self.server.wait_ready()
                 else:
-                    require_server()
+                    require_server(of_stack=self.server is not None)
                 self.recording = True
                 record(self.flow, self.copy, self.parameters, RECORD_SECONDS)
         except BaseException as error:
@@ -309,8 +309,8 @@ def stack_server_settings() -> Iterator[None]:
         yield
 
 
-def require_server() -> None:
-    """Raise ExecutionError if the configured server does not answer, or refuses the login."""
+def require_server(of_stack: bool = False) -> None:
+    """Raise ExecutionError if the server in use does not answer, or refuses the login; of_stack : it is okl up's."""
     from prefect.client.orchestration import get_client
     from prefect.exceptions import PrefectHTTPStatusError
 
@@ -318,10 +318,9 @@ def require_server() -> None:
     with get_client(sync_client=True) as client:
         if (error := client.api_healthcheck()) is not None:
             how = " (okl's own server: `okl up`)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
-            raise ExecutionError(
-                f"The Prefect server at {url} does not answer ({error}). Start it{how}, or unset PREFECT_API_URL (or "
-                "the profile that sets it) to use a temporary server of okl."
-            )
+            remedy = f"Start it{how}, or unset PREFECT_API_URL (or the profile that sets it) to use a temporary server"
+            remedy = "okl up starts it again" if of_stack else f"{remedy} of okl"
+            raise ExecutionError(f"The Prefect server at {url} does not answer ({error}). {remedy}.")
         try:
             client.read_work_pools(limit=1)  # the health check is the same for all
         except PrefectHTTPStatusError as refused:

@@ -27,6 +27,7 @@ from flows.foreground import perform_run
 from flows.processes import process_tag
 from flows.records import mark_killed_runs
 from flows.server import TemporaryServer
+from flows.stack.state import StackServer
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.telemetry import NullObserver
 from okl.runs.run import Run
@@ -221,6 +222,15 @@ def test_a_server_that_does_not_work_costs_the_record_only(
     expected = reasons.get(server_state, f"{url} does not answer (")
     assert (out, line.startswith("Warning: Prefect has not recorded this run: "), expected in line) == ("", True, True)
     assert line.endswith("The run itself is complete.")
+
+
+def test_a_stopped_stack_is_started_again_by_okl_up(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))  # closed: it does not listen
+        server = StackServer(f"http://127.0.0.1:{listener.getsockname()[1]}/api", "")
+        with foreground.client_settings(server, tmp_path), pytest.raises(ExecutionError) as refused:
+            foreground.require_server(of_stack=True)
+    assert str(refused.value).endswith("). okl up starts it again.")
 
 
 @pytest.mark.usefixtures("configured")

@@ -239,7 +239,11 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str])
     roles : before encodings are fitted; categories : columns whose numbers are names
     """
     kinds = {name: value_type(source.schema.field(name).type) for name in roles.features if name not in categories}
-    parts = {name: list[pa.Array]() for name, kind in kinds.items() if pa.types.is_integer(kind)}
+    parts = {
+        name: list[pa.Array]()
+        for name, kind in kinds.items()
+        if pa.types.is_integer(kind) or pa.types.is_float64(kind)  # whole numbers with missing ones are often floats
+    }
     rows = 0
     try:
         for read in source.batches([*parts], exact=[*parts]) if parts else ():
@@ -248,7 +252,8 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str])
             for name in list(parts):
                 parts[name].append(batch.column(name).drop_null())
                 values = pa.chunked_array(parts[name])
-                if pc.count_distinct(values).as_py() < len(values):
+                whole = pa.types.is_integer(values.type) or pc.all(pc.equal(pc.floor(values), values)).as_py()
+                if not whole or pc.count_distinct(values).as_py() < len(values):
                     del parts[name]
             if rows == FIRST_ROWS or not parts:
                 break

@@ -26,15 +26,17 @@ def warnings(source: Path, keys: tuple[str, ...] = ()) -> list[str]:
     return list(made.dataset.warnings)
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "floats.csv", "floats.parquet"])
 def test_an_id_is_told_of_and_learnt_all_the_same(kind: str, tmp_path: Path) -> None:
-    source = tmp_path / f"rows.{kind}"
-    if kind == "csv":
-        names, columns = zip(*table(150).items(), strict=True)
+    source, content = tmp_path / f"rows.{kind}", table(150)
+    if "floats" in kind:
+        content["id"] = content["id"].astype(np.float64)
+    if kind.endswith("csv"):
+        names, columns = zip(*content.items(), strict=True)
         lines = [",".join(map(str, row)) for row in zip(*(column.tolist() for column in columns), strict=True)]
         source.write_text("\n".join([",".join(names), *lines]) + "\n")
     else:
-        pq.write_table(pa.table(table(150)), source, row_group_size=40)
+        pq.write_table(pa.table(content), source, row_group_size=40)
     (told,) = warnings(source)
     assert told.startswith("Column 'id' holds whole numbers that all differ in its 150 rows")
     assert "--key id" in told
