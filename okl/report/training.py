@@ -208,6 +208,11 @@ def _verbose_facts(result: RunResult) -> list[tuple[str, str]]:
     ]
 
 
+def _tests_one_class(result: RunResult) -> bool:
+    """Return whether all test rows are of one class, so that a criterion such as ROC AUC has no value there."""
+    return sum(map(any, (result.test or {}).get("confusion") or [])) == 1
+
+
 def headline_sentence(result: RunResult) -> str:
     """Return how good the model is on how many rows, next to always predicting the same and to a linear model."""
     errors = assess(result)
@@ -215,6 +220,7 @@ def headline_sentence(result: RunResult) -> str:
         return f"Predicting {result.target}: no errors were measured."
     passes = "" if errors.passes == 1 or errors.split != "progressive" else f" over {errors.passes} passes"
     rows = ROWS_OF[errors.split] if errors.rows > 1 else ROWS_OF[errors.split].replace("rows", "row", 1)
+    rows = rows.replace("no test rows", "all test rows are of one class") if _tests_one_class(result) else rows
     where = f" on {number(errors.rows)} {rows}{passes}" if errors.rows else ""
     parts = [f"{_said(errors, errors.error, first=True)}{where}"]
     if (constant := errors.difference(errors.constant_name)) is not None:
@@ -382,10 +388,12 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
     if not errors.is_of_unseen_rows and errors.error is not None:
         cause = "only on training rows" if errors.split == "train" else f"over {errors.passes} passes of training"
-        warnings.append(
-            f"The error was measured {cause} and may be larger on new rows. Hold out test rows when training or "
-            "ingesting a source: --holdout 0.2."
+        remedy = (
+            "All test rows are of one class: hold out more, or choose another criterion (--optimise)."
+            if _tests_one_class(result)
+            else "Hold out test rows when training or ingesting a source: --holdout 0.2."
         )
+        warnings.append(f"The error was measured {cause} and may be larger on new rows. {remedy}")
     if hint := result.choice.get("hint"):
         warnings.append(str(hint))
     of_data = [f"Data: {warning}" for warning in result.dataset.get("warnings") or []]

@@ -183,6 +183,20 @@ def test_progressive_error_of_several_passes_is_not_called_unseen() -> None:
     assert "unseen rows" in html_report(once)
 
 
+def test_test_rows_of_one_class_are_not_called_missing() -> None:
+    """A criterion of two classes is measured on training rows then."""
+    auc = {"roc_auc": 0.62, "confusion": [[470, 9], [0, 1]]}
+    result = {
+        "rows": 480, "train": auc, "test": {"roc_auc": None, "mistake_rate": 0.0, "confusion": [[120, 0], [0, 0]]},
+        "criterion": "auc", "dataset": {"task": "binary", "test_rows": 120},
+        "baselines": {"majority": {"train": {"roc_auc": 0.5}}},
+    }  # fmt: skip
+    told = summary_sentences(result)[1]
+    assert "480 training rows (all test rows are of one class)" in told, told
+    (warning,) = [one for one in warning_sentences(result) if "only on training rows" in one]
+    assert "All test rows are of one class: hold out more" in warning
+
+
 def test_the_report_of_a_run_in_a_store_lies_at_its_url() -> None:
     assert "s3://bucket/runs/one/report.html" in text_summary({"run": "s3://bucket/runs/one"})
 
