@@ -199,6 +199,11 @@ odd("tabs.csv", PLAIN.replace(",", "\t"), ROWS)
 odd("pipes.csv", PLAIN.replace(",", "|"), ROWS)
 odd("semicolons.csv", PLAIN.replace(",", ";"), ROWS)
 odd("excel_sep_line.csv", "sep=;\n" + PLAIN.replace(",", ";"), ROWS)
+odd(
+    "title_line.csv",
+    "Sales of May\n\na,y\n1,0\n2,1\n",
+    r"row 0 .*got 2: 'a,y'\. Remove lines above the one with the names",
+)
 odd("excel_sep_line_ragged.csv", "sep=;\na;y\n1;0\n2\n", r"row 1 .*: expected 2 values, got 1: '2'")
 odd("all_quoted.csv", '"a","b","y"\n"1","u","0"\n"2","v","1"\n', ROWS)
 odd("spaces_after_commas.csv", "a, b, y\n1, u, 0\n2, v, 1\n", r"has no target column 'y'\. Did you mean ' y'")

@@ -459,10 +459,10 @@ def explained(
         if values.count('"') % 2:
             return str(not_closed(f"{file}{_row(row, before)}"))
         plural = "" if expected == "1" else "s"
-        return (
-            f"{file}{_row(row, before)}: expected {expected} value{plural}, got {got}: {values!r}. Correct the row; "
-            "put values that hold the separator in quotes."
-        )
+        remedy = "Correct the row; put values that hold the separator in quotes."
+        if not plural:  # a title is above the header line of a table
+            remedy = "Remove lines above the one with the names of the columns."
+        return f"{file}{_row(row, before)}: expected {expected} value{plural}, got {got}: {values!r}. {remedy}"
     match = re.search(FAULT, message)
     if not match or types is None:
         if LONG_LINE.search(message):
