@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from okl.data.ingest.sources import (
     scan_source,
 )
 from okl.data.ingest.targets import TargetReader, held_out, is_measured, stratified
-from okl.data.ingest.value_formats import Context, FormatTally, decide_formats, may_be_formatted, tally_of
+from okl.data.ingest.value_formats import PLAIN, Context, FormatTally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.writer import (
     ColumnMoments,
     Progress,
@@ -379,13 +380,18 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
             )
         return (
             f"Column {name!r} is left out: it is text with more than {MOST_VALUES} different values. "
-            f"--text {quote(name)} takes its words."
+            f"--text {quote(name)} takes its words. Numbers must not be stored as text."
         )
     n = len(scan.values)
     if n == 0:
         return f"Column {name!r} is left out: it holds no value in the training rows."
     if not requested and n > FEW_VALUES and 2 * n > scan.rows:
         flag = quote(name)
+        if all(re.match(PLAIN, word) for word in scan.values):
+            return (
+                f"Column {name!r} is left out: its {n} different values are numbers stored as text. Store them as "
+                f"numbers, as pandas.to_numeric makes them (--category {flag} takes each as a category)."
+            )
         if sum(len(word.split()) for word in scan.values) >= MANY_WORDS * n:
             return (
                 f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows look like texts. "

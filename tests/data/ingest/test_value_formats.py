@@ -244,3 +244,11 @@ def test_all_columns_with_words_among_numbers_are_named_at_once(tmp_path: Path) 
         DataError, match=r"'q 1', row 4 .*or use --category 'q 1' or --drop 'q 1'\. Refused, too: q2, d\.$"
     ):
         check_source(tmp_path / "s.csv", settings())
+
+
+def test_a_column_of_numbers_stored_as_text_is_named_as_such(tmp_path: Path) -> None:
+    random = np.random.default_rng(2).normal(size=300)
+    rows = pd.DataFrame({"t": [f"{value:.4f}" for value in random], "a": random, "y": np.arange(300) % 2})
+    rows.to_parquet(tmp_path / "s.parquet")
+    (told,) = ingest(tmp_path / "s.parquet", tmp_path / "data", settings()).dataset.warnings
+    assert told.startswith("Column 't' is left out: its 299 different values are numbers stored as text. Store them")
