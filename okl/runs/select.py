@@ -793,8 +793,10 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
         why.append(f"The best kernel, {curved.candidate.name} ({value}), is not significantly better.")
         return {"solver": "ridge", "kernel": "linear", "rescale": linear.candidate.scale}, why
     why.append(f"Best linear model: {_value(criterion, linear.error)}.")
-    least = min(candidate.error for candidate in result.ran if candidate.rows == winner.rows)
-    if least < winner.error:
+    # others may be better by both where the winner's metric was checked, or learnt again with more landmarks
+    others = [each for each in result.ran if each.rows == winner.rows and each.squared_error > winner.squared_error]
+    least = min((each.error for each in others), default=winner.error)
+    if winner.error - winner.chance <= least < winner.error:
         why.append(
             f"Another candidate had {_value(criterion, least)}, a difference within chance, but a larger squared "
             "error, which decides."

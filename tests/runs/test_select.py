@@ -324,6 +324,19 @@ def result_of(candidate: Candidate, squared_error: float) -> CandidateResult:
     return CandidateResult(candidate, 0.5, squared_error, 1.0, 100, 10, 1.0, 0.0, False)
 
 
+@pytest.mark.parametrize(
+    ("squared_error", "chance", "is_told"), [(0.9, 0.1, True), (0.7, 0.1, False), (0.9, 0.0, False)]
+)
+def test_another_candidate_is_named_only_where_its_squared_error_decides(
+    squared_error: float, chance: float, is_told: bool
+) -> None:
+    winner = replace(result_of(Candidate("standard", "gaussian"), 0.8), chance=chance)
+    other = replace(result_of(Candidate("standard", "laplacian"), squared_error), error=0.45)
+    linear = replace(result_of(Candidate("standard", "linear"), 2.0), error=0.9)
+    _, why = select._best_of(Selection((winner, other, linear)), "rows", "accuracy")
+    assert any("Another candidate had 45.00%" in sentence for sentence in why) == is_told
+
+
 class RankedSample:
     """Stands for a sample on which the error of a candidate grows with the distance of its factor from 3."""
 
