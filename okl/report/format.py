@@ -77,6 +77,15 @@ def duration(value: object) -> str:
     return f"{value:.3f} s" if value < 1 else f"{value:,.1f} s"
 
 
+def metric_number(name: str, value: object) -> str:
+    """Format the value of a metric as a number; that of an R2 near 0, such as the mean has, as 0.
+
+    >>> metric_number("r2", -2.39e-08), metric_number("r2", 0.94312), metric_number("mistake_rate", 2e-5)
+    ('0.0000', '0.9431', '2.000e-05')
+    """
+    return "0.0000" if name == "r2" and isinstance(value, float) and abs(value) < 1e-4 else number(value)
+
+
 def metric_name(name: str) -> str:
     """Return the display name of a metric; underscores of unknown names become spaces."""
     known = metrics().get(name)

@@ -24,6 +24,7 @@ from okl.report.format import (
     duration,
     flatten,
     metric_name,
+    metric_number,
     mistake_rate_text,
     number,
     percent,
@@ -450,7 +451,9 @@ def metric_rows(result: RunResult) -> dict[str, list[list[str]]]:
             # all metrics of model and baselines, in the model's order
             names = dict.fromkeys(name for metrics in measured for name in metrics)
             names = {name: None for name in names if UNSHOWN.get(name) not in names}
-            tables[split] = [[metric_name(name), *(number(m.get(name)) for m in measured)] for name in names]
+            tables[split] = [
+                [metric_name(name), *(metric_number(name, m.get(name)) for m in measured)] for name in names
+            ]
     return tables
 
 

@@ -51,6 +51,7 @@ from okl.report.format import (
     duration,
     flatten,
     metric_name,
+    metric_number,
     mistake_rate_text,
     model_sentence,
     number,
@@ -296,7 +297,7 @@ def text_evaluation(result: Mapping[str, Any]) -> str:
     shown = {name: value for name, value in scalar_metrics(metrics).items() if (name, "mse" in metrics) != UNSCALED}
     columns = [shown, *baselines.values()]
     header = ["", "model", *(BASELINE_NAMES[name].lower() for name in baselines)]
-    rows = [[metric_name(name), *(number(one.get(name)) for one in columns)] for name in shown]
+    rows = [[metric_name(name), *(metric_number(name, one.get(name)) for one in columns)] for name in shown]
     lines = [counted(result["rows"], "row"), *aligned([header, *rows], numbers_from=1)]
     confusion = metrics.get("confusion") or []
     if result.get("wanted") or (confusion and outside_share([sum(row) for row in confusion]) < RARE):
