@@ -688,7 +688,12 @@ def _finish(
     if counts.train == 0:
         what = "with missing values" if settings.missing == "drop" else "without a target"
         suffix = f" after rows {what} were left out" if dropped else ""
-        raise DataError(f"{source.location} has no training rows{suffix}; expected at least one.")
+        remedy = (
+            "Hold out fewer rows." if not dropped
+            else "Use --missing mean." if settings.missing == "drop"
+            else f"Column {roles.target!r} has no value there: name another target (--target)."
+        )  # fmt: skip
+        raise DataError(f"{source.location} has no training rows{suffix}; expected at least one. {remedy}")
     where = source.location
     classes = reader.classes(where, settings.positive) if reference is None else classes_by(reference, reader, where)
     if settings.scale_target and classes.task != "regression":
