@@ -70,7 +70,11 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "missing file": (lambda f: f / "none.parquet", {}, r"none\.parquet does not exist"),
     "no match": (lambda f: f / "*.parquet", {}, r"no file matches"),
     "empty directory": (empty, {}, r"directory without data files"),
-    "unknown ending": (lambda f: text(f, "s.xlsx", "PK"), {}, r"ending '\.xlsx' is unknown; expected \.parquet"),
+    "unknown ending": (
+        lambda f: text(f, "s.xlsx", "PK"),
+        {},
+        r"ending '\.xlsx' is unknown; expected \.parquet.*save a sheet as CSV",
+    ),
     "not Parquet": (
         lambda f: text(f, "s.parquet", "a,b\n1,2\n"),
         {},

@@ -97,7 +97,9 @@ def kind_of(file: Place) -> Kind:
         return "json"
     if kind is None:
         ending = unpacked_ending(file.name) + (Path(file.name.lower()).suffix if packing_of(file.name) else "")
-        raise DataError(f"{file}: the ending {ending!r} is unknown; expected {EXPECTED}.")
+        raise DataError(
+            f"{file}: the ending {ending!r} is unknown; expected {EXPECTED}. Unpack an archive; save a sheet as CSV."
+        )
     if unpacked_ending(file.name) == ".txt" and not _begins_like_svmlight(file):
         return "csv"
     return kind
