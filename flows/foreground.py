@@ -34,7 +34,7 @@ from flows.server import (
 from flows.service import ATTENDED_SERVICE
 from flows.stack.state import StackServer, live_stack, stack_server, workers_offered
 from okl.distributed.processes import environment
-from okl.foundation.errors import ExecutionError
+from okl.foundation.errors import ExecutionError, first_line
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer
 
@@ -320,7 +320,7 @@ def require_server(of_stack: bool = False) -> None:
             how = " (okl's own server: `okl up`)" if urlsplit(url).hostname in (LOOPBACK, "localhost", "::1") else ""
             remedy = f"Start it{how}, or unset PREFECT_API_URL (or the profile that sets it) to use a temporary server"
             remedy = "okl up starts it again" if of_stack else f"{remedy} of okl"
-            raise ExecutionError(f"The Prefect server at {url} does not answer ({error}). {remedy}.")
+            raise ExecutionError(f"The Prefect server at {url} does not answer ({first_line(error)}). {remedy}.")
         try:
             client.read_work_pools(limit=1)  # the health check is the same for all
         except PrefectHTTPStatusError as refused:
