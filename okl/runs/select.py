@@ -395,13 +395,12 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         return Choice(((chosen, None),), record | {"seconds": time.perf_counter() - started_at})
     outputs = Outputs(schema.task, schema.n_outputs, weights, criterion)
     result, by, sentences, track = _raced(settings, options, data, outputs, observer)
-    if (
-        schema.task == "binary"
-        and criterion in OF_PROBABILITIES
-        and (some := track.can_fit_logistic(result.winner.rows))
-    ):
+    rival = result.winner if criterion in OF_PROBABILITIES else None
+    if criterion == "accuracy" and weights is None and _is_linear_enough(result):
+        rival = result.best_linear
+    if schema.task == "binary" and rival and (some := track.can_fit_logistic(result.winner.rows)):
         folds = track.judging("blocks" if by == "blocks" else "fifths")
-        kernel = folds.run(result.winner.candidate, some, min(some, result.winner.landmarks), in_last_round=False)
+        kernel = folds.run(rival.candidate, some, min(some, rival.landmarks), in_last_round=False)
         result = replace(result, logistic=(folds.run_logistic(some), kernel))
     update, why = _best_of(result, by, criterion)
     hint = tails = ""
@@ -774,17 +773,17 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
     winner, linear = result.winner, result.best_linear
     if result.logistic is not None:
         logistic, least_squares = result.logistic
-        if logistic.error <= least_squares.error + _SAME * logistic.chance:
+        # by accuracy it has to be better: least squares are solved exactly
+        same = _SAME if criterion in OF_PROBABILITIES else -_SAME
+        if logistic.error <= least_squares.error + same * logistic.chance:
             value = _value(criterion, least_squares.error)
             why = [
                 _how_good(logistic, 1 + len(result.ran), by, criterion, "5 folds"),
-                f"The best model of least squares, {winner.candidate.name}, has {value} on the same folds.",
+                f"The best model of least squares, {least_squares.candidate.name}, has {value} on the same folds.",
             ]
             options = {"solver": "logistic", "kernel": "linear", "rescale": "standard", "C": logistic.penalty}
             return options | {"precision": "float64"}, why
-    # a linear model is taken if it is the best, or not significantly worse
-    alike = winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance
-    taken = linear if winner is linear or alike else winner
+    taken = linear if _is_linear_enough(result) else winner
     folds = f"{result.check.folds} folds" if result.check and taken.candidate.metric else None
     why = [_how_good(taken, len(result.ran), by, criterion, folds)]
     if taken is linear:
@@ -803,6 +802,12 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
         )
     assert winner.bandwidth is not None
     return {"kernel": winner.candidate.kernel, "bandwidth": winner.bandwidth, "rescale": winner.candidate.scale}, why
+
+
+def _is_linear_enough(result: Selection) -> bool:
+    """Return whether a linear model is the best, or not significantly worse."""
+    winner, linear = result.winner, result.best_linear
+    return winner is linear or (winner.chance > 0.0 and linear.error <= winner.error + _SAME * winner.chance)
 
 
 def _how_good(taken: CandidateResult, of: int, by: Validation, criterion: Criterion, folds: str | None = None) -> str:

@@ -819,6 +819,20 @@ def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, 
 
 
 @pytest.mark.usefixtures("few_candidates")
+def test_a_linear_model_that_errs_less_by_the_logistic_loss_has_it(tmp_path: Path) -> None:
+    random = np.random.default_rng(11)
+    inputs = random.exponential(size=(1200, 30)) * (random.random((1200, 30)) < 0.05)  # least squares fit large values
+    target = (3.0 * inputs @ random.normal(size=30) + 0.5 * random.logistic(size=1200) > 0.0).astype(int)
+    found = stored(tmp_path / "seldom", inputs, target, "binary")
+    result = train(asked(found, out=str(tmp_path / "run"), budget_seconds=5.0))
+    assert result["criterion"] == "accuracy"
+    assert result["settings"]["solver"] == "logistic"
+    first, second = result["choice"]["why"][:2]
+    assert re.search(r"Logistic regression, standardised inputs, .*% mistakes on .* \(5 folds\)", first)
+    assert re.search("The best model of least squares, linear, .* has .*% on the same folds", second)
+
+
+@pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("optimise", ["average-precision", "balanced-accuracy"])
 def test_the_race_is_by_the_criterion_that_was_asked_for(optimise: str, rare: dict[str, Dataset]) -> None:
     choice = choose_solver(asked(rare["curved"], optimise=optimise, budget_seconds=0.1), rare["curved"])
