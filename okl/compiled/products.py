@@ -135,6 +135,8 @@ def add_sparse_rows(
 ) -> None:
     """Add the sum of s_i a_i z_i to sums (n,), in the order of the rows."""
     for i in range(weights.shape[0]):
+        if weights[i] == 0.0:
+            continue
         weight = signs[i] * weights[i]
         for place in range(starts[i], starts[i + 1]):
             sums[columns[place]] += weight * data[place]

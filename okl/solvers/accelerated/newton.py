@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from okl.solvers.accelerated.certified_steps import (
     positive_solution,
 )
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.newton_parts import MOST_COLUMNS, Gradient, NewtonPart, Place, Point, added
+from okl.solvers.accelerated.newton_parts import MOST_COLUMNS, Gradient, NewtonPart, Place, Point, added, result_of
 from okl.solvers.accelerated.newton_problem import NewtonProblem, bends, in_memory, is_smooth
 from okl.solvers.accelerated.problem import EuclideanNorm, LinearTerm
 from okl.solvers.accelerated.shards import RootSearch, find_roots
@@ -56,6 +57,7 @@ _FIRST_PACE, _FASTER, _MOST_PACE = 0.5, 3.0, 1e10
 _SHARE = 0.1  # of what the proximal step leaves of the gap: the residual of an inner problem
 _OF_TOLERANCE = 0.2
 _MOST_STEPS, _STEPS_A_CHECK = 50, 3  # of an inner problem; of the only one
+_MOST_NARROWINGS = 2  # of an inner problem
 _MOST_TRIALS, _MOST_STANDING = 40, 2  # of a line search; steps that stand still
 _FLAT, _TOO_SHORT = 0.1, 0.5  # slopes along a line, in that at its start, after which a step is taken
 _BALANCED = 1e-8  # of the sum of the dual entries
@@ -135,15 +137,23 @@ class _Run:
         variance = float(np.sum(sums[:, 2] - sums[:, 1] ** 2 / counts) / counts.sum())
         return math.sqrt(variance) if variance > 0.0 else 1.0
 
-    def minimised(self, place: Place, max_iterations: int) -> Place:
-        """Return where the losses' sum and the penalty are least, to a share of the gap."""
+    def minimised(self, place: Place, max_iterations: int, narrowings: int = _MOST_NARROWINGS) -> Place:
+        """Return where the losses' sum and the penalty are least, to a share of the gap.
+
+        narrowings : how often steps may be taken on some rows before all are read
+        """
         standing, least = 0, math.inf
         for _ in range(_MOST_STEPS if place.point.pace > 0.0 else _STEPS_A_CHECK):
             gradient = added(self.evaluate(NewtonPart.gradient, place))
             if self._is_near(place, gradient) or self.iteration >= max_iterations:
                 break
-            direction = self._direction(place, gradient)
+            narrowed = self._narrowed(place, max_iterations) if narrowings else None
+            direction = narrowed or self._direction(place, gradient)
             step = self._step(place, gradient, direction)
+            if narrowed is not None:
+                narrowings = narrowings - 1 if step > 0.0 else 0
+                if step == 0.0:
+                    continue
             residual = self._residual(place.point.weights, gradient.image)
             standing = standing + 1 if _stands(place.point, direction, step) and residual >= 0.5 * least else 0
             least = min(least, residual)
@@ -160,6 +170,19 @@ class _Run:
             )
             place = replace(place, point=moved)
         return place
+
+    def _narrowed(self, place: Place, max_iterations: int) -> Point | None:
+        """Return the direction to the least of the rows that matter near the place; None where these are most."""
+        if not self.problem.holds_rows:
+            return None
+        (part,) = self.problem.evaluate((NewtonPart.narrowed, place))
+        if part is None:
+            return None
+        problem = replace(self.problem, evaluate=partial(result_of, part))
+        fewer = _Run(problem, self.tolerance, self.iteration, self.reads, self.largest)
+        point, start = fewer.minimised(Place(place.point, ()), max_iterations, 0).point, place.point
+        self.iteration, self.reads, self.serial = fewer.iteration, fewer.reads, 2 * fewer.iteration
+        return Point(self.serial + 1, point.weights - start.weights, point.thresholds - start.thresholds, 0.0)
 
     def _slower(self, place: Place) -> Place:
         """Return the place with a smaller pace and without anchors, which may be far larger than the dual optimum.

@@ -25,6 +25,7 @@ from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray
 from okl.solvers.accelerated.certified_steps import positive_solution
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.accelerated.problem import (
     BoxSet,
     EntropyBarrier,
@@ -270,6 +271,24 @@ class NewtonPart:
         products = self._cache("products", lambda: multiplied(np.arange(rows.n_points)))
         return products[np.ix_(free, free)].copy()
 
+    def narrowed(self, at: Place) -> NewtonPart | None:
+        """Return the part of the sparse rows with a dual entry, and of half as many that are nearest to one.
+
+        None where these are most of the rows, or where entries do not depend on an anchor.
+        """
+        problem, rows = self._problem, self._problem.rows
+        if not (self._response.anchored and isinstance(rows, SparseRows)):
+            return None
+        duals, slopes = self._at(at)
+        active = (duals != 0.0) | (slopes > 0.0)
+        count = int(_NEAR * np.count_nonzero(active))
+        if count > _MOST_NARROWED * len(active):
+            return None
+        distances = self._margins(at.point.serial, at.point.weights) - at.point.thresholds @ self._normals
+        chosen = np.flatnonzero(active | (distances <= np.partition(distances, count)[count]))
+        part = problem.part(rows.some(chosen), lambda values: np.asarray(values)[chosen])
+        return NewtonPart(part, self._length**2, self._anchor(at.anchors)[chosen], LastArrays())
+
     def line(self, at: Place, direction: Point, steps: Sequence[float]) -> FloatArray:
         """Return first and second derivative of the losses at steps along a direction, (n_steps, 2)."""
         margins = self._margins(at.point.serial, at.point.weights)
@@ -325,6 +344,8 @@ class NewtonPart:
 
 
 MOST_COLUMNS = 1000  # of a Newton system that is solved directly
+_NEAR = 1.5  # rows in a narrowed part for each with a dual entry
+_MOST_NARROWED = 0.5  # of the rows
 _KEPT = 8  # arrays of rows in memory
 ARRAYS_OF_SHARD = 3  # labels, margins of the point and of the direction: no more was used in any run but for anchors
 

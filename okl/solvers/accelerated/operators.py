@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
@@ -361,6 +362,13 @@ class SparseRows(MatrixRows):
 
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         multiply_sparse_rows(out, *_arrays(self.rows), self.signs, image)
+
+    def some(self, chosen: IntArray) -> SparseRows:
+        """Return the operator of some rows, which may be of one class."""
+        rows = copy(self)
+        object.__setattr__(rows, "rows", self.rows[chosen])
+        object.__setattr__(rows, "labels", self.labels[chosen])
+        return rows
 
 
 def matrix_rows(rows: Any, labels: FloatArray, n_threads: int = 1) -> DenseRows | SparseRows:

@@ -261,3 +261,37 @@ def test_steps_without_progress_near_the_least_nu_say_that_the_weights_are_nearl
             reasons += [outcome.reason] if "make no progress" in outcome.reason else []
     assert reasons
     assert all("nearly 0, as for nu-SVM close to its least valid nu" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    "model", [CSVM(1.0), CSVM(300.0, fit_intercept=False), NuSVM(0.2)], ids=["bias", "no bias", "nu"]
+)
+def test_sparse_rows_far_from_the_margin_are_left_out_of_steps(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(3)
+    inputs = random.normal(size=(1500, 12)) * (random.random((1500, 12)) < 0.4)
+    scores = inputs @ random.normal(size=12)
+    labels = np.where(scores + 0.2 * random.normal(size=1500) > 0.0, 1.0, -1.0)
+    weights = np.where(np.arange(1500) % 5 == 0, 0.0, 1.0)
+    sparse_problem = model.problem(SparseRows(sparse.csr_array(inputs), labels), weights)
+    parts = []
+    narrowed = NewtonPart.narrowed
+
+    def watched(part: NewtonPart, at: Place) -> NewtonPart | None:
+        """Compare the sums of the rows that remain with those of all rows."""
+        fewer = narrowed(part, at)
+        if fewer is not None:
+            parts.append(len(fewer._first) / len(part._first))
+            of_some, of_all = fewer.gradient(Place(at.point, ())), part.gradient(at)
+            some, every = (np.hstack([of.image, of.balance, of.risk, of.value, of.along]) for of in (of_some, of_all))
+            np.testing.assert_allclose(some, every, rtol=1e-9, atol=1e-9 * of_all.size)
+            assert of_some.free == of_all.free
+        return fewer
+
+    monkeypatch.setattr(NewtonPart, "narrowed", watched)
+    found, outcome, _ = solve(sparse_problem, Newton(1e-8))
+    assert outcome.kind == "done"
+    assert parts
+    assert max(parts) < 0.6
+    expected = solve(model.problem(DenseRows(inputs, labels), weights), Newton(1e-8))[0].best_record.certificate
+    assert found.best_record.certificate.primal == pytest.approx(expected.primal, rel=3e-8)
+    assert violation(sparse_problem, found) < 1e-4
