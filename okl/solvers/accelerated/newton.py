@@ -147,9 +147,11 @@ class _Run:
             gradient = added(self.evaluate(NewtonPart.gradient, place))
             if self._is_near(place, gradient) or self.iteration >= max_iterations:
                 break
-            narrowed = self._narrowed(place, max_iterations) if narrowings else None
+            narrowed = self._narrowed(place, max_iterations - 1) if narrowings else None
             direction = narrowed or self._direction(place, gradient)
             step = self._step(place, gradient, direction)
+            self.iteration += 1
+            self.serial = 2 * self.iteration  # of the next direction, too: margins of the last one may be at hand
             if narrowed is not None:
                 narrowings = narrowings - 1 if step > 0.0 else 0
                 if step == 0.0:
@@ -157,8 +159,6 @@ class _Run:
             residual = self._residual(place.point.weights, gradient.image)
             standing = standing + 1 if _stands(place.point, direction, step) and residual >= 0.5 * least else 0
             least = min(least, residual)
-            self.iteration += 1
-            self.serial = 2 * self.iteration  # of the next direction, too: margins of the last one may be at hand
             if step == 0.0 or standing >= _MOST_STANDING:
                 return self._slower(place)
             point = place.point

@@ -287,7 +287,17 @@ def test_sparse_rows_far_from_the_margin_are_left_out_of_steps(model: Any, monke
             assert of_some.free == of_all.free
         return fewer
 
+    line = NewtonPart.line
+
+    def compared(part: Any, at: Place, direction: Point, steps: Any) -> Doubles:
+        """Compare the margins of both points, which may be those at hand, with new ones."""
+        for point in (at.point, direction):
+            margins = part._margins(point.serial, point.weights)
+            np.testing.assert_allclose(margins, part._problem.rows.margins(point.weights))
+        return np.asarray(line(part, at, direction, steps))
+
     monkeypatch.setattr(NewtonPart, "narrowed", watched)
+    monkeypatch.setattr(NewtonPart, "line", compared)
     found, outcome, _ = solve(sparse_problem, Newton(1e-8))
     assert outcome.kind == "done"
     assert parts
@@ -295,3 +305,5 @@ def test_sparse_rows_far_from_the_margin_are_left_out_of_steps(model: Any, monke
     expected = solve(model.problem(DenseRows(inputs, labels), weights), Newton(1e-8))[0].best_record.certificate
     assert found.best_record.certificate.primal == pytest.approx(expected.primal, rel=3e-8)
     assert violation(sparse_problem, found) < 1e-4
+    few = solve(sparse_problem, Newton(1e-8, 9))[0]
+    assert few.history[-1].iteration == 9
