@@ -39,6 +39,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "constraints": {"constraints": CONSTRAINTS},
     "constraint_margin": {"constraint_margin": 0.005},
     "constraint_gain": {"constraint_gain": 0.05},
+    "constraint_method": {"constraint_method": "recoo"},
     "learn_sensitive": {"learn_sensitive": True},
     "C": {"C": 0.1},
     "nu": {"nu": 0.3},
@@ -52,6 +53,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "confidence": {"confidence": 0.5},
     "first_sample": {"first_sample": 50},
     "bundle_size": {"bundle_size": 3},
+    "directions": {"directions": "conjugate"},
     "batch": {"batch": 4},
     "project": {"project": True},
     "track": {"track": True},
@@ -67,6 +69,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "confidence": {"certify": True},
     "constraint_margin": {"constraints": CONSTRAINTS},
     "constraint_gain": {"constraints": CONSTRAINTS},
+    "constraint_method": {"constraints": CONSTRAINTS},
     "learn_sensitive": {"constraints": CONSTRAINTS},
 }
 LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learnt; they only look at it
