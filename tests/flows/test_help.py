@@ -121,7 +121,12 @@ def test_the_help_of_a_solver_that_does_not_exist_lists_those_that_do(
     assert "solver = 'fgd'; expected one of fogd, nogd, " in refused.sentence
 
 
-SOMETIMES = {"step_rule": "needs a radius", "kernel": "polynomial needs a Nystrom map", "method": "no Newton for MPM"}
+SOMETIMES = {
+    "step_rule": "needs a radius",
+    "constraint_method": "needs a constraint",
+    "kernel": "polynomial needs a Nystrom map",
+    "method": "no Newton for MPM",
+}
 
 
 def test_the_help_of_a_solver_shows_the_choices_that_it_takes(tmp_path: Path) -> None:

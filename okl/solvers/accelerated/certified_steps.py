@@ -103,7 +103,10 @@ class CertifiedSteps:
             return None
         steps, reason = f"{self.STEPS[0].upper()}{self.STEPS[1:]}", self.REASON
         if abs(certificate.primal) < NO_WEIGHTS * abs(state.history[0].certificate.dual):
-            reason = "the best weights are nearly 0, as for nu-SVM close to its least valid nu; choose a larger one"
+            reason = (
+                "the best objective is nearly 0 beside the first one: nu-SVM is close to its least valid nu, choose a "
+                "larger one; with other models, costs or columns are of very different size"
+            )
         return Outcome(
             "not converged", f"{steps} make no progress in float64 after {record.iteration}, {reached}: {reason}"
         )
