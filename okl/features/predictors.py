@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
@@ -391,14 +392,14 @@ class LocalExpansion(_OnSupports):
     def _kept(self) -> dict[tuple[int, int], list[tuple[FloatArray, FloatArray]]]:
         return {}
 
-    def scaled(self, slope: float, offsets: Doubles) -> LocalExpansion:
-        """Return the predictor of slope times the scores plus offsets (n_outputs,)."""
+    def turned(self, of_weights: Callable[[FloatArray], FloatArray], offsets: Doubles) -> LocalExpansion:
+        """Return the predictor of other weights, (n_outputs, n) as they are, plus offsets (n_outputs,)."""
         dtype = self.supports.dtype
         changed = [
             replace(
                 each,
-                coefficients=(slope * each.coefficients).astype(dtype),
-                offsets=(slope * each.offsets + offsets).astype(dtype),
+                coefficients=of_weights(each.coefficients).astype(dtype),
+                offsets=(of_weights(each.offsets.T).T + offsets).astype(dtype),
             )
             for each in self.partitions
         ]
@@ -540,7 +541,7 @@ class CalibratedPredictor:
         scores = self.base.scores(inputs, n_threads)
         # the difference first: where it is 0, scores keep their signs to the last bit
         apart = np.array(self.calibration.offsets) - np.array(self.shifts)
-        wide = self.calibration.slope * np.asarray(scores, dtype=np.float64)
+        wide = self.calibration.scaled(scores)
         shifted: FloatArray = (wide + (apart if scores.ndim == 2 else apart[0])).astype(scores.dtype)
         return shifted
 
@@ -555,22 +556,25 @@ class CalibratedPredictor:
 
     def plain(self) -> BasePredictor:
         """Return a predictor of the same scores, up to rounding, whose weights hold the calibration."""
-        base, slope = self.base, self.calibration.slope
+        base, of_weights = self.base, self.calibration.of_weights
+        added, shifts = np.array(self.calibration.offsets), np.array(self.shifts)
         if isinstance(base, LocalExpansion):
-            return base.scaled(slope, np.array(self.calibration.offsets) - np.array(self.shifts))
+            return base.turned(of_weights, added - shifts)
         before = np.zeros(self.n_outputs) if base.offsets is None else base.offsets
-        offsets = (slope * before + np.array(self.calibration.offsets) - np.array(self.shifts)).astype(before.dtype)
+        offsets = (of_weights(before) + added - shifts).astype(before.dtype)
         if isinstance(base, KernelExpansion):
             offsets = offsets.astype(base.coefficients.dtype)
-            return replace(base, coefficients=(slope * base.coefficients).astype(offsets.dtype), offsets=offsets)
+            return replace(base, coefficients=of_weights(base.coefficients).astype(offsets.dtype), offsets=offsets)
         offsets = offsets.astype(base.weights.dtype)
-        return replace(base, weights=(slope * base.weights).astype(offsets.dtype), offsets=offsets)
+        return replace(base, weights=of_weights(base.weights).astype(offsets.dtype), offsets=offsets)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return self.base.arrays()
 
     def describe(self) -> dict[str, Any]:
-        calibration = {"slope": self.calibration.slope, "offsets": list(self.calibration.offsets)}
+        calibration: dict[str, Any] = {"slope": self.calibration.slope, "offsets": list(self.calibration.offsets)}
+        if self.calibration.mixing:
+            calibration["mixing"] = [list(row) for row in self.calibration.mixing]
         return self.base.describe() | {"calibration": calibration | {"shifts": list(self.shifts)}}
 
     def _shift(self, scores: FloatArray) -> Any:
@@ -595,9 +599,11 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
         return base
     try:
         slope, offsets, shifts = float(stored["slope"]), stored["offsets"], stored["shifts"]
-        calibration = ScoreCalibration(slope, tuple(map(float, offsets)))
-        values = np.array([slope, *offsets, *shifts], dtype=np.float64)
-        if not np.isfinite(values).all() or slope <= 0.0 or {len(offsets), len(shifts)} != {base.n_outputs}:
+        mixing = np.array(stored.get("mixing") or np.zeros((0, base.n_outputs)), dtype=np.float64)
+        calibration = ScoreCalibration(slope, tuple(map(float, offsets)), tuple(map(tuple, mixing.tolist())))
+        values = np.array([slope, *offsets, *shifts, *mixing.ravel()], dtype=np.float64)
+        fit = {len(offsets), len(shifts), *mixing.shape} <= {base.n_outputs, 0}
+        if not np.isfinite(values).all() or slope <= 0.0 or not fit:
             raise ValueError(f"{base.n_outputs} finite offsets and shifts and a positive slope are expected")
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"{where}: the calibration is damaged ({error!r}). Train the model again.") from None

@@ -77,6 +77,7 @@ def calibrated(
         shifts = calibration.offsets  # no class that is predicted may depend on test rows
     made = CalibratedPredictor(predictor, calibration, shifts)
     record = {"on": on, "slope": calibration.slope, "offsets": list(calibration.offsets)}
+    record |= {"mixing": [list(row) for row in calibration.mixing]} if calibration.mixing else {}
     return made, record | ({"threshold": made.threshold} if schema.task == "binary" else {})
 
 

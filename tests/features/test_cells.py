@@ -158,11 +158,11 @@ def test_what_is_stored_scores_the_same() -> None:
     np.testing.assert_array_equal(again.scores(inputs), expansion.scores(inputs))
 
 
-def test_scaled_expansion_scores_slope_times_scores_plus_offsets() -> None:
+def test_turned_expansion_scores_turned_scores_plus_offsets() -> None:
     expansion, inputs = make_expansion(precision="float64"), some_rows(50)
-    offsets = np.array([1.0, -2.0, 0.5])
-    scaled = expansion.scaled(0.3, offsets)
-    np.testing.assert_allclose(scaled.scores(inputs), 0.3 * expansion.scores(inputs) + offsets, atol=1e-12)
+    offsets, matrix = np.array([1.0, -2.0, 0.5]), np.array([[0.3, 0.1, 0.0], [-0.2, 0.5, 1.0], [0.0, 0.4, 0.2]])
+    turned = expansion.turned(lambda weights: matrix.T @ weights, offsets)
+    np.testing.assert_allclose(turned.scores(inputs), expansion.scores(inputs) @ matrix + offsets, atol=1e-12)
 
 
 def test_what_does_not_fit_is_named() -> None:

@@ -330,7 +330,7 @@ class ScoresLeftOut(NamedTuple):
         counts = np.bincount(classes, minlength=2 if two else self.scores.shape[1])
         if counts.min() < least or np.count_nonzero(counts) < 2:
             return None
-        return fit_calibration(self.scores[:, 0] if two else self.scores, classes)
+        return fit_calibration(self.scores[:, 0] if two else self.scores, classes, mixes=True)
 
 
 def errors_of_scores(
@@ -477,7 +477,8 @@ def solve(
         best = best_of(tried, len(rows.targets))
         penalty = best.penalty
         if calibrate and len(np.unique(found.classes)) > 1:
-            calibration = fit_calibration(found.of_penalty(tried.index(best)), found.classes, found.weights)
+            scores = found.of_penalty(tried.index(best))
+            calibration = fit_calibration(scores, found.classes, found.weights, mixes=True)
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # what is not finite is not solved
         solution = solve_directly(turn, gram, penalty, fit_intercept)
         if solution is None:
