@@ -258,7 +258,7 @@ def fit_calibration(
 
 
 MIXED_CLASSES, MIXED_ROWS = 30, 50
-"""Classes whose scores may be mixed, at most, and rows of each, at least."""
+"""Classes whose scores may be mixed, at most, and rows a class, at least on average."""
 _FOLDS = 5
 _MIXING_SPREAD = 4.0  # of the prior of a mixed weight, of standardised scores
 
@@ -271,7 +271,7 @@ def _fit_several(
         raise DataError("Calibration requires finite scores. Use a smaller step size.")
     plain = _fit_softmax(scores, classes, weights, False)
     n_classes = scores.shape[1]
-    if not mixes or n_classes > MIXED_CLASSES or np.bincount(classes, minlength=n_classes).min() < MIXED_ROWS:
+    if not mixes or n_classes > MIXED_CLASSES or len(classes) < MIXED_ROWS * n_classes:
         return plain
     folds, gains = np.arange(len(classes)) % _FOLDS, np.empty(len(classes))
     for fold in range(_FOLDS):

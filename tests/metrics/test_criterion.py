@@ -177,3 +177,50 @@ def test_calibration_does_not_depend_on_the_unit_of_scores(unit: float) -> None:
     found = log_losses(fit_calibration(scores * unit, classes).apply(scores * unit), classes).mean()
     assert found == pytest.approx(expected, rel=1e-6)
     assert found < 0.35, "far from ln 2, what an unknown class costs"
+
+
+def test_scores_of_classes_between_others_are_mixed() -> None:
+    """Least squares see only noise of classes between two others; the scores of the outer two tell them apart."""
+    rng = np.random.default_rng(5)
+    position = rng.uniform(-1.0, 1.0, size=3000)
+    classes = np.digitize(position, [-0.6, -0.2, 0.2, 0.6])
+    scores = np.column_stack([-position, *np.zeros((3, 3000)), position]) + 0.05 * rng.normal(size=(3000, 5))
+    plain, mixed = (fit_calibration(scores[:2000], classes[:2000], mixes=mixes) for mixes in (False, True))
+    right = [(one.apply(scores[2000:]).argmax(axis=1) == classes[2000:]).mean() for one in (plain, mixed)]
+    assert not plain.mixing
+    assert right[0] < 0.75
+    assert right[1] > 0.9
+    losses = [log_losses(one.apply(scores[2000:]), classes[2000:]).mean() for one in (plain, mixed)]
+    assert losses[1] < 0.5 * losses[0]
+    # weights of the scores become weights of the logits
+    weights = rng.normal(size=(5, 4))
+    rows = rng.normal(size=(6, 4))
+    np.testing.assert_allclose(rows @ mixed.of_weights(weights).T, mixed.scaled(rows @ weights.T), atol=1e-12)
+    # a row by itself has the same bits
+    np.testing.assert_array_equal(mixed.apply(scores[7:8]), mixed.apply(scores)[7:8])
+
+
+def test_scores_are_not_mixed_where_that_gives_nothing() -> None:
+    rng = np.random.default_rng(6)
+    classes = rng.integers(0, 4, size=2000)
+    scores = 0.5 * rng.normal(size=(2000, 4)) + np.eye(4)[classes]
+    assert fit_calibration(scores, classes, mixes=True) == fit_calibration(scores, classes)
+    few = scores[:150], classes[:150]
+    assert fit_calibration(*few, mixes=True) == fit_calibration(*few), "too few rows for so many weights"
+
+
+def test_mixed_scores_have_the_least_penalised_loss() -> None:
+    rng = np.random.default_rng(7)
+    position = rng.normal(size=1200)
+    classes = np.digitize(position, [-0.5, 0.5])
+    scores = np.column_stack([-position, np.zeros(1200), position]) + 0.3 * rng.normal(size=(1200, 3))
+    unit = scores.std()
+
+    def loss(at: NDArray[np.float64]) -> float:
+        logits = scores @ (np.eye(3) * at[0] + at[4:].reshape(3, 3)) + at[1:4]
+        return float(log_losses(logits, classes).sum() + 0.5 * at[1:4] @ at[1:4] + 0.5 * unit**2 * at[4:] @ at[4:] / 16)
+
+    found = fit_calibration(scores, classes, mixes=True)
+    best = minimize(loss, np.concatenate([np.ones(1), np.zeros(12)]), tol=1e-9)
+    at = np.concatenate([[found.slope], found.offsets, np.ravel(found.mixing)])
+    assert loss(at) <= best.fun * (1.0 + 1e-4)

@@ -53,7 +53,9 @@ def test_probabilities_are_those_of_okl_and_decide_what_is_said(task: Task, kind
     assert isinstance(plain.predictor, LinearPredictor | LocalExpansion)
     n_outputs = plain.predictor.n_outputs
     shifts = (0.8,) if task == "binary" else tuple(np.linspace(-0.2, 0.3, n_outputs))
-    calibration = ScoreCalibration(0.7, tuple(np.linspace(0.1, 0.4, n_outputs)))
+    added = np.linspace(-0.3, 0.2, n_outputs**2).reshape(n_outputs, n_outputs)
+    mixing = tuple((*row,) for row in added.tolist()) if task == "multiclass" else ()
+    calibration = ScoreCalibration(0.7, tuple(np.linspace(0.1, 0.4, n_outputs)), mixing)
     predictor = CalibratedPredictor(plain.predictor, calibration, shifts)
     model, rows = replace(plain, predictor=predictor), raw_rows()
     expected = model.predict_proba(rows)
