@@ -44,6 +44,7 @@ from okl.features.predictors import CalibratedPredictor, KernelExpansion, Linear
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import FloatArray, Optimise, Task
+from okl.foundation.validation import check_at_least
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
 from okl.models.inputs import class_indices, table_of
@@ -51,6 +52,7 @@ from okl.runs.api import location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
 from okl.runs.growing_models import train_growing_models
+from okl.runs.results import rare_values
 from okl.runs.run import DEFAULT_HOLDOUT
 from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
 from okl.solvers.factory import make_solver, training_columns
@@ -113,12 +115,13 @@ class AutomaticEstimator(ScoringEstimator):
     n_jobs : threads, None for 1, -1 for all cores
     random_state : int, RandomState or None, of samples, landmarks and orders
     text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear model
+    max_categories : int >= 1, inputs for the most frequent values of a column of text; all other values share one
 
     Attributes
     ----------
     model_ : okl.models.file.Model, which can be explained, saved and exported
     settings_ : the settings that were chosen; choice_ : the candidates, and sentences with the reasons
-    notes_ : sentences on columns that were left out or are suspect
+    notes_ : sentences on columns that were left out, are suspect, or have many values without an input
     n_features_in_, feature_names_in_ : of the columns
     """
 
@@ -128,6 +131,7 @@ class AutomaticEstimator(ScoringEstimator):
     n_jobs: int | None = None
     random_state: RandomState = 0
     text: str | Sequence[str] | None = None
+    max_categories: int = 64
 
     SOLVER: ClassVar[str] = "auto"
 
@@ -201,7 +205,10 @@ class AutomaticEstimator(ScoringEstimator):
         texts = (self.text,) if isinstance(self.text, str) else tuple(self.text or ())
         if texts and weights is not None:
             raise ConfigError("sample_weight is given with text, whose models take weights of classes only. Remove it.")
-        ingested = IngestSettings(target=name, task=task, compression="none", text=texts)
+        values_with_input = check_at_least("max_categories", self.max_categories, 1)
+        ingested = IngestSettings(
+            target=name, task=task, compression="none", text=texts, max_categories=values_with_input
+        )
         with location_of(table, "X") as location, LocalExecution(threads) as execution:
             file = Path(str(location))
             data = ingest(file, file.with_name("data"), ingested).dataset
@@ -228,7 +235,9 @@ class AutomaticEstimator(ScoringEstimator):
             origin = provenance(data, chosen.seed)
         schema = data.schema if not labels else _with_labels(data.schema, labels)
         self.model_ = Model(schema, predictor, chosen.model_dump(mode="json"), origin)
-        self.settings_, self.choice_, self.notes_ = chosen, record, (*data.warnings, *notes)
+        self.settings_, self.choice_ = chosen, record
+        rare = [f"{one[0].upper()}{one[1:]}." for one in rare_values(data.schema, "max_categories")]
+        self.notes_ = (*data.warnings, *rare, *notes)
 
     def _rows(self, X: Any) -> pa.Table:
         """Return the columns of rows to predict, validated as scikit-learn does."""

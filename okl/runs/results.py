@@ -225,18 +225,23 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     sentences += _words_as_categories(schema)
     if dates := [encoding.column for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]:
         sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
-    sentences += [
-        f"the {len(encoding.categories)} most frequent values of {encoding.column} are inputs; all others, in "
-        f"{share:.0%} of the rows, share one (--max-categories)"
-        for encoding in schema.encodings
-        if (share := share_of_other(schema, encoding)) >= RARE_VALUES
-    ]
+    sentences += rare_values(schema, "--max-categories")
     sentences += [
         f"{described(form)} (--{'decimal' if form.kind == 'number' else 'date-order'})" for form in schema.formats[:3]
     ]
     if len(schema.formats) > 3:
         sentences.append(f"text of {_named([form.column for form in schema.formats[3:]])} is read as numbers or dates")
     return sentences
+
+
+def rare_values(schema: Schema, option: str) -> list[str]:
+    """Return a sentence on each column in many of whose rows values have no input of their own."""
+    return [
+        f"the {len(encoding.categories)} most frequent values of {encoding.column} are inputs; all others, in "
+        f"{share:.0%} of the rows, share one ({option})"
+        for encoding in schema.encodings
+        if (share := share_of_other(schema, encoding)) >= RARE_VALUES
+    ]
 
 
 def mode_assumption(settings: TrainSettings) -> list[str]:

@@ -142,6 +142,24 @@ def test_classes_between_others_are_predicted() -> None:
     assert (model.predict(inputs[700:]) == shells[700:]).mean() > 0.85
 
 
+def test_values_without_an_input_are_noted_and_max_categories_gives_them_one() -> None:
+    rng = np.random.default_rng(4)
+    shop = rng.integers(0, 150, size=3000)
+    good = rng.random(150)
+    table, labels = pd.DataFrame({"shop": [f"s{one}" for one in shop]}), rng.random(3000) < good[shop]
+    fits = [
+        KernelClassifier(random_state=0, max_categories=most).fit(table[:2000], labels[:2000]) for most in (64, 200)
+    ]
+    (note,), none = (fit.notes_ for fit in fits)
+    assert note.startswith("The 64 most frequent values of shop are inputs; all others, in ")
+    assert note.endswith("% of the rows, share one (max_categories).")
+    assert none == ()
+    few, all_values = (fit.score(table[2000:], labels[2000:]) for fit in fits)
+    assert all_values > few + 0.05
+    with pytest.raises(ConfigError, match=r"max_categories = 0; expected an integer of at least 1"):
+        KernelClassifier(max_categories=0).fit(table, labels)
+
+
 def test_online_choice_has_probabilities_from_rows_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("okl.runs.select._LONG_SECONDS", 0.0)  # as of very many rows
     rng = np.random.default_rng(0)

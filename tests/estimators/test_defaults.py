@@ -93,6 +93,8 @@ def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
                 assert field.default == (command["order"] == "shuffle")
             case "optimise":
                 assert field.default == TrainSettings.model_fields["optimise"].default
+            case "max_categories":
+                assert field.default == IngestSettings.model_fields["max_categories"].default
             case "metric":
                 assert field.default == "auto"  # of the automatic choice, as of the command
             case "fit_intercept":
