@@ -577,17 +577,6 @@ class ConstrainedNOGDClassifier(_ConstrainedClassifier, _Nogd):
 
     Source: Yi et al., ICML 2021, Algorithm 1; with track, Algorithm 2; the map as in Lu et al., JMLR 17(47), 2016,
         section 3.3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import make_circles
-    >>> X, y = make_circles(400, noise=0.1, factor=0.5, random_state=0)
-    >>> sensitive = {"right": (X[:, 0] > 0).astype(float)}
-    >>> fair = ConstrainedNOGDClassifier(constraints=["abs(covariance(right)) <= 0.01"], random_state=0)
-    >>> scores = fair.fit(X, y, sensitive).decision_function(X)
-    >>> bool(abs(np.cov(scores, sensitive["right"], bias=True)[0, 1]) <= 0.01)
-    True
     """
 
 

@@ -602,7 +602,8 @@ def predictor_from_stored(description: dict[str, Any], arrays: dict[str, NDArray
         mixing = np.array(stored.get("mixing") or np.zeros((0, base.n_outputs)), dtype=np.float64)
         calibration = ScoreCalibration(slope, tuple(map(float, offsets)), tuple(map(tuple, mixing.tolist())))
         values = np.array([slope, *offsets, *shifts, *mixing.ravel()], dtype=np.float64)
-        fit = {len(offsets), len(shifts), *mixing.shape} <= {base.n_outputs, 0}
+        n = base.n_outputs
+        fit = {len(offsets), len(shifts)} == {n} and mixing.shape in ((0, n), (n, n) if n > 1 else (0, n))
         if not np.isfinite(values).all() or slope <= 0.0 or not fit:
             raise ValueError(f"{base.n_outputs} finite offsets and shifts and a positive slope are expected")
     except (KeyError, TypeError, ValueError) as error:

@@ -10,11 +10,12 @@ import pytest
 from numpy.typing import NDArray
 
 from okl.features.cells import CellTree
-from okl.features.predictors import LocalExpansion, Partition, predictor_from_stored
+from okl.features.predictors import CalibratedPredictor, LocalExpansion, Partition, predictor_from_stored
 from okl.foundation.catalogue import KERNELS
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Kernel, Laplacian, make_kernel
+from okl.metrics.calibration import ScoreCalibration
 from tests.compiled.cases import PRECISIONS
 from tests.features.cells import draw_partition
 from tests.naive import cells as naive_cells
@@ -163,6 +164,28 @@ def test_turned_expansion_scores_turned_scores_plus_offsets() -> None:
     offsets, matrix = np.array([1.0, -2.0, 0.5]), np.array([[0.3, 0.1, 0.0], [-0.2, 0.5, 1.0], [0.0, 0.4, 0.2]])
     turned = expansion.turned(lambda weights: matrix.T @ weights, offsets)
     np.testing.assert_allclose(turned.scores(inputs), expansion.scores(inputs) @ matrix + offsets, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offsets": []},
+        {"shifts": [0.0]},
+        {"mixing": [[1.0, 0.0, 0.0]]},
+        {"mixing": [[1.0, 0.0], [0.0, 1.0]]},
+        {"mixing": [[1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]},
+        {"mixing": [[float("nan"), 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]},
+        {"slope": -1.0},
+    ],
+)
+def test_a_stored_calibration_is_checked(change: dict[str, Any]) -> None:
+    calibration = ScoreCalibration(0.5, (0.1, 0.2, 0.3), ((0.0, 0.1, 0.2), (0.3, 0.0, 0.1), (0.2, 0.1, 0.0)))
+    made = CalibratedPredictor(make_expansion(n_supports=100), calibration, (0.0, 0.1, 0.0))
+    described, inputs = made.describe(), some_rows(20, "float32")
+    again = predictor_from_stored(described, made.arrays(), "here")
+    np.testing.assert_array_equal(again.scores(inputs), made.scores(inputs))
+    with pytest.raises(ModelError, match="here: the calibration is damaged"):
+        predictor_from_stored(described | {"calibration": described["calibration"] | change}, made.arrays(), "here")
 
 
 def test_what_does_not_fit_is_named() -> None:
