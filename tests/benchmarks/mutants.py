@@ -204,14 +204,14 @@ MUTANTS = [
          "upper = 2.0 * share / self.nu"),
         ("rbf", "classes of unequal totals", "solvers/accelerated/problem.py",
          "self.upper, self.plus, self.minus)\n\n\n", "self.upper, 0.6, 0.4)\n\n\n"),
-        ("linear", "ten iterations at most", "papers/ito2017/tables.py",
+        ("linear", "ten iterations at most", "papers/ito2017/work.py",
          "METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL,", "METHOD = Fapg(tolerance=0.9,"),
     ),
     *_mutants(
         "nu-SVM constants",
-        ("linear", "labels without their codes", "papers/ito2017/tables.py",
+        ("linear", "labels without their codes", "papers/ito2017/work.py",
          "codes = dataset.coded(rows.targets, kernel=kernel != \"linear\")", "codes = rows.targets"),
-        ("rbf", "a bandwidth of n", "papers/ito2017/tables.py",
+        ("rbf", "a bandwidth of n", "papers/ito2017/work.py",
          "bandwidth = math.sqrt(0.5 * rows.inputs.shape[1])", "bandwidth = math.sqrt(rows.inputs.shape[1])"),
     ),
     *_mutants(

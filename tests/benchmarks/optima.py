@@ -18,7 +18,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 
 from okl.kernels import Gaussian
 from okl.papers.base import DataFolder
-from okl.papers.ito2017.tables import ItoDataset, ito_datasets
+from okl.papers.ito2017.work import ItoDataset, ito_datasets
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.models import model_class

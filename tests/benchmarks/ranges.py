@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 
 from okl.foundation.types import FloatArray
 from okl.papers.base import DataFolder, read_records
-from okl.papers.ito2017.tables import PACKAGE, ItoDataset, ito_datasets
+from okl.papers.ito2017.work import PACKAGE, ItoDataset, ito_datasets
 from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max, nu_min
 from okl.solvers.accelerated.operators import DenseRows

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from okl.papers.base import DataFolder, Margin, PaperTable, Request, TableCell, WorkItem, frozen_settings, printed_unit
-from okl.papers.ito2017 import tables
-from okl.papers.ito2017.tables import (
+from okl.papers.ito2017 import tables, work
+from okl.papers.ito2017.work import (
     GRIDS,
     SEARCHES,
     artificial_rows,
@@ -186,8 +186,8 @@ def test_a_claim_compares_runs_or_how_much_they_differ() -> None:
 
 def test_strategies_are_switched_and_leave_a_history() -> None:
     rows = artificial_rows(300, 8, 1)
-    runs = {name: solve_by(rows, "nu_svm", name, 0.5, lambda: None) for name in tables.STRATEGIES}
-    assert {run["residual"] <= tables.RESIDUAL for run in runs.values()} == {True}
+    runs = {name: solve_by(rows, "nu_svm", name, 0.5, lambda: None) for name in work.STRATEGIES}
+    assert {run["residual"] <= work.RESIDUAL for run in runs.values()} == {True}
     assert runs["bt"]["iterations"] > runs["bt+re"]["iterations"] > runs["bt+re+dec"]["iterations"]
     estimates = np.array(runs["bt+re"]["history"])[:, 2]
     assert (np.diff(estimates) >= 0.0).all(), "nothing lets the estimate fall"
@@ -202,8 +202,8 @@ def test_files_of_outcomes_do_not_depend_on_names_of_functions(monkeypatch: pyte
         ]
 
     before = items()
-    monkeypatch.setitem(tables.SYNTHETIC, "ProjectionItem", lambda **_: {"renamed": 1})
-    monkeypatch.setitem(tables.BENCHMARKS, "MarginItem", lambda *_, **__: {"renamed": 1})
+    monkeypatch.setitem(work.SYNTHETIC, "ProjectionItem", lambda **_: {"renamed": 1})
+    monkeypatch.setitem(work.BENCHMARKS, "MarginItem", lambda *_, **__: {"renamed": 1})
     assert before[0].compute(DataFolder(""), lambda: None) == {"renamed": 1}
     assert [item.name for item in items()] == [item.name for item in before]
     assert [item.name for item in before] == [
