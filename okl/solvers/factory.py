@@ -37,9 +37,7 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
 def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
     """Make the solver of the settings for a data set.
 
-    Raises
-    ------
-    ConfigError : settings that do not fit each other or the data
+    Raises ConfigError : settings that do not fit each other or the data
     """
     settings.options.check(settings)
     check_rows(settings, data.schema)
@@ -56,10 +54,8 @@ def training_columns(
     named : name of the data in errors, such as its source; None: its folder
     metric : learnt weights of these columns
 
-    Raises
-    ------
-    DataError : a constraint names a column that does not exist; ConfigError : no input would be left, or rows are
-        sparse and the solver takes dense ones
+    Raises DataError : a constraint names a column that does not exist; ConfigError : no input would be left, or rows
+        are sparse and the solver takes dense ones
     """
     check_rows(settings, data.schema)
     if settings.rescale != "stored":

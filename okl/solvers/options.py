@@ -83,9 +83,7 @@ class SolverSettings(BaseModel):
     def check(self, run: Run) -> None:
         """Refuse options without effect, and combinations that no data could make valid.
 
-        Raises
-        ------
-        ConfigError : names the option, its value, and what to do
+        Raises ConfigError : names the option, its value, and what to do
         """
 
     def mode(self, run: Run) -> Mode:
@@ -97,9 +95,7 @@ class SolverSettings(BaseModel):
 
         rows : training rows, None if unknown
 
-        Raises
-        ------
-        ConfigError : settings that do not fit each other or the data
+        Raises ConfigError : settings that do not fit each other or the data
         """
         raise NotImplementedError
 

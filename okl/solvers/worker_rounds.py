@@ -231,8 +231,6 @@ class CommandLog:
 class Rounds:
     """Sender of messages to all shards; the log is its position.
 
-    Parameters
-    ----------
     execution, shards : receivers; work : that answers there; log : position of the run
     carried : what the sender remembers from check to check, any value
     """
@@ -248,9 +246,7 @@ class Rounds:
     def request(self, command: Command) -> list[Any]:
         """Send a command to all shards; return their parts in order.
 
-        Raises
-        ------
-        ExecutionError : workers die again and again, or a checkpoint cannot be read
+        Raises ExecutionError : workers die again and again, or a checkpoint cannot be read
         """
         log = self.log
         due = not log.recovery.pending and len(log.recovery.settled) >= CHECKPOINT_STEPS

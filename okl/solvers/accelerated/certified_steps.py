@@ -63,14 +63,9 @@ class CertifiedState:
 class CertifiedSteps:
     """A method of steps with a certificate at each check.
 
-    Parameters
-    ----------
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1, steps
-
-    Raises
-    ------
-    ConfigError : a number outside its range
+    Raises ConfigError : a number outside its range
     """
 
     tolerance: float = 1e-6
@@ -141,9 +136,7 @@ def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
 
     The lower triangle is read.
 
-    Raises
-    ------
-    DivergedError : it is not finite
+    Raises DivergedError : it is not finite
     """
     scale = 1.0 / np.sqrt(np.einsum("ii->i", matrix))
     scaled = matrix * scale * scale[:, np.newaxis]

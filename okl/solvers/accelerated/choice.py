@@ -85,9 +85,7 @@ class MethodChoice:
 
         problem : or the prototype of one over shards, whose rows have n_columns; sparse : whether these are sparse
 
-        Raises
-        ------
-        ConfigError : Newton's method is set for a problem that it does not solve
+        Raises ConfigError : Newton's method is set for a problem that it does not solve
         """
         of_kernel = working_sets.is_supported(problem)
         if self.name == "working-sets" and not of_kernel:

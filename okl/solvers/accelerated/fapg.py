@@ -287,9 +287,7 @@ class Fapg:
 
         point : (n_points,) to start from, brought into the problem's set; None: the problem's own start
 
-        Raises
-        ------
-        DataError : the point has another length, or is not finite
+        Raises DataError : the point has another length, or is not finite
         """
         lipschitz = self.first_lipschitz or problem.first_lipschitz
         current = problem.first_iterate(point, lipschitz)

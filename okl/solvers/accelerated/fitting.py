@@ -179,9 +179,7 @@ class ModelTask:
     def model(self, default: Callable[[], float | None] = lambda: None) -> Classifier | NormConstrained:
         """Build the model; without a given parameter, use the default, or that of the class where it is None.
 
-        Raises
-        ------
-        ConfigError : a parameter that no data could make valid
+        Raises ConfigError : a parameter that no data could make valid
         """
         value = default() if self.value is None else self.value
         model = make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)

@@ -123,9 +123,7 @@ class L1Newton(CertifiedSteps):
     def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> PartsProblem:
         """Return what the other methods take, of rows in this process.
 
-        Raises
-        ------
-        DataError : the point has another length, or is not finite
+        Raises DataError : the point has another length, or is not finite
         """
         if point is not None:
             check_start(point, problem.n_points)

@@ -53,9 +53,7 @@ class MinimaxNewton(CertifiedSteps):
     def opened(self, problem: MinimaxProblem, point: FloatArray | None = None) -> MinimaxProblem:
         """Return the problem.
 
-        Raises
-        ------
-        DataError : the point has another length, or is not finite
+        Raises DataError : the point has another length, or is not finite
         """
         if point is not None:
             check_start(point, problem.n_points)

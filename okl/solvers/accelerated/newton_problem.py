@@ -107,10 +107,8 @@ _UNIT = 1.01  # squared length of sparse rows that were divided by their lengths
 def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
     """Return the problem of rows in this process, from its own start or near a dual point (m,).
 
-    Raises
-    ------
-    ConfigError : a problem that Newton's method does not solve
-    DataError : the point has another length, or is not finite
+    Raises ConfigError : a problem that Newton's method does not solve
+    Raises DataError : the point has another length, or is not finite
     """
     if not is_supported(problem):
         raise ConfigError(

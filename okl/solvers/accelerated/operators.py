@@ -335,14 +335,9 @@ class ClassGroups:
 class SparseRows(MatrixRows):
     """A = [s_1 z_1, ..., s_m z_m] of a scipy.sparse matrix; sums are float64 whatever the matrix is.
 
-    Parameters
-    ----------
     rows : (m, n_columns), any scipy.sparse matrix or array; converted to CSR without duplicates
     labels : (m,), -1 or +1
-
-    Raises
-    ------
-    DataError : shapes that do not fit, values that are not finite, labels that are not both -1 and +1
+    Raises DataError : shapes that do not fit, values that are not finite, labels that are not both -1 and +1
     """
 
     rows: Any
@@ -380,14 +375,9 @@ def matrix_rows(rows: Any, labels: FloatArray, n_threads: int = 1) -> DenseRows 
 class MappedInputs(SegmentedRows):
     """A = [s_1 z(x_1), ..., s_m z(x_m)] of inputs in memory and a map: slower reads than DenseRows', of the same bits.
 
-    Parameters
-    ----------
     inputs : (m, n_inputs), finite; labels : (m,), -1 or +1
     feature_map : z; n_threads : int >= 1; the same bits for any
-
-    Raises
-    ------
-    DataError : inputs that are not of the map, labels that are not both -1 and +1
+    Raises DataError : inputs that are not of the map, labels that are not both -1 and +1
     """
 
     inputs: FloatArray
@@ -604,14 +594,9 @@ class KernelRows:
 class TiledKernel(SignedRows):
     """A'A = (s_i s_j k(x_i, x_j)) of tiles, which problems with other labels may share; the image is A'A a itself.
 
-    Parameters
-    ----------
     tiles : KernelTiles of m rows
     labels : (m,), -1 or +1
-
-    Raises
-    ------
-    DataError : shapes that do not fit, labels that are not both -1 and +1
+    Raises DataError : shapes that do not fit, labels that are not both -1 and +1
     """
 
     tiles: KernelTiles

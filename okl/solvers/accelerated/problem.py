@@ -100,8 +100,6 @@ class EuclideanNorm(Outer):
     There it is radius ||v||^2 / (2 width), and radius width / 2 less beyond: the primal problem has a multiple of
     ||w||^2 on top. Where the optimal v is longer, its place is that of the norm itself.
 
-    Parameters
-    ----------
     width : > 0, in units of v; radius : > 0, in units of w
 
     Source: Ito et al., 2017, (8), (10) and (25) with p = 2, lambda = radius, whose norm has no derivative at 0;
@@ -287,9 +285,7 @@ class Region:
     def totals(self) -> FloatArray:
         """Return the sums (n_multipliers,) that the hyperplanes prescribe.
 
-        Raises
-        ------
-        ConfigError : rows of such a region cannot lie in several partitions
+        Raises ConfigError : rows of such a region cannot lie in several partitions
         """
         raise ConfigError(f"Shards cannot project onto {type(self).__name__}. Train this model in memory.")
 
@@ -767,9 +763,7 @@ def moments_of(rows: FloatArray, weights: Doubles | None = None) -> Moments:
 class ClassMoments:
     """Moments of the rows of either class.
 
-    Raises
-    ------
-    DataError : a class has no rows, or none of any weight
+    Raises DataError : a class has no rows, or none of any weight
     """
 
     positive: Moments

@@ -101,10 +101,8 @@ def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tup
 
     Only arrays of another type are copied; bounds that are all equal become one number.
 
-    Raises
-    ------
-    DataError : signs are not -1 and +1, or the number of bounds is another one
-    ConfigError : a lower bound is above its upper bound or infinite, an upper one -infinite, or one is NaN
+    Raises DataError : signs are not -1 and +1, or the number of bounds is another one
+    Raises ConfigError : a lower bound is above its upper bound or infinite, an upper one -infinite, or one is NaN
     """
     labels = _as_signs(np.asarray(signs))
     size = len(labels)
@@ -211,19 +209,11 @@ def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> 
 def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
     """Overwrite out (n,) by the nearest point of the ball ||a||_2 <= radius: min(1, radius / ||point||) point.
 
-    Parameters
-    ----------
     out, point : (n,), float32 or float64, of one precision; out may be the point itself
     radius : above 0, finite
-
-    Returns
-    -------
-    The factor, 1 where the point lies in the ball
-
-    Raises
-    ------
-    ConfigError : the radius is not above 0
-    DataError : shapes or precisions that do not fit, or a point that is not finite
+    Returns the factor, 1 where the point lies in the ball.
+    Raises ConfigError : the radius is not above 0
+    Raises DataError : shapes or precisions that do not fit, or a point that is not finite
 
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, section 4.1.4.
     """
@@ -434,9 +424,7 @@ def find_multipliers(
     Also return entries read and written over the number of entries. Where rounding alone keeps a sum from its total,
     the multiplier is the one that comes nearest.
 
-    Raises
-    ------
-    DataError : an entry is NaN, or infinite where its box is
+    Raises DataError : an entry is NaN, or infinite where its box is
     """
     size, visits = entries.point.shape[0], 0
     searches = [_Search(group, group.guess) for group in groups]
@@ -503,8 +491,6 @@ class PreparedSet:
 
     a_i = clip(point_i - theta, lower_i, upper_i), theta by the sign; with one hyperplane that of -1 is minus that of +1
 
-    Parameters
-    ----------
     entries : signs and bounds as compiled code reads them; the point is that of each projection
     groups : entries that share a multiplier: all, or those of sign +1 and those of sign -1
     """
@@ -517,9 +503,7 @@ class PreparedSet:
     ) -> Projected:
         """Overwrite out (m,), which may be the point (m,), by the nearest point of the set.
 
-        Raises
-        ------
-        DataError : shapes or precisions that do not fit, or a point with NaN
+        Raises DataError : shapes or precisions that do not fit, or a point with NaN
         """
         point = check_point(out, point)
         if len(self.entries.signs) != len(point):
@@ -565,10 +549,8 @@ def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: 
     signs : y (m,), -1 or +1; those that come as int8 need no copy
     lower, upper : numbers or (m,), those that come as float64 need no copy; may be infinite on their own side
 
-    Raises
-    ------
-    ConfigError : the set is empty
-    DataError : shapes or signs that do not fit
+    Raises ConfigError : the set is empty
+    Raises DataError : shapes or signs that do not fit
 
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (18) and (20), without the change of variable, which an infinite
     bound breaks.
@@ -645,19 +627,12 @@ def project_box_hyperplane_by(
 ) -> Projected:
     """Overwrite out by the nearest point of a box on a hyperplane, as `hyperplane_set` does, by another search.
 
-    Parameters
-    ----------
     rival : "bisection" (Algorithm 2), "refined-bisection" (Algorithm 5) or "breakpoints" (Kiwiel's)
     out, point : (m,); signs, total : as of `hyperplane_set`; bounds are finite where there is a sign of -1
-
-    Returns
-    -------
-    Projected with the multiplier and the number of iterations, each of which goes over what is left of the data
-
-    Raises
-    ------
-    ConfigError : the set is empty, or a bound is infinite where the change of variable needs it
-    DataError : shapes, precisions or signs that do not fit
+    Returns Projected with the multiplier and the number of iterations, each of which goes over what is left of the
+        data.
+    Raises ConfigError : the set is empty, or a bound is infinite where the change of variable needs it
+    Raises DataError : shapes, precisions or signs that do not fit
 
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, Algorithms 2 and 5, section 4.1.2; Kiwiel, Mathematical Programming
     112, 2008, Algorithm 3.1.

@@ -51,8 +51,6 @@ SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend o
 class MappedRows:
     """z(x) of the rows of a data set, shard by shard; cheap to send.
 
-    Parameters
-    ----------
     data : whose inputs are mapped; feature_map : z, whose precision the mapped rows have
     tag : names data and map in the process cache (see okl.distributed.cache), whose bound is the memory budget
     """
@@ -263,9 +261,7 @@ def sharded_moments(
 ) -> ClassMoments:
     """Return the moments of all shards' rows, merged in order; each shard sends O(n_columns^2) numbers once.
 
-    Raises
-    ------
-    DataError : a class has no rows
+    Raises DataError : a class has no rows
     """
     work = partial(moments_of_shard, rows, positive)
     return ClassMoments(*execution.sum(work, rows.data.split("train"), weights, merged_moments))

@@ -87,10 +87,8 @@ class ClassProblem:
     def begin(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
         """Return the state at the first point, with a check.
 
-        Raises
-        ------
-        ConfigError : a parameter outside the valid range for these rows
-        DataError : shards that cannot be read, or a class of too few rows
+        Raises ConfigError : a parameter outside the valid range for these rows
+        Raises DataError : shards that cannot be read, or a class of too few rows
         """
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
@@ -273,10 +271,8 @@ class AcceleratedSolver:
     def check(self, schema: Schema) -> None:
         """Refuse what can be known without reading rows.
 
-        Raises
-        ------
-        ConfigError : not a classification, or a parameter outside its valid range for these classes
-        DataError : a class without rows
+        Raises ConfigError : not a classification, or a parameter outside its valid range for these classes
+        Raises DataError : a class without rows
         """
         if schema.task == "regression":
             raise ConfigError(
@@ -296,9 +292,7 @@ class AcceleratedSolver:
 
         warm : a solution of the same model for other rows, whose map is kept
 
-        Raises
-        ------
-        ConfigError, DataError : what `check` raises, and a kappa above what the rows allow
+        Raises ConfigError, DataError : what `check` raises, and a kappa above what the rows allow
         """
         self.check(data.schema)
         if warm is None:
@@ -313,9 +307,7 @@ class AcceleratedSolver:
     def advance(self, state: AcceleratedState, data: Dataset, execution: Execution) -> AcceleratedState:
         """Continue to the next check of the current class, or to the next class.
 
-        Raises
-        ------
-        ConfigError : a nu so small that the best weights are all 0
+        Raises ConfigError : a nu so small that the best weights are all 0
         """
         assert state.current is not None, "a class is being trained"
         any_value = self._classes(data.schema)[len(state.solved)]

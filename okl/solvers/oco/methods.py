@@ -135,9 +135,7 @@ class Method:
     def start(self, problem: Problem, horizon: int | None = None, first: Vector | None = None) -> MethodState:
         """Return the state before round 1, all experts at the first point.
 
-        Raises
-        ------
-        ConfigError : no horizon or no bounded set where the method needs one; a first point outside the set
+        Raises ConfigError : no horizon or no bounded set where the method needs one; a first point outside the set
         """
         self.check(problem, horizon)
         number = 1 if horizon is None else self.experts_for(horizon)

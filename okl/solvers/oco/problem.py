@@ -38,9 +38,7 @@ def names_of(names: Sequence[str], number: int) -> tuple[str, ...]:
 def compile_oracle(owner: Any, value: str, slope: str, takes_round: bool) -> None:
     """Replace two functions of a record by compiled ones, and keep the machine code of both as its code.
 
-    Raises
-    ------
-    ConfigError : numba does not compile one of them
+    Raises ConfigError : numba does not compile one of them
     """
     try:
         code = compiled_oracle(getattr(owner, value), getattr(owner, slope), takes_round)
@@ -532,9 +530,7 @@ def _nearest_in_region(region: ConvexSet, matrix: Matrix, limits: Vector, point:
 def lowest_feasible(problem: Problem, directions: Matrix) -> Matrix:
     """Return for every direction (T, p) a point of the set with A x <= b where <direction, x> is least, (T, p).
 
-    Raises
-    ------
-    ConfigError : there is none, the set being unbounded
+    Raises ConfigError : there is none, the set being unbounded
     """
     if isinstance(problem.region, Ball):
         return np.array([_lowest_in_ball(problem, direction) for direction in directions])

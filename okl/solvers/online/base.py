@@ -146,9 +146,7 @@ class RowLearner(Protocol[State]):
 
         Several calls whose rows end at multiples of 256 give the same bits as one; so does any number of threads.
 
-        Raises
-        ------
-        DataError : inputs or targets do not fit; DivergedError : what was learned is no longer finite
+        Raises DataError : inputs or targets do not fit; DivergedError : what was learned is no longer finite
         """
         ...
 

@@ -285,9 +285,8 @@ class ConstrainedFactory:
     def build(self, context: BuildContext) -> BuiltLearner:
         """Draw the map, add the rows of the constraints up over all training rows, and choose the step size.
 
-        Raises
-        ------
-        ConfigError : a group without rows, limits that no weights keep to; DataError : a column that does not fit
+        Raises ConfigError : a group without rows, limits that no weights keep to; DataError : a column that does not
+            fit
         """
         schema, sample = context.schema, context.sample
         check_loss(self.loss, schema)

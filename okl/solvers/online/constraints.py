@@ -107,9 +107,7 @@ class MeanDifference(Quantity):
 class Constraint:
     """low <= quantity <= high, one of which may be infinite.
 
-    Raises
-    ------
-    ConfigError : a limit that is no number, none at all, or low above high
+    Raises ConfigError : a limit that is no number, none at all, or low above high
     """
 
     quantity: Quantity
@@ -138,9 +136,7 @@ class Constraint:
 class NormBound:
     """||w|| <= high: the radius of the ball that weights stay in.
 
-    Raises
-    ------
-    ConfigError : high is not a finite number above 0
+    Raises ConfigError : high is not a finite number above 0
     """
 
     high: float
@@ -185,9 +181,7 @@ _SIGNS = ("<=", ">=", "(", ")", ",", "=")
 def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], float | None]:
     """Return constraints of several texts, and the smallest norm bound among them, None without one.
 
-    Raises
-    ------
-    ConfigError : a text that the grammar has not, or the same constraint twice
+    Raises ConfigError : a text that the grammar has not, or the same constraint twice
     """
     constraints = [parse_constraint(text) for text in texts]
     if twice := [str(constraint) for index, constraint in enumerate(constraints) if constraint in constraints[:index]]:
@@ -344,9 +338,7 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
 
     Other inputs of the same source column, such as the one of its missing values, are left out with them.
 
-    Raises
-    ------
-    ConfigError : no input would be left
+    Raises ConfigError : no input would be left
     """
     schema, apart = data.schema, set(names)
     encodings = tuple(encoding for encoding in schema.encodings if apart.isdisjoint(encoding.inputs))
@@ -376,9 +368,7 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
 def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> Columns:
     """Return values of columns in a row group, as stored and in its order; numbers are not scaled.
 
-    Raises
-    ------
-    DataError : a shard that is missing or damaged, or whole numbers too large for float64
+    Raises DataError : a shard that is missing or damaged, or whole numbers too large for float64
     """
     if not names:
         return {}
@@ -389,9 +379,7 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
 def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
     """Return values (rows,) of a column: float32 or float64 for numbers, NaN where one is missing; objects for text.
 
-    Raises
-    ------
-    DataError : whole numbers beyond 2^53, which float64 cannot represent
+    Raises DataError : whole numbers beyond 2^53, which float64 cannot represent
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -415,9 +403,8 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
 def members(group: ConstraintGroup, columns: Columns) -> Doubles:
     """Return 1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
 
-    Raises
-    ------
-    DataError : a whole number beyond 2^24 of a column stored as float32, where its neighbours are the same number
+    Raises DataError : a whole number beyond 2^24 of a column stored as float32, where its neighbours are the same
+        number
     """
     values = columns[group.column]
     if values.dtype == object:
@@ -452,9 +439,7 @@ def _of_word(values: NDArray[Any], wanted: str) -> Doubles:
 def numbers(quantity: Covariance, columns: Columns, where: str) -> Doubles:
     """Return values (rows,) of a column of numbers, or of text that is nothing else, such as 01.
 
-    Raises
-    ------
-    DataError : it holds text, or misses a value
+    Raises DataError : it holds text, or misses a value
     """
     values = columns[quantity.column]
     if values.dtype == object:
@@ -615,9 +600,7 @@ def estimate_rows(
 
     One pass; parts are added up in shard order, so that the bits do not depend on who computed them.
 
-    Raises
-    ------
-    ConfigError : a group without a training row; DataError : a column that does not fit its constraint
+    Raises ConfigError : a group without a training row; DataError : a column that does not fit its constraint
     """
     weighings = Weighings(constraints)
     sums: RowSums = execution.sum(SumRows(data, weighings), data.split("train"), feature_map, add_sums)
@@ -868,12 +851,11 @@ def measure_constraints(
 ) -> list[dict[str, Any]]:
     """Return each constraint on all rows of some shards, in one pass by the verb `sum`, as JSON.
 
-    Returns
-    -------
-    a dict a constraint: value, of scores, in the unit of the target; standard_error, of the value for fresh rows;
-    excess, outside the limits; of several classes, those of the class that is farthest outside, or nearest to a limit,
-    and that class; and, unless this is a regression, of decisions positive_rate of a group, positive_rate_difference
-    between two, or decision_covariance with a column that holds more than 0 and 1; None where a group has no rows
+    Returns a dict a constraint: value, of scores, in the unit of the target; standard_error, of the value for fresh
+        rows; excess, outside the limits; of several classes, those of the class that is farthest outside, or nearest to
+        a limit, and that class; and, unless this is a regression, of decisions positive_rate of a group,
+        positive_rate_difference between two, or decision_covariance with a column that holds more than 0 and 1; None
+        where a group has no rows.
     """
     work = MeasureConstraints(data, Weighings(constraints), precision)
     return figures_of(constraints, execution.sum(work, shards, predictor, add_moments), data.schema)

@@ -310,9 +310,7 @@ class LinearLearner(LossLearner):
 
         Same bits for any number of threads.
 
-        Raises
-        ------
-        DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
+        Raises DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
         """
         summed = SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(1))
         targets = self._sum(summed, weights, rows, n_threads)
@@ -447,9 +445,7 @@ class PlainGradient:
 
         Step t counts t times in the average of the weights: early ones, far from the end, count little.
 
-        Raises
-        ------
-        DivergedError : the weights are no longer finite
+        Raises DivergedError : the weights are no longer finite
         """
         rows = self.progress.rows
         if rows == 0:
@@ -507,14 +503,9 @@ def race_step_sizes(learner: LinearLearner, sample: Rows, adaptive: bool) -> tup
     ones do not take part in regression. AdaGrad's steps do not grow with the gradients, so that in regression they are
     measured in the root mean square of the targets: weights for house prices could never be reached by steps of 8.
 
-    Parameters
-    ----------
     learner : whose step size is to be chosen; sample : rows in a random order
     adaptive : for AdaGrad's mini-batch steps
-
-    Returns
-    -------
-    the step size, and a sentence with the reason
+    Returns the step size, and a sentence with the reason.
     """
     steps = _adagrad_steps(learner, sample) if adaptive else _safe_steps(learner)
     racers = [replace(learner, step_size=step) for step in steps]

@@ -160,9 +160,7 @@ def suitable_kernel(
 def refuse_bandwidth_with(kernel: str | Kernel, bandwidth: float | None) -> None:
     """Refuse a bandwidth that would be dropped: that of a kernel which is given itself, not by name.
 
-    Raises
-    ------
-    ConfigError : both were given
+    Raises ConfigError : both were given
     """
     if bandwidth is not None and not isinstance(kernel, str):
         raise ConfigError(

@@ -89,9 +89,7 @@ def fill(
 
     inputs : (rows, n_inputs), targets : (rows,); checked
 
-    Raises
-    ------
-    DataError : a kernel value is not finite
+    Raises DataError : a kernel value is not finite
     """
     counts, sums, class_counts = progress_arrays(state.filled)
     n_outputs, size = state.supports.coefficients.shape
@@ -136,9 +134,7 @@ def nystrom_start(kernel: Kernel, rank: int, state: NOGDState) -> NOGDState:
 
     w = alpha pinv(M), with M the map's projection, so that w'z(x) is about sum_i alpha_i k(x_i, x).
 
-    Raises
-    ------
-    DataError, ConfigError : the kernel is not positive definite on the supports
+    Raises DataError, ConfigError : the kernel is not positive definite on the supports
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 2 and section 3.3.
     """
@@ -297,9 +293,7 @@ class NOGDLearner:
     def shard_start(self, state: NOGDState) -> NOGDState:
         """Return the start of a shard: the same map and weights, with a new average.
 
-        Raises
-        ------
-        ConfigError : there is no map yet
+        Raises ConfigError : there is no map yet
         """
         self._check_mapped(state)
         assert state.weights is not None
@@ -308,9 +302,7 @@ class NOGDLearner:
     def average_shards(self, base: NOGDState, parts: list[NOGDState]) -> NOGDState:
         """Return the average, by rows, of what shards learned from shard_start(base) in its map.
 
-        Raises
-        ------
-        ConfigError : there is no map yet
+        Raises ConfigError : there is no map yet
         """
         feature_map = self._check_mapped(base)
         before = base.weights
@@ -413,9 +405,7 @@ class NOGDFactory:
     def build(self, context: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
 
-        Raises
-        ------
-        ConfigError : the loss, the budget or the rank does not fit the data
+        Raises ConfigError : the loss, the budget or the rank does not fit the data
         """
         schema, sample = context.schema, context.sample
         check_loss(self.loss, schema)

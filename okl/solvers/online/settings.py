@@ -100,9 +100,7 @@ class OnlineSettings(KernelOptions, LossOptions):
     def factory(self, schema: Schema) -> LearnerFactory:
         """Return the learner that the options mean.
 
-        Raises
-        ------
-        ConfigError : options that do not fit each other or the data
+        Raises ConfigError : options that do not fit each other or the data
         """
         raise NotImplementedError
 
@@ -169,9 +167,7 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
 
     rows : training rows, None if unknown
 
-    Raises
-    ------
-    ConfigError : as raised by the factory
+    Raises ConfigError : as raised by the factory
     """
     maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory | TrackingFactory) else None
     if isinstance(maps, NystromChoice) and rows is not None:
@@ -276,9 +272,7 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
     def check(self, run: Run) -> None:
         """Refuse a step rule and options of constraints without effect.
 
-        Raises
-        ------
-        ConfigError : bad grammar, constraints without a ball, or options of constraints without any
+        Raises ConfigError : bad grammar, constraints without a ball, or options of constraints without any
         """
         constraints = self.parsed_constraints
         if constraints and self.ball_radius is None:

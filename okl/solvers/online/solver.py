@@ -89,9 +89,7 @@ class OnlineSolver:
     def start(self, data: Dataset, execution: Execution) -> OnlineState:
         """Build the learner from a sample, and plan the passes.
 
-        Raises
-        ------
-        ConfigError : the learner does not fit the data or the mode
+        Raises ConfigError : the learner does not fit the data or the mode
         """
         schema, factory = data.schema, self.factory
         check_mode(factory, self.mode)
@@ -112,13 +110,8 @@ class OnlineSolver:
         both as one data set, bit for bit, where the training rows of A and of its row groups are multiples of 256;
         otherwise blocks of rows start elsewhere, and last bits may differ.
 
-        Parameters
-        ----------
         state : finished, or not started; data : of the same inputs and labels, scaled by the same statistics
-
-        Raises
-        ------
-        ConfigError : the state is in the middle of a pass
+        Raises ConfigError : the state is in the middle of a pass
         """
         if (state.pass_index, state.step) != (0, 0) and self.finished(state) is None:
             raise ConfigError("A run can continue with other rows only after it has finished its own; it has not.")

@@ -85,9 +85,7 @@ def race_schedule(n_rows: int) -> tuple[Round, ...]:
     until 15%; these shares are of at most 50,000 rows. Of fewer, for which rounds themselves take time: all maps learn
     64 rows (32 of less than 800), and four with one step size go on until a fifth.
 
-    Raises
-    ------
-    ConfigError : n_rows is below 1
+    Raises ConfigError : n_rows is below 1
     """
     raced = min(check_at_least("n_rows", n_rows, 1), MOST_RACED_ROWS)
     first = max(1 if n_rows < FEWEST_ROWS else 2, round(0.015 * raced / SLOT_ROWS))

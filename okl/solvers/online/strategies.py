@@ -49,8 +49,6 @@ class Perceptron(GrowingStrategy):
     With several classes the true class takes +step_size and the best wrong one -step_size; in a regression a mistake is
     |y - f| > epsilon, and the step has the sign of y - f.
 
-    Parameters
-    ----------
     step_size : > 0; its size matters to a regression only
 
     Source: Freund & Schapire, Machine Learning 37, 1999, Figure 1 (one pass); several classes after Crammer & Singer,
@@ -70,8 +68,6 @@ class OnlineGradientDescent(GrowingStrategy):
     With several classes, where the true class leads by less than 1: +step_size for it, -step_size for the best wrong
     one. In a regression f <- f + step_size (y - f) k(x, .) where |y - f| > epsilon. Memory grows with the updates.
 
-    Parameters
-    ----------
     step_size : > 0
 
     Source: Kivinen, Smola & Williamson, NIPS 2001, without regularisation; as Lu et al., JMLR 17(47), 2016, equations
@@ -95,8 +91,6 @@ class RandomizedBudgetPerceptron(BudgetStrategy):
     With several classes the true class takes +step_size and the best wrong one -step_size; in a regression a mistake is
     |y - f| > epsilon, and the step has the sign of y - f. Shards are joined by dropping random supports of the union.
 
-    Parameters
-    ----------
     step_size : > 0; its size matters to a regression only
 
     Source: Cavallanti, Cesa-Bianchi & Gentile, Machine Learning 69, 2007, Figure 3; several classes and regression as
@@ -127,8 +121,6 @@ class BudgetPerceptron(BudgetStrategy):
     row and of the supports. The scores of all supports are kept and moved along: O(B) kernel values an update, not the
     paper's O(B^2). Shards are joined by dropping the most redundant supports of the union.
 
-    Parameters
-    ----------
     step_size : > 0; margin : >= 0, rows at or below which are learned
 
     Source: Crammer, Kandola & Singer, NIPS 2003, Figures 1 and 2; several classes as Lu et al., JMLR 17(47), 2016,
@@ -170,8 +162,6 @@ class Forgetron(BudgetStrategy):
     the step and y_r have the sign of y - f. Shards are joined by shrinking and forgetting the oldest supports of the
     union in the same way.
 
-    Parameters
-    ----------
     step_size : > 0; the paper's is 1, on which its costs and its guarantee rest: it is not chosen on a sample
     shrinks : False forgets the oldest support without shrinking f: less than the paper, and mostly fewer mistakes
 
@@ -207,8 +197,6 @@ class Projectron(BudgetStrategy):
 
     Shards are joined by keeping supports in their order, up to the budget, and projecting the others.
 
-    Parameters
-    ----------
     step_size : > 0; its size matters to a regression only
 
     Source: Orabona, Keshet & Caputo, JMLR 10, 2009, section 3 (Projectron); a budget, several classes and regression as
@@ -288,8 +276,6 @@ class BPASimple(_PassiveAggressive):
 
     A row of k(x, x) = 0 changes nothing. Shards are joined by dropping the supports of least |a|^2 k(s, s).
 
-    Parameters
-    ----------
     aggressiveness : C > 0, the longest step
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-S); several classes as Lu et al., JMLR 17(47), 2016, section
@@ -312,8 +298,6 @@ class BPANearest(_PassiveAggressive):
     oldest on a tie. O(n_classes budget), but for supports that lose their nearest neighbour, of which there is about
     one a step. Shards are joined by projecting the cheapest supports onto their nearest neighbours.
 
-    Parameters
-    ----------
     aggressiveness : C > 0, the longest step
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-NN); the rest as `BPASimple`.
@@ -335,8 +319,6 @@ class BPAProjection(_PassiveAggressive):
     loss, by a root of the inverse of the kernel matrix, where the paper solves budget systems in O(budget^3). A row in
     the span of the supports, by the threshold of `Projectron`, is spread over them. Shards are joined in the same way.
 
-    Parameters
-    ----------
     aggressiveness : C > 0, the longest step
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P); the rest as `BPASimple`.
@@ -470,8 +452,6 @@ class BSGDRemoval(_KernelPegasos):
     Then the support of least |a|^2 k(s, s) goes, the oldest on a tie; with k(s, s) = 1 all tie, and the oldest goes.
     With several classes the true class takes the step, and the best wrong one its negative. O(n_classes budget).
 
-    Parameters
-    ----------
     regularisation : lambda > 0 of regularisation / 2 |f|^2 + mean hinge loss
 
     Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by removal.
@@ -494,8 +474,6 @@ class BSGDMerging(_KernelPegasos):
     in [0, 1/2] (where it is, as |a_m| <= |a_j|). Supports of opposite signs may meet; then j just takes over what it
     can. O(n_classes budget). The Gaussian kernel only: for others no such z is known.
 
-    Parameters
-    ----------
     regularisation : lambda > 0 of regularisation / 2 |f|^2 + mean hinge loss
 
     Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by merging.
@@ -671,9 +649,7 @@ class BudgetFactory:
     def build(self, context: BuildContext) -> BuiltLearner:
         """Choose the kernel's bandwidth and, if it is to be chosen, the step size on the sample.
 
-        Raises
-        ------
-        ConfigError : the loss, the budget, the kernel or the task does not fit the data
+        Raises ConfigError : the loss, the budget, the kernel or the task does not fit the data
         """
         check_loss(self.loss, context.schema)
         kernel, chosen = kernel_with_bandwidth(

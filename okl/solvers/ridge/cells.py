@@ -57,14 +57,9 @@ def solve_cell(
     score of a row by the model without it is y_i - a_i / P_ii, P = A^(-1) - A^(-1) 1 1'A^(-1) / (1'A^(-1) 1) for
     A = K + ridge W^(-1).
 
-    Parameters
-    ----------
     matrix : K, (rows, rows), symmetric and positive semidefinite; values : y, (rows, n_outputs); weights : w, (rows,)
     some : rows that are scored without themselves; without : (n_outputs,), the score of the only row of a cell
-
-    Raises
-    ------
-    ConfigError : A is not positive definite, because of rounding
+    Raises ConfigError : A is not positive definite, because of rounding
 
     Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, (5.12), and (2.41) for the bias.
     """
@@ -114,9 +109,7 @@ def solve_rows(
 
     inputs : (rows, n_inputs); others as for `solve_cell`
 
-    Raises
-    ------
-    ConfigError : as for `solve_cell`; DataError : coefficients beyond what the precision holds
+    Raises ConfigError : as for `solve_cell`; DataError : coefficients beyond what the precision holds
     """
     wide = inputs.astype(np.float64)
     matrix = np.asarray(LandmarkBasis(kernel, wide).columns(wide), dtype=np.float64)
@@ -229,9 +222,7 @@ class CellWork:
     def __call__(self, cells: tuple[int, int]) -> CellSolutions:
         """Read all rows, and solve the cells first .. last - 1.
 
-        Raises
-        ------
-        DataError : coefficients beyond what the precision holds, and shards that cannot be read
+        Raises DataError : coefficients beyond what the precision holds, and shards that cannot be read
         """
         seed, precision, most_rows = self.solver.seed, self.solver.precision, 2 * self.solver.cell_rows
         members = read_members(self.data, self.tree, precision, range(*cells))
@@ -455,9 +446,7 @@ class LocalSolver(LeastSquaresSolver):
     def start(self, data: Dataset, execution: Execution) -> LocalState:
         """Draw the trees, and choose bandwidth and penalty by leave-one-out errors in sampled cells.
 
-        Raises
-        ------
-        DataError : a class without rows, and shards that cannot be read
+        Raises DataError : a class without rows, and shards that cannot be read
         """
         self.check(data.schema, data.rows("train"))
         tuned = self.tuned(data, execution.n_threads)
@@ -476,9 +465,7 @@ class LocalSolver(LeastSquaresSolver):
         n_threads : bits do not depend on it
         compared : whether the errors will be compared with those of other solvers, which takes those of more cells
 
-        Raises
-        ------
-        DataError : shards that cannot be read
+        Raises DataError : shards that cannot be read
         """
         few = min(self.cell_rows, TUNED_ROWS)
         sample = self._sample(data, few)
@@ -625,9 +612,7 @@ def _cells_of(members: Members, cells: Sequence[int], most_rows: int) -> tuple[R
 def _rows_at(data: Dataset, positions: Integers, precision: Precision) -> FloatArray:
     """Return the inputs (rows, n_inputs) of training rows at ascending positions.
 
-    Raises
-    ------
-    DataError : shards that cannot be read
+    Raises DataError : shards that cannot be read
     """
     inputs = np.empty((len(positions), data.schema.n_features), dtype=precision)
     first, filled = 0, 0

@@ -65,9 +65,7 @@ def factorise(array: FloatArray, diagonal: list[FloatArray], n_threads: int) -> 
 
     diagonal : the tiles on the diagonal, which are replaced
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError : the matrix is not positive definite
+    Raises numpy.linalg.LinAlgError : the matrix is not positive definite
     """
     n_tiles = len(diagonal)
     with one_blas_thread():
@@ -136,9 +134,7 @@ def preconditioner(matrix: FloatArray, penalty: float, n_threads: int) -> Precon
 
     matrix : symmetric, with what is added to its diagonal
 
-    Raises
-    ------
-    numpy.linalg.LinAlgError : rounding has made it indefinite
+    Raises numpy.linalg.LinAlgError : rounding has made it indefinite
     """
     m = len(matrix)
     diagonal = [matrix[_tile(k), _tile(k)].copy() for k in range(-(-len(matrix) // TILE))]

@@ -171,9 +171,7 @@ class ExpansionProblem:
     def preconditioner(self) -> Preconditioner:
         """Return the preconditioner: made once in a process, and again after a checkpoint was read.
 
-        Raises
-        ------
-        ConfigError : the kernel matrix of the landmarks is not positive definite
+        Raises ConfigError : the kernel matrix of the landmarks is not positive definite
         """
         dtype = self.basis.landmarks.dtype
         for factor in (1.0, 1e1, 1e2, 1e3, 1e4):
@@ -280,19 +278,15 @@ class FalkonSolver(LandmarkSolver):
     def check(self, schema: Schema, rows: int | None) -> None:
         """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
 
-        Raises
-        ------
-        ConfigError : more landmarks than rows
-        DataError : a class without rows
+        Raises ConfigError : more landmarks than rows
+        Raises DataError : a class without rows
         """
         check_landmarks(schema, rows, self.n_landmarks)
 
     def start(self, data: Dataset, execution: Execution) -> FalkonState:
         """Choose bandwidth, landmarks and penalty from a sample of the rows.
 
-        Raises
-        ------
-        ConfigError, DataError : what `check` raises, and shards that cannot be read
+        Raises ConfigError, DataError : what `check` raises, and shards that cannot be read
         """
         rows = data.rows("train")
         self.check(data.schema, rows)

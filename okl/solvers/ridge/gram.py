@@ -71,14 +71,9 @@ class MetricFactor:
 class LandmarkBasis:
     """Columns k(x, l) for landmarks l; the penalty is w'K w, K their kernel matrix, the norm of f in its space.
 
-    Parameters
-    ----------
     kernel : with a rule for compiled code
     landmarks : (n_landmarks, n_inputs), float32 or float64
-
-    Raises
-    ------
-    ConfigError : a kernel of the user's own, which compiled code does not know
+    Raises ConfigError : a kernel of the user's own, which compiled code does not know
 
     Source: Williams & Seeger, NIPS 2000; the subset of regressors as in Rudi, Carratino & Rosasco, NIPS 2017, (8).
     """
@@ -136,9 +131,7 @@ class LandmarkBasis:
     def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
         """Return scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
 
-        Raises
-        ------
-        DataError : weights beyond what the precision of the basis holds
+        Raises DataError : weights beyond what the precision of the basis holds
         """
         return KernelExpansion(self.kernel, self.landmarks, *rounded(weights, offsets, self.landmarks.dtype))
 
@@ -174,8 +167,6 @@ class RowSpace(MapBasis):
 
     Rows that are fewer than columns have the same least squares solution in it, and the penalty is the same.
 
-    Parameters
-    ----------
     mean : (columns of the map,) of the rows; 0 without a bias
     directions : (columns of the map, n_columns), orthonormal
     """
@@ -381,8 +372,6 @@ class Clip:
 
     y' = f(x) + min(max(y - f(x), -threshold), threshold); a fixed point minimises Huber's loss with this threshold.
 
-    Parameters
-    ----------
     weights : (n_outputs, n_columns) of the model f; offsets : (n_outputs,)
     threshold : in the target's unit
 

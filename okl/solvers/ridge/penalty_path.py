@@ -368,9 +368,7 @@ def _judged(fit: PenaltyErrors, scores: Doubles, classes: IntArray, outputs: Out
 def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
     """Return the least error; of errors of classes that do not differ significantly, that of the least squared error.
 
-    Raises
-    ------
-    DataError : no penalty has errors that rounding leaves right
+    Raises DataError : no penalty has errors that rounding leaves right
     """
     finite = [fit for fit in tried if np.isfinite(fit.squared_error)]
     if not finite:
@@ -440,9 +438,7 @@ class RidgeSolution:
     def predictor(self, basis: Basis) -> Predictor:
         """Return the predictor of the solution.
 
-        Raises
-        ------
-        DataError : weights beyond what the precision of the basis holds
+        Raises DataError : weights beyond what the precision of the basis holds
         """
         return basis.predictor(self.weights, self.offsets)
 
@@ -462,9 +458,7 @@ def solve(
     sample : some of the summed rows, on which a penalty is chosen; called only if none is given
     calibrate : whether the leave-one-out scores of the chosen penalty are calibrated
 
-    Raises
-    ------
-    DataError : sums that are not finite
+    Raises DataError : sums that are not finite
     """
     refuse_infinite(gram)
     turn, sums, calibration = basis.turn(), None, None
@@ -603,10 +597,8 @@ def leave_folds_out(
 
     folds : (rows,), at least two different ones; n_threads : bits do not depend on it
 
-    Raises
-    ------
-    ConfigError : all rows are of one fold
-    DataError : sums that are not finite
+    Raises ConfigError : all rows are of one fold
+    Raises DataError : sums that are not finite
     """
     parts = [Rows(rows.inputs[folds == fold], rows.targets[folds == fold]) for fold in np.unique(folds)]
     if len(parts) < 2:
@@ -663,8 +655,6 @@ def compare_losses(
     Leave-one-out errors would flatter Huber's loss, as the targets of other rows are clipped around a model that knows
     the row. Each loss has the penalty of its least leave-one-out error on the other folds.
 
-    Parameters
-    ----------
     rows : rows in memory of a regression
     folds : (rows,), the fold of each row
     """

@@ -173,10 +173,8 @@ class RidgeSolver(LandmarkSolver):
     def check(self, schema: Schema, rows: int | None) -> None:
         """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
 
-        Raises
-        ------
-        ConfigError : more landmarks than rows, or Huber's loss of classes
-        DataError : a class without rows
+        Raises ConfigError : more landmarks than rows, or Huber's loss of classes
+        Raises DataError : a class without rows
         """
         check_landmarks(schema, rows, self.n_landmarks)
         if self.huber is not None and schema.task != "regression":
@@ -185,9 +183,7 @@ class RidgeSolver(LandmarkSolver):
     def start(self, data: Dataset, execution: Execution) -> RidgeState:
         """Choose bandwidth and landmarks from a sample of the rows.
 
-        Raises
-        ------
-        ConfigError, DataError : what `check` raises, and shards that cannot be read
+        Raises ConfigError, DataError : what `check` raises, and shards that cannot be read
         """
         self.check(data.schema, data.rows("train"))
         sample = self._sample(data)
@@ -310,9 +306,7 @@ class RidgeSolver(LandmarkSolver):
 def check_landmarks(schema: Schema, rows: int | None, n_landmarks: int | None) -> None:
     """Refuse more landmarks than training rows, and a class without rows. None : not known, or not given
 
-    Raises
-    ------
-    ConfigError : more landmarks than rows; DataError : a class without rows
+    Raises ConfigError : more landmarks than rows; DataError : a class without rows
     """
     schema.refuse_empty_classes()
     if rows is not None and n_landmarks is not None and n_landmarks > rows:
@@ -343,14 +337,9 @@ def fit_sparse_rows(
 ) -> RidgeSolution:
     """Linear least squares of sparse rows; bits do not depend on the number of threads.
 
-    Parameters
-    ----------
     rows : (rows, columns), at most 8,192 columns; targets : (rows,) as `Rows` has them
     sample : indices of rows on which a penalty is found; they are made dense
-
-    Raises
-    ------
-    ConfigError : too many columns; DataError : sums that are not finite
+    Raises ConfigError : too many columns; DataError : sums that are not finite
     """
     n_columns = rows.shape[1]
     if n_columns > MOST_COLUMNS:

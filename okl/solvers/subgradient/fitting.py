@@ -96,9 +96,7 @@ class GeometricGrowth:
     def fit(self, source: RowSource, targets: FloatArray, method: Scs, watch: Watch | None = None) -> SubgradientFit:
         """Learn rows of a source, whose targets (n_rows,) are in the order of drawing; (n_rows, 2) with weights.
 
-        Raises
-        ------
-        DataError : all labels are equal
+        Raises DataError : all labels are equal
         """
         started_at, n_all = time.perf_counter(), source.n_rows
         plan = SamplePlan(method.gap, method.lam, self.first_sample)
@@ -162,9 +160,7 @@ class _Fresh:
 def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tuple[str, ...]]:
     """Return the size of the first sample, doubled until it holds two labels, and notes about changes.
 
-    Raises
-    ------
-    DataError : all labels are equal
+    Raises DataError : all labels are equal
     """
     n_all, notes = len(targets), []
     if n_all < n_rows:
@@ -395,10 +391,8 @@ class PaperGrowth:
 
         watch : called after each iteration with the point, and the rows drawn for the sample so far
 
-        Raises
-        ------
-        ConfigError : directions = "bundle", whose cuts hold on one sample only
-        DataError : all labels are equal; no rows are left besides the validation rows
+        Raises ConfigError : directions = "bundle", whose cuts hold on one sample only
+        Raises DataError : all labels are equal; no rows are left besides the validation rows
         """
         if method.directions == "bundle":
             raise ConfigError(

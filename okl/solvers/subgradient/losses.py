@@ -43,14 +43,9 @@ class ClassWeighted(_Weighted):
 
     Rows of a class are brought together, so that the loss's own compiled functions do the rest.
 
-    Parameters
-    ----------
     loss : of two classes or of several
     weights : one for each class, in the order of the labels, above 0
-
-    Raises
-    ------
-    ConfigError : a loss of numbers, fewer than two weights, or one that is not above 0
+    Raises ConfigError : a loss of numbers, fewer than two weights, or one that is not above 0
     """
 
     weights: tuple[float, ...]
@@ -127,8 +122,6 @@ def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> Piecewise
 class RowWeighted(_Weighted):
     """w loss(y, s) of targets (n, 2), each with its weight of at least 0.
 
-    Parameters
-    ----------
     loss : of a row, without class weights
     """
 

@@ -199,14 +199,10 @@ _WINDOW = 16 * MOST_ROWS  # rows whose features are in memory at once
 class PegasosLearner(LossLearner):
     """Steps of 1 / (lam t) on the rows in their order, `batch` of them a step.
 
-    Parameters
-    ----------
     feature_map : z; method : lam, batch, projection and average; its batch divides 256
     loss : "hinge" or "multiclass-hinge"; n_outputs : number of classes for several, otherwise 1
-
-    Raises
-    ------
-    ConfigError : another loss, or a batch that does not divide 256, so that blocks of rows would change what is learned
+    Raises ConfigError : another loss, or a batch that does not divide 256, so that blocks of rows would change what is
+        learned
 
     Source: as in okl.solvers.subgradient.pegasos; on shards, McDonald, Hall & Mann, NAACL 2010, Figure 3.
     """
@@ -281,14 +277,9 @@ class PegasosLearner(LossLearner):
 class PegasosFactory:
     """Pegasos in a feature map that is drawn for the data.
 
-    Parameters
-    ----------
     maps : the feature map to draw; loss : "hinge" or "multiclass-hinge"
     lam, batch, project, average : as in okl.solvers.subgradient.pegasos.Pegasos; batch divides 256
-
-    Raises
-    ------
-    ConfigError : a parameter is out of range, or another loss
+    Raises ConfigError : a parameter is out of range, or another loss
     """
 
     maps: SolverMap

@@ -482,13 +482,8 @@ def replicated_bound(
     with probability `confidence`, as far as the mean of R gaps is normal. Both ends are of the same rows, so that the
     losses' own noise cancels.
 
-    Parameters
-    ----------
     work : the point, and rows of all shards by a design that it does not depend on: see SampledRows.another
-
-    Raises
-    ------
-    ConfigError : fewer than two replicates, or a confidence outside (0, 1)
+    Raises ConfigError : fewer than two replicates, or a confidence outside (0, 1)
 
     Source: Mak, Morton & Wood, Operations Research Letters 24, 1999, section 3: multiple replications, common random
     numbers.

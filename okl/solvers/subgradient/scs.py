@@ -37,8 +37,6 @@ class Bundle:
     bundle is full, the cut that has gone unused for longest makes room; if all are in use, the weighted ones are first
     replaced by their sum, which is a cut and keeps the bound.
 
-    Parameters
-    ----------
     lam : float > 0
     size : int >= 2, the most cuts kept
 
@@ -212,8 +210,6 @@ class ConjugateDirections:
 
     The same weights average the cuts, whose mean is a cut and bounds the sampled problem from below.
 
-    Parameters
-    ----------
     lam : float > 0
     conjugate : False for lambda* = 0
 
@@ -655,8 +651,6 @@ class RestartedDirections(ConjugateDirections):
     A short direction shows that 0 is nearly among subgradients of points on the way, not of the last one: those of far
     back have to go. What is short is halved each time.
 
-    Parameters
-    ----------
     short : > 0, of the length of the first subgradient
     """
 
@@ -680,13 +674,8 @@ class RestartedDirections(ConjugateDirections):
 class Wolfe(Scs):
     """Minimise lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)>) along the shortest convex combinations of subgradients.
 
-    Parameters
-    ----------
     lam, loss, gap, max_iterations : as in Scs; a search is exact
-
-    Raises
-    ------
-    ConfigError : a number outside its range
+    Raises ConfigError : a number outside its range
 
     Source: Wolfe, "A method of conjugate subgradients for minimizing nondifferentiable functions", Mathematical
     Programming Study 3, 1975, with two subgradients kept, as Zhang & Sen do; the certified gap in place of ||d||.

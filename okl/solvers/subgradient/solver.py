@@ -93,9 +93,7 @@ class GapBounder:
     def bound(self, data: Dataset, feature_map: FeatureMap, weights: FloatArray, execution: Execution) -> FullBound:
         """Return the bound of a point (n_columns,) or (n_outputs, n_columns) in a map.
 
-        Raises
-        ------
-        DataError : shards that cannot be read
+        Raises DataError : shards that cannot be read
         """
         rows = SampledRows(data, feature_map, SampleDesign.of(data, self.seed, _SEED), False, secrets.token_hex(8))
         point, n_all = np.array(weights, dtype=np.float64), data.rows("train")
@@ -187,10 +185,8 @@ class SubgradientSolver:
     def check(self, schema: Schema, rows: int | None) -> None:
         """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
 
-        Raises
-        ------
-        ConfigError : a loss of another task, fewer rows than the first sample
-        DataError : a class without rows
+        Raises ConfigError : a loss of another task, fewer rows than the first sample
+        Raises DataError : a class without rows
         """
         if self.loss.task != schema.task:
             raise ConfigError(
@@ -210,9 +206,7 @@ class SubgradientSolver:
 
         warm : a solution of the same problem for other rows, whose map is kept, and whose weights are cut at first
 
-        Raises
-        ------
-        ConfigError, DataError : what `check` raises, and shards that cannot be read
+        Raises ConfigError, DataError : what `check` raises, and shards that cannot be read
         """
         n_rows = data.rows("train")
         self.check(data.schema, n_rows)
@@ -243,9 +237,7 @@ class SubgradientSolver:
 
         With more shards than before the run continues: the point stays, and a sample of all shards is drawn.
 
-        Raises
-        ------
-        DataError : shards that cannot be read, or other data than before
+        Raises DataError : shards that cannot be read, or other data than before
         """
         if data.sha256 != state.rows.data.sha256 or data.shards != state.rows.data.shards:
             check_arrived(state.rows.data, data)

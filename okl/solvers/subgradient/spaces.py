@@ -341,14 +341,9 @@ class KernelInputs:
 class ExactChoice:
     """The exact kernel.
 
-    Parameters
-    ----------
     kernel : a name of okl.kernels; bandwidth : in units of the scaled inputs, None for the median distance of a sample
     degree, offset : of the polynomial kernel
-
-    Raises
-    ------
-    ConfigError : an unknown name, a parameter out of range
+    Raises ConfigError : an unknown name, a parameter out of range
     """
 
     kernel: str = "gaussian"

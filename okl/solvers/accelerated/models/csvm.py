@@ -32,8 +32,6 @@ class CSVM(CostClassifier):
 
     Dual: minimise 1/2 ||A a||^2 - sum_i a_i over 0 <= a_i <= C weight_i, and sum_i y_i a_i = 0 with a bias; w = A a.
 
-    Parameters
-    ----------
     C : see CostClassifier
     fit_intercept : whether there is a bias b
 

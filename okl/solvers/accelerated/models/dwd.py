@@ -46,8 +46,6 @@ class DWD(Classifier):
     never reaches 0. The norm has no derivative at 0, where the optimum may lie close: it is smoothed up to a tenth of
     its first length, and ten times less as often as the gap takes.
 
-    Parameters
-    ----------
     nu : > 0; larger makes the straight piece of the loss longer and flatter; m is the sum of the weights
     fit_intercept : whether there is a bias b
 

@@ -64,8 +64,6 @@ def _relative_entropy(left_margins: FloatArray, right_margins: FloatArray) -> Fl
 class L1LogisticRegression(SparseClassifier):
     """Minimise ||w||_1 + C sum_i weight_i log(1 + exp(-y_i <w, x_i>)).
 
-    Parameters
-    ----------
     C : see CostClassifier
 
     Source: Ito et al., 2017, appendix D, (27).

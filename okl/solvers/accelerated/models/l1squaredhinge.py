@@ -13,8 +13,6 @@ from okl.solvers.accelerated.models.l2svm import SquaredHinge
 class L1SquaredHinge(SparseClassifier):
     """Minimise ||w||_1 + C sum_i weight_i max(0, 1 - y_i <w, x_i>)^2.
 
-    Parameters
-    ----------
     C : see CostClassifier
 
     Source: Ito et al., 2017, appendix D, (28).

@@ -47,8 +47,6 @@ class L2SVM(CostClassifier):
     Dual: minimise 1/2 ||A a||^2 + sum_i a_i^2 / (4 C weight_i) - a_i over a_i >= 0, and sum_i y_i a_i = 0 with a bias;
     w = A a. Rows of weight 0 keep a_i = 0.
 
-    Parameters
-    ----------
     C : see CostClassifier
     fit_intercept : whether there is a bias b
 

@@ -74,10 +74,8 @@ class MinimaxModel(Classifier):
     def problem_of(self, moments: ClassMoments) -> MinimaxProblem:
         """Return the same problem from the moments of the classes.
 
-        Raises
-        ------
-        DataError : both classes have the same mean
-        ConfigError : the weights are 0, as kappa is not below kappa_max
+        Raises DataError : both classes have the same mean
+        Raises ConfigError : the weights are 0, as kappa is not below kappa_max
         """
         if not np.any(moments.difference):
             raise DataError(
@@ -114,8 +112,6 @@ class MMFDA(MinimaxModel):
     Dual: minimise 1/2 ||d + (S+ + S-)^(1/2) u||^2 over ||u|| <= kappa, which is w. At kappa_max w is 0; on the
     way there its direction becomes that of Fisher's discriminant. Own bias: half way between the means.
 
-    Parameters
-    ----------
     kappa : > 0, see MinimaxModel; kappa_max = sqrt(d'(S+ + S-)^+ d), of the pseudoinverse
     fit_intercept : whether there is a bias, which the objective does not depend on
 
