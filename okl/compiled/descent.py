@@ -15,14 +15,9 @@ from okl.foundation.types import FloatArray, IntArray
 def descend_weights(weights: FloatArray, slopes: FloatArray, products: FloatArray, n_sweeps: int) -> bool:
     """Minimise g'w + 1/2 w'Hw + ||w||_1 over one weight after the other; weights and slopes change in place.
 
-    Parameters
-    ----------
     weights : w (n,); slopes : of the quadratic at w, (n,); products : H (n, n), symmetric
     n_sweeps : over all weights; it ends where none moves
-
-    Returns
-    -------
-    whether the last sweep moved a weight
+    Returns whether the last sweep moved a weight.
     """
     moved = False
     for _ in range(n_sweeps):

@@ -52,9 +52,7 @@ class ExtensionCode:
 def compiled_functions(value: Scalar, derivative: Scalar) -> ExtensionCode:
     """Return two functions of (score, target), floats, that return a float, as machine code of this process.
 
-    Raises
-    ------
-    TypeError : numba does not know what a function does, or it returns no number
+    Raises TypeError : numba does not know what a function does, or it returns no number
     """
     try:
         numbers = types.float64(types.float64, types.float64)
@@ -180,9 +178,7 @@ def compiled_oracle(value: Callable[..., Any], slope: Callable[..., Any], takes_
 
     Functions that numba has compiled already are taken as they are.
 
-    Raises
-    ------
-    TypeError : numba does not know what a function does, or it returns no numbers
+    Raises TypeError : numba does not know what a function does, or it returns no numbers
     """
     of_value, of_slope = (
         one if isinstance(one, Dispatcher) else numba.njit(boundscheck=True)(one) for one in (value, slope)

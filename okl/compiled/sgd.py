@@ -541,14 +541,10 @@ def fill_budget(
     radius every step ends at the nearest f with ||f|| <= radius in the space of the kernel, and the sums of a proof are
     added up as in `learn_block`, where the subgradient of a row is g k(x, .).
 
-    Parameters
-    ----------
     known : (rows, supports before the block), kernel values; among : (rows, rows), of the block's rows themselves
     targets : (rows,) float64: -1 or +1, the class index, or the real target
-
-    Returns
-    -------
-    Rows learnt. Where they are fewer than came, the next one finds the budget full: it is neither counted nor learnt.
+    Returns rows learnt. Where they are fewer than came, the next one finds the budget full: it is neither counted nor
+        learnt.
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6, the loop before the kernel matrix is built.
     """

@@ -40,14 +40,9 @@ OPEN_FILES = 32
 class PartFile:
     """An open part file for any number of threads; closed with its last reference.
 
-    Parameters
-    ----------
     path : of the file, or of the local copy of a remote one
     copy : that local copy, which exists as long as this object
-
-    Raises
-    ------
-    OSError or ArrowException : the file is missing, or is no Parquet file
+    Raises OSError or ArrowException : the file is missing, or is no Parquet file
     """
 
     def __init__(self, path: Path, copy: RemoteCopy | None = None) -> None:
@@ -97,10 +92,8 @@ def open_part(data: Dataset, shard: Shard) -> PartFile:
 
     The first call in a process verifies the sha256 of the file, and downloads a remote one.
 
-    Raises
-    ------
-    DataError : the sha256 differs from the manifest's, or a remote file cannot be read
-    OSError or ArrowException : the file is missing, or is no Parquet file
+    Raises DataError : the sha256 differs from the manifest's, or a remote file cannot be read
+    Raises OSError or ArrowException : the file is missing, or is no Parquet file
     """
     return _open_part(data.folder, shard)
 
@@ -180,9 +173,7 @@ def targets_of(schema: Schema, stored: Targets) -> Targets:
 def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
     """Read a window into new arrays, rows in its order, inputs and targets scaled by the schema.
 
-    Raises
-    ------
-    DataError : a shard is missing or damaged
+    Raises DataError : a shard is missing or damaged
     """
     if data.schema.sparse is not None:
         with Span(READ):
@@ -312,9 +303,7 @@ def read_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, 
 
     last : the row group read last, used and replaced
 
-    Raises
-    ------
-    DataError : a shard that is missing or damaged
+    Raises DataError : a shard that is missing or damaged
     """
     last = last or LastGroup()
     if data.schema.sparse is not None:
@@ -355,9 +344,7 @@ def sample_rows(
     most_groups : row groups to read, unless these hold fewer than n rows; with few groups, a sample of a data set whose
         neighbouring rows are similar is not representative
 
-    Raises
-    ------
-    DataError : a shard is missing or damaged
+    Raises DataError : a shard is missing or damaged
     """
     parts = []
     for shard, group, inside in sampled_positions(data, split, n, seed, most_groups):

@@ -91,9 +91,7 @@ def beside(dense: FloatArray, rows: Csr, columns: SparseColumns) -> Csr:
 def finite_sparse_rows(batch: pa.RecordBatch, columns: SparseColumns, file: str, first_row: int) -> Csr:
     """Return the sparse rows of a batch of a source, (rows, n_columns) float32, before they are divided by lengths.
 
-    Raises
-    ------
-    DataError : a value that is not finite: names file, column and row
+    Raises DataError : a value that is not finite: names file, column and row
     """
     if columns.texts:
         parts = [weighted_terms(batch.column(text.column), text).astype(np.float32) for text in columns.texts]

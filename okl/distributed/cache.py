@@ -55,14 +55,9 @@ class ArrayCache:
     def get(self, key: Hashable, load: Callable[[], Loaded]) -> Loaded:
         """Return the cached value of a key, or load it and cache it if there is room.
 
-        Parameters
-        ----------
         key : everything that decides the rows, such as (sha256 of the shard, row groups, precision, seed of the order)
         load : pure function that returns the value; called outside the lock, possibly by two threads for one key
-
-        Returns
-        -------
-        the value; other work shares its arrays, which must not be changed
+        Returns the value; other work shares its arrays, which must not be changed.
         """
         with self._lock:
             self._clock += 1
@@ -168,8 +163,6 @@ def assign_shards(rows: Sequence[int], homes: Sequence[str | None], slots: Seque
     New shards are assigned, largest first, to the worker with the fewest rows. Then shards move from the worker with
     the most rows to the one with the fewest as long as this reduces the maximum.
 
-    Parameters
-    ----------
     rows : of each shard; homes : its last worker, None for a new shard; slots : workers, at least one
 
     >>> [batch.positions for batch in assign_shards([5, 5, 5, 5, 1], [None] * 5, ("a", "b"))]

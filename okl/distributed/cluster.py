@@ -45,9 +45,8 @@ def security_from(folder: str | Path | None) -> Any:
 
     folder : with ca.pem (the authority of both sides), cert.pem and key.pem (of this side)
 
-    Raises
-    ------
-    ConfigError : a file is missing, cannot be read, or is no certificate or key, or the key is of another certificate
+    Raises ConfigError : a file is missing, cannot be read, or is no certificate or key, or the key is of another
+        certificate
     """
     if folder is None:
         return Security()
@@ -112,9 +111,7 @@ def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
 def check_versions(remote: Mapping[str, Mapping[str, str]]) -> None:
     """Compare the versions of workers, by address, with those here.
 
-    Raises
-    ------
-    ExecutionError : a worker differs; with its versions and the pip command that installs those here
+    Raises ExecutionError : a worker differs; with its versions and the pip command that installs those here
     """
     for address, installed in sorted(remote.items()):
         if message := mismatch_message(address, installed):
@@ -264,10 +261,8 @@ def start_managed(file: ClusterFile, security: Any = None) -> Any:
 
     security : certificates for the class, see `security_from`; None: none
 
-    Raises
-    ------
-    ConfigError : the package is not installed, or has no such class
-    ExecutionError : the class rejects its options, or does not start
+    Raises ConfigError : the package is not installed, or has no such class
+    Raises ExecutionError : the class rejects its options, or does not start
     """
     kind = _class_of(file)
     options = file.options if security is None else {"security": security, **file.options}
@@ -308,14 +303,10 @@ def connect_to_cluster(
 ) -> tuple[str, Any, int]:
     """Start workers here or by a cluster file, or check the address of a scheduler; the stack stops what is started.
 
-    Returns
-    -------
-    address of a scheduler, certificates of connections to it, and the number of workers to wait for
-
-    Raises
-    ------
-    ConfigError : not exactly one of n_workers, address and cluster; a cluster file or certificates that cannot be used
-    ExecutionError : workers do not start
+    Returns address of a scheduler, certificates of connections to it, and the number of workers to wait for.
+    Raises ConfigError : not exactly one of n_workers, address and cluster; a cluster file or certificates that cannot
+        be used
+    Raises ExecutionError : workers do not start
     """
     if [n_workers, address, cluster].count(None) != 2:
         raise ConfigError("Dask takes a number of workers to start, the address of a scheduler, or a cluster file.")

@@ -204,8 +204,6 @@ def _timed(work: Callable[..., Result], item: Any, *arguments: Any) -> Result:
 class LocalExecution:
     """Executor of all work in threads of this process; a context manager that joins them at the end.
 
-    Parameters
-    ----------
     n_threads : int >= 1, or None for the cores of this process, at most 4; the results do not depend on it
     """
 

@@ -39,9 +39,7 @@ def write_self_signed(folder: Path) -> None:
 def write_tls_certificates(folder: Path, days: int = 365, hosts: tuple[str, ...] = ()) -> None:
     """Write an authority, if there is none, and new certificates of it for every role, each into a folder of its own.
 
-    Raises
-    ------
-    OSError : a folder cannot be written; ValueError : the key of the authority is of another kind
+    Raises OSError : a folder cannot be written; ValueError : the key of the authority is of another kind
     """
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)

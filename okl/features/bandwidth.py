@@ -22,14 +22,9 @@ def median_distance(sample: Any, power: Literal[1, 2] = 2) -> float:
     Every row is paired with rows a few random shifts away, about 20,000 pairs in all, so that every row takes part
     equally often. Equal rows have no information on the scale and are left out.
 
-    Parameters
-    ----------
     sample : (rows, n_inputs), finite, dense or sparse
     power : 1 for the sum of absolute differences in place of the Euclidean distance
-
-    Raises
-    ------
-    DataError : the sample has no rows, or is not a matrix
+    Raises DataError : the sample has no rows, or is not a matrix
 
     Source: the median heuristic, as in Gretton et al., JMLR 13, 2012, section 8.
     """
@@ -65,10 +60,8 @@ def kernel_with_bandwidth(
         unit of the inputs, scale = bandwidth^-2; the linear kernel has none
     degree, offset : of the polynomial kernel
 
-    Raises
-    ------
-    ConfigError : the kernel is unknown, or a parameter is out of range
-    DataError : the sample has no rows
+    Raises ConfigError : the kernel is unknown, or a parameter is out of range
+    Raises DataError : the sample has no rows
     """
     if not {"bandwidth", "scale"} & set(kernel_parameters(name)):
         if bandwidth is not None:

@@ -20,8 +20,6 @@ _POWER_STEPS = 2  # of a random direction: more would make all partitions alike,
 class CellTree:
     """Partition of the inputs into cells by a binary tree of hyperplanes.
 
-    Parameters
-    ----------
     directions : (n_splits, n_inputs) float64; thresholds : (n_splits,); children : (n_splits, 2), as in `find_cells`
     """
 

@@ -40,8 +40,6 @@ class DeclaredMap:
 class ExtensionFeatures:
     """A map of an extension, known by its name and where it is from, and the arrays that make it.
 
-    Parameters
-    ----------
     name, origin : see okl.foundation.plugins; version : as declared
     n_inputs, n_columns, precision : of inputs and features; stored : its arrays, in that precision if they are floats
     """
@@ -91,9 +89,7 @@ def draw_extension_map(
 ) -> ExtensionFeatures:
     """Draw a map of an extension.
 
-    Raises
-    ------
-    ConfigError : no extension has declared it; it fails; what it draws are no arrays; features of another shape
+    Raises ConfigError : no extension has declared it; it fails; what it draws are no arrays; features of another shape
     """
     declared = plugins.find("map", name)
     if declared is None:
@@ -121,9 +117,7 @@ def draw_extension_map(
 def extension_map_from_stored(description: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> ExtensionFeatures:
     """Rebuild a map from `describe()` and `arrays()`.
 
-    Raises
-    ------
-    ModelError : its extension is not here, or has another version
+    Raises ModelError : its extension is not here, or has another version
     """
     name, version = str(description["name"]), int(description["version"])
     declared = plugins.find("map", name)

@@ -61,14 +61,9 @@ class WaveMap:
 class FourierFeatures(WaveMap):
     """The map z(x) = n_frequencies^(-1/2) (sin(x @ frequencies), cos(x @ frequencies)); ||z(x)|| = 1.
 
-    Parameters
-    ----------
     kernel : whose inner products are approximated
     frequencies : (n_inputs, n_frequencies), float32 or float64, per unit of input; their precision is the map's
-
-    Raises
-    ------
-    ConfigError : the frequencies are not a non-empty matrix of floats
+    Raises ConfigError : the frequencies are not a non-empty matrix of floats
 
     Source: Rahimi & Recht, NIPS 2007, Algorithm 1; as used by Lu et al., JMLR 17(47), 2016, section 3.2, scaled.
     """
@@ -166,9 +161,8 @@ def draw_orthogonal_map(
 
     kernel : of ||x - x'||: gaussian, matern32, matern52; others as of `draw_fourier_map`
 
-    Raises
-    ------
-    ConfigError : a size is below 1; the kernel is not shift-invariant, or its density is not the same in all directions
+    Raises ConfigError : a size is below 1; the kernel is not shift-invariant, or its density is not the same in all
+        directions
 
     Source: Yu et al., Orthogonal Random Features, NIPS 2016, section 3.
     """
@@ -222,10 +216,8 @@ def draw_quasi_map(
 
     Parameters as of `draw_fourier_map`.
 
-    Raises
-    ------
-    ConfigError : a size is below 1; the kernel is not shift-invariant; or there are more inputs than Sobol's sequence
-        has coordinates, 21,201
+    Raises ConfigError : a size is below 1; the kernel is not shift-invariant; or there are more inputs than Sobol's
+        sequence has coordinates, 21,201
 
     Source: Avron, Sindhwani, Yang & Mahoney, Quasi-Monte Carlo Feature Maps for Shift-Invariant Kernels, JMLR 17(120),
     2016, Algorithm 1.
@@ -382,9 +374,7 @@ def draw_map(
 ) -> FourierFeatures | StructuredFeatures:
     """Draw a map of DRAWS by name, or by "auto" the one that suits the kernel and the number of inputs.
 
-    Raises
-    ------
-    ConfigError : the name is unknown, or the map does not take the kernel or the sizes
+    Raises ConfigError : the name is unknown, or the map does not take the kernel or the sizes
     """
     check_choice("map", name, {"auto", *DRAWS})
     chosen = suitable_draw(kernel, n_inputs, n_frequencies) if name == "auto" else name

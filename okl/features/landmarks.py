@@ -28,8 +28,6 @@ def cluster_centres(rows: FloatArray, n_clusters: int, rng: np.random.Generator)
     Each round moves every centre to the mean of the rows that are nearest to it, the first on a tie; a centre without
     rows stays. Rounds end when no row changes its centre, or after 20: by then the error falls by little.
 
-    Parameters
-    ----------
     rows : (rows, n_inputs), finite, at least n_clusters; all of them are read in each round
 
     Source: Arthur & Vassilvitskii, SODA 2007, section 2.2.

@@ -21,14 +21,9 @@ from okl.foundation.types import FloatArray, Precision
 class StandardisedLinear:
     """The map z(x) = ((x - shift) * factor, constant), whose rows have a mean squared norm of about 1.
 
-    Parameters
-    ----------
     shift, factor : (n_inputs,), float32 or float64, in units of the input and per unit of it; factor 0 ignores a column
     constant : the last column of every row
-
-    Raises
-    ------
-    ConfigError : shift and factor do not have one shape and precision
+    Raises ConfigError : shift and factor do not have one shape and precision
     """
 
     shift: FloatArray
@@ -96,8 +91,6 @@ class StandardisedLinear:
 class SparseInputs:
     """The map z(x) = x, or (x, constant), of sparse rows, which stay sparse.
 
-    Parameters
-    ----------
     n_inputs : int >= 1; precision : of the rows
     constant : the last column of every row, for learners without a bias; 0 for none
     """
@@ -113,9 +106,7 @@ class SparseInputs:
     def transform(self, inputs: Any) -> Any:
         """Return sparse rows (rows, n_inputs) in this precision; dense ones become sparse.
 
-        Raises
-        ------
-        DataError : the inputs have other columns
+        Raises DataError : the inputs have other columns
         """
         check_inputs(self, inputs)
         rows = sparse.csr_array(inputs, dtype=self.precision)

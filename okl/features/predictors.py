@@ -34,9 +34,8 @@ from okl.metrics.calibration import LOG_ODDS, ScoreCalibration, probabilities_of
 def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
     """Rebuild a map from its `describe()` and `arrays()`.
 
-    Raises
-    ------
-    ModelError : the kind or kernel is unknown, an extension is not here, or an array or a value is missing or unfit
+    Raises ModelError : the kind or kernel is unknown, an extension is not here, or an array or a value is missing or
+        unfit
     """
     kind = description.get("kind")
     try:
@@ -70,13 +69,8 @@ def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]
 def score_rows(feature_map: FeatureMap, weights: FloatArray, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
     """Return scores z(x) @ weights' of every row: (rows, n_outputs), in the map's precision.
 
-    Parameters
-    ----------
     weights : (n_outputs, n_columns); inputs : (rows, n_inputs); n_threads : int >= 1
-
-    Raises
-    ------
-    DataError, ConfigError : the inputs or the weights do not have the map's columns
+    Raises DataError, ConfigError : the inputs or the weights do not have the map's columns
     """
     if isinstance(feature_map, SparseInputs):
         check_weights(feature_map, weights)
@@ -153,9 +147,7 @@ class _OnSupports:
 
         The same bits for a row in any block and for any number of threads.
 
-        Raises
-        ------
-        DataError : the inputs have other columns
+        Raises DataError : the inputs have other columns
         """
         inputs = as_compiled(inputs, self.supports.dtype)
         if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:

@@ -51,9 +51,8 @@ class RunFolder:
     def open(self) -> None:
         """Make the folder next to its final path, and remove the folders of killed runs there.
 
-        Raises
-        ------
-        ConfigError : the path exists, or cannot be written to; OSError : the same of a folder that replaces another
+        Raises ConfigError : the path exists, or cannot be written to; OSError : the same of a folder that replaces
+            another
         """
         if not self._replaces:
             check_run_folder(self.folder)
@@ -65,9 +64,7 @@ class RunFolder:
     def reopen(self, temporary_path: Path) -> None:
         """Resume the folder of another process; its name contains its final path.
 
-        Raises
-        ------
-        CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
+        Raises CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
         """
         try:
             self._lock = lock_folder(temporary_path)
@@ -91,10 +88,8 @@ class RunFolder:
     def complete(self) -> None:
         """Rename the folder to its final path and remove its checkpoint.
 
-        Raises
-        ------
-        LocationTakenError : another process has renamed its folder to that path at the same time; what would not have
-            replaced it is kept under the next free name
+        Raises LocationTakenError : another process has renamed its folder to that path at the same time; what would not
+            have replaced it is kept under the next free name
         """
         old = self.folder.with_name(f"{self.folder.name}.replaced-{secrets.token_hex(4)}")
         with self._refused():
@@ -292,9 +287,7 @@ class PublishedFolder:
     def open(self) -> None:
         """Claim the URL, which checks that it can be written to, and make the local folder.
 
-        Raises
-        ------
-        ConfigError : the URL is in use; DataError : the store rejects the request
+        Raises ConfigError : the URL is in use; DataError : the store rejects the request
         """
         if not self._replaces:
             check_free(self.folder)
@@ -448,9 +441,7 @@ def remove_temporary_files(folder: Path) -> None:
 def write_durably(location: Place, content: str | bytes) -> None:
     """Write a file atomically and flush it to the disk.
 
-    Raises
-    ------
-    LocationError : it cannot be written; an existing file is unchanged
+    Raises LocationError : it cannot be written; an existing file is unchanged
     """
     try:
         if isinstance(location, Path):

@@ -36,9 +36,7 @@ DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
 def okl_home() -> Path:
     """Return okl's home folder, which only its owner may enter, made if necessary.
 
-    Raises
-    ------
-    ConfigError : it cannot be made, or OKL_UMASK is not a number
+    Raises ConfigError : it cannot be made, or OKL_UMASK is not a number
     """
     folder = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute()
     try:
@@ -64,9 +62,7 @@ UMASK = "OKL_UMASK"
 def private_umask() -> int:
     """Return the permissions that files and folders of okl lack: OKL_UMASK, or 077.
 
-    Raises
-    ------
-    ConfigError : OKL_UMASK is not an octal number up to 077
+    Raises ConfigError : OKL_UMASK is not an octal number up to 077
     """
     text = os.environ.get(UMASK, "077")
     if not re.fullmatch("0*[0-7]{1,2}", text):
@@ -182,9 +178,8 @@ SECRETS = re.compile(r"(?<=://)[^/@\s]*:[^/@\s]*@|(?<=://)[^/@\s]+@(?!\w+\.dfs\.
 def with_retries(request: Callable[[], Answer], failing: str) -> Answer:
     """Call a function, repeating it with growing waits while its failures may pass; return its result.
 
-    Raises
-    ------
-    LocationError : it failed for good, or in each attempt; failing : start of the message, such as "X cannot be read"
+    Raises LocationError : it failed for good, or in each attempt; failing : start of the message, such as "X cannot be
+        read"
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -290,9 +285,7 @@ EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abf
 def check_url(url: str) -> None:
     """Refuse a URL that carries credentials, chains others, or is of a kind for which no package is installed.
 
-    Raises
-    ------
-    ConfigError : the URL, without what may be secret, and why
+    Raises ConfigError : the URL, without what may be secret, and why
     """
     kind, _, rest = url.partition("://")
     shown = without_secrets(url)
@@ -365,9 +358,7 @@ _locks: dict[str, Lock] = {}
 def verify_file(path: Path, sha256: str) -> None:
     """Read a file and compare its digest, unless this process has, or has written it.
 
-    Raises
-    ------
-    DataError : the bytes are others, by name; OSError : it cannot be read
+    Raises DataError : the bytes are others, by name; OSError : it cannot be read
     """
     if _verified.get(_state(path)) == sha256:
         return
@@ -422,14 +413,9 @@ LOCAL = ("file://", "local://")
 class RemotePath:
     """A file or folder of an object store; a string to the eye and to pickle, without credentials.
 
-    Parameters
-    ----------
     url : such as s3://bucket/folder, without a slash at its end
-
-    Raises
-    ------
-    ConfigError : the URL carries a user, a password or a token, or has an unknown scheme;
-    DataError : from every method, when the storage fails, after retries where they may help
+    Raises ConfigError : the URL carries a user, a password or a token, or has an unknown scheme;
+    Raises DataError : from every method, when the storage fails, after retries where they may help
     """
 
     url: str
@@ -797,9 +783,7 @@ def readable(location: Place, size_bytes: int = 0, sha256: str = "") -> Iterator
 
     size_bytes, sha256 : of a shard, whose bytes are then verified, once in a process
 
-    Raises
-    ------
-    DataError : a shard whose bytes are others, a URL that cannot be read; OSError : a path that cannot be
+    Raises DataError : a shard whose bytes are others, a URL that cannot be read; OSError : a path that cannot be
     """
     if isinstance(location, Path):
         if sha256:

@@ -98,9 +98,7 @@ def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
 
     module : that defines it, which need not be the one that adds it
 
-    Raises
-    ------
-    ConfigError : another extension has added that name
+    Raises ConfigError : another extension has added that name
     """
     with lock:
         extension, before = _extension_of(module), _latest.get((kind, name))
@@ -203,9 +201,7 @@ def use_extension(path: str | os.PathLike[str]) -> None:
 def offer(path: str) -> None:
     """Load a file when an unknown name is requested, in this process and in processes that it starts.
 
-    Raises
-    ------
-    ConfigError : there is no such file
+    Raises ConfigError : there is no such file
     """
     if not Path(path).is_file():
         raise ConfigError(f"The extension {path} is not a file. Give a Python file, such as my_loss.py.")
@@ -223,9 +219,7 @@ def find(kind: Kind, name: str) -> Registration | None:
 def exactly(kind: Kind, name: str, origin: str) -> Any:
     """Return the registered object of that name and origin.
 
-    Raises
-    ------
-    ConfigError : it is not here, or from another file or version
+    Raises ConfigError : it is not here, or from another file or version
     """
     with lock:
         if (kind, name, origin) not in _exact:

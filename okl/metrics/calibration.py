@@ -38,15 +38,11 @@ def lead_counts(scores: FloatArray, right: NDArray[np.bool_]) -> KeyedCounts:
 def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
     """Return bins of about equally many rows, from the lowest value up, as JSON.
 
-    Parameters
-    ----------
     counts : rows by value, in columns (miss, hit): of scores hits are positive rows, of leads those named rightly
     of : "score" or "log-odds" of two classes, or "lead" of the best of several classes over the second
-
-    Returns
-    -------
-    of, and bins: rows, hits, lowest and highest value, mean value; of scores and log-odds also the mean of
-    1 / (1 + exp(-score)), which is the probability of a hit for log-odds. Equal values stay in one bin.
+    Returns a dict: of, what is binned; bins : rows, hits, lowest and highest value, mean value; of scores and log-odds
+        also the mean of 1 / (1 + exp(-score)), which is the probability of a hit for log-odds. Equal values stay in one
+        bin.
     """
     rows = counts.counts.sum(axis=1)
     total = int(rows.sum())

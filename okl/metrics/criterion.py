@@ -34,9 +34,7 @@ RARE = 0.2
 def criterion_of(optimise: Optimise, task: Task, class_counts: Sequence[int], target: str = "y") -> Criterion:
     """Return the criterion of a data set: as given, or by the share of the rows outside the most frequent class.
 
-    Raises
-    ------
-    ConfigError : a criterion of classes for a regression, or of two classes for several
+    Raises ConfigError : a criterion of classes for a regression, or of two classes for several
     """
     if task == "regression":
         if optimise != "auto":
@@ -68,8 +66,6 @@ def outside_share(class_counts: Sequence[int]) -> float:
 def criterion_error(criterion: Criterion, scores: Doubles, classes: IntArray) -> float:
     """Return the error of scores, less is better: 1 less the rate or area, or the log loss of calibrated scores.
 
-    Parameters
-    ----------
     scores : (rows,) of two classes, positive for the second, or (rows, n_classes); classes : (rows,), of the rows
     """
     if criterion not in OF_RANKING:

@@ -295,9 +295,7 @@ def predicted_classes(scores: FloatArray) -> IntArray:
 def merge(tallies: Iterable[Tally]) -> Tally:
     """Add tallies of one task up, in the order given; they are taken one by one, so a generator costs little memory.
 
-    Raises
-    ------
-    ValueError : there are no tallies
+    Raises ValueError : there are no tallies
     """
     waiting: list[Tally] = []
     cells = 0
@@ -315,9 +313,7 @@ def merge(tallies: Iterable[Tally]) -> Tally:
 def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
     """Add tallies up by name, in the order given; one part after the other, so that many of them cost little memory.
 
-    Raises
-    ------
-    ValueError : there are no parts
+    Raises ValueError : there are no parts
     """
     totals: dict[str, Tally] = {}
     for part in parts:

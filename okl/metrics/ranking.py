@@ -103,10 +103,9 @@ def threshold_points(ranking: KeyedCounts) -> dict[str, Any]:
 
     ranking has the columns (negative, positive).
 
-    Returns
-    -------
-    rows and positive rows, and points [threshold, rows from it on, positive rows from it on], from the highest score
-    down: all thresholds if they are few, otherwise about evenly spread over the positive and over the negative rows
+    Returns rows and positive rows, and points [threshold, rows from it on, positive rows from it on], from the highest
+        score down: all thresholds if they are few, otherwise about evenly spread over the positive and over the
+        negative rows.
     """
     negative, positive = ranking.counts[::-1].T
     false, hits = np.cumsum(negative), np.cumsum(positive)

@@ -53,9 +53,7 @@ def open_text(
 
     span : first byte and the one after the last, of a file that can be sought in; None: the whole file
 
-    Raises
-    ------
-    DataError : what is compressed cannot be unpacked, or its end is missing
+    Raises DataError : what is compressed cannot be unpacked, or its end is missing
     """
     codec = packing_of(file.name)
     if encoding != "utf8":
@@ -191,9 +189,7 @@ def line_blocks(
 ) -> Iterator[bytes]:
     """Yield the bytes of a file, or of a range of it, in blocks of whole lines; of whole rows of a dialect with breaks.
 
-    Raises
-    ------
-    DataError : a quote that is not closed for many blocks
+    Raises DataError : a quote that is not closed for many blocks
     """
     rest, breaks = b"", dialect is not None and dialect.breaks
     with open_text(file, span, "utf8" if dialect is None else dialect.encoding) as stream:
@@ -249,9 +245,7 @@ def inspect(file: Place, decimal: str = "") -> tuple[pa.Schema, Dialect]:
 
     decimal : mark of decimals, "" for as the values show
 
-    Raises
-    ------
-    DataError : the file is empty, has no rows, or is not CSV; two columns share a name, or one has none in UTF-8
+    Raises DataError : the file is empty, has no rows, or is not CSV; two columns share a name, or one has none in UTF-8
     """
     if size_of(file) == 0:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
@@ -273,9 +267,7 @@ def inspect(file: Place, decimal: str = "") -> tuple[pa.Schema, Dialect]:
 def _dialect(file: Place, decimal: str) -> Dialect:
     """Return the dialect by the first bytes, but for the mark of decimals: as given, or a point.
 
-    Raises
-    ------
-    DataError : the bytes are no text, or that of a web page
+    Raises DataError : the bytes are no text, or that of a web page
     """
     with open_text(file) as stream:
         text = stream.read(BLOCK_BYTES)

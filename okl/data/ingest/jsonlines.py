@@ -21,9 +21,7 @@ EXPECTED = "expected JSON lines, one object a line"
 def inspect(file: Place) -> pa.Schema:
     """Return the keys and the types of their values by the first 2 MiB, nested as the objects are.
 
-    Raises
-    ------
-    DataError : the file is empty, or its lines are no objects
+    Raises DataError : the file is empty, or its lines are no objects
     """
     with open_text(file) as stream:
         text = stream.read(csv.BLOCK_BYTES)
@@ -67,9 +65,7 @@ def merged(first: pa.Schema, second: pa.Schema) -> pa.Schema:
 def scan_lines(file: Place, span: tuple[int, int] | None) -> ScanResult:
     """Read a range block by block to learn keys, types and rows.
 
-    Raises
-    ------
-    DataError : a line that is no object, or a value whose type differs from those before
+    Raises DataError : a line that is no object, or a value whose type differs from those before
     """
     schema, rows, lines_before = pa.schema([]), 0, 0
     for lines in line_blocks(file, span):

@@ -74,9 +74,7 @@ def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
 def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Roles:
     """Return the role of each column as in the reference; further columns are ignored.
 
-    Raises
-    ------
-    DataError : a column that is missing, an input or a target of another kind
+    Raises DataError : a column that is missing, an input or a target of another kind
     """
     named = [("input", reference.source_columns), ("target", (reference.target,)), ("key", reference.keys)]
     for what, names in named:
@@ -108,9 +106,7 @@ def reader_by(reference: Schema, source: Source) -> TargetReader:
 def classes_by(reference: Schema, reader: TargetReader, where: str) -> ClassCounts:
     """Return the classes of the reference, with the counts of the new rows.
 
-    Raises
-    ------
-    DataError : a label that the reference does not have
+    Raises DataError : a label that the reference does not have
     """
     if reference.task == "regression":
         return ClassCounts("regression")

@@ -86,9 +86,7 @@ def check_destination(destination: Place) -> None:
 def destination_folder(destination: Place) -> Iterator[Path]:
     """Write to a new folder that replaces the destination at the end; remove the folder after an error.
 
-    Raises
-    ------
-    LocationError : it cannot be written to or is full, or another program has created files there
+    Raises LocationError : it cannot be written to or is full, or another program has created files there
     """
     local = isinstance(destination, Path)
     folder = output_folder(destination, replaces=local or is_dataset(destination))
@@ -190,9 +188,7 @@ def scan_columns(
 
     source : one whose pieces know their rows, where workers read it
 
-    Raises
-    ------
-    DataError : rows that cannot be read, or whose split is none
+    Raises DataError : rows that cannot be read, or whose split is none
     """
     if not plans:
         return []
@@ -280,13 +276,8 @@ def learn_encodings(
 
     keep_fills : whether numbers are encoded with their means even if none is missing, as later files may miss some
 
-    Returns
-    -------
-    roles whose features are the inputs, and sentences on each column that was left out
-
-    Raises
-    ------
-    DataError : numbers among which there are a few words; more inputs than fit; no input left
+    Returns roles whose features are the inputs, and sentences on each column that was left out.
+    Raises DataError : numbers among which there are a few words; more inputs than fit; no input left
     """
     if roles.sparse is not None and not roles.features:
         return roles, []
@@ -407,9 +398,7 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
 def fitted_texts(counts: Sequence[TermCounts], settings: IngestSettings, where: str) -> SparseColumns:
     """Return the columns of the terms that occur in enough rows; counts : one for each column of text.
 
-    Raises
-    ------
-    DataError : a column without a term in enough rows, such as one of ids or of empty texts
+    Raises DataError : a column without a term in enough rows, such as one of ids or of empty texts
     """
     texts = []
     for name, total in zip(settings.text, counts, strict=True):
@@ -437,9 +426,7 @@ def find_formats(
 
     preview : decide by the first rows alone
 
-    Raises
-    ------
-    DataError : see `decide_formats`
+    Raises DataError : see `decide_formats`
     """
     roles, kinds = assign_roles(source, settings), dict(zip(source.schema.names, source.schema.types, strict=True))
     names = [name for name in (*roles.features, roles.target) if is_text(kinds[name])]
@@ -496,10 +483,9 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
 
     targets : reads the target; not to be used again, as it has seen these rows then
 
-    Raises
-    ------
-    DataError : text that is rather dates or numbers; a number or a date that is missing where none may be (for a word
-        that is missing there is an input); a target that is infinite; rows that cannot be read: each as when all are
+    Raises DataError : text that is rather dates or numbers; a number or a date that is missing where none may be (for a
+        word that is missing there is an input); a target that is infinite; rows that cannot be read: each as when all
+        are
     """
     plans = column_plans(roles, source.schema, settings)
     names = [*(plan.name for plan in plans), roles.target]

@@ -144,9 +144,7 @@ STREAM_BYTES = 65536  # read ahead in each column; without it a whole column chu
 def inspect_parquet(file: Place, size_bytes: int = 0, sha256: str = "") -> tuple[pa.Schema, tuple[int, ...]]:
     """Return schema and rows of each row group, from the footer alone; verify the bytes of a shard first.
 
-    Raises
-    ------
-    DataError : the file is empty, no Parquet, or truncated
+    Raises DataError : the file is empty, no Parquet, or truncated
     """
     if not sha256:
         check_magic(file)
@@ -583,9 +581,7 @@ def _svmlight_pieces(files: Sequence[Place], reading: SvmlightReading) -> list[P
     Sparse rows are two columns of lists, of indices and of values, and y. Their first index is 0 unless it is given: in
     many columns the index 0 is rare, and a later file may hold it.
 
-    Raises
-    ------
-    DataError : too many columns, or none; an index 0 where the first is 1
+    Raises DataError : too many columns, or none; an index 0 where the first is 1
     """
     scans, storage, hashed = [scan_svmlight(file) for file in files], reading.storage, reading.hashed
 
@@ -708,9 +704,7 @@ def altered_columns(pieces: Sequence[Piece], names: Collection[str], execution: 
     Such values are digits with leading zeros, as 00501, and whole numbers of more digits than float64 keeps, where
     int64 does not take them all. Only these columns are read, and none where none of them is of numbers.
 
-    Raises
-    ------
-    DataError : rows that cannot be read
+    Raises DataError : rows that cannot be read
     """
     kinds = {field.name: field.type for field in pieces[0].schema if field.name in names}
     zeros = [name for name, kind in kinds.items() if pa.types.is_integer(kind) or pa.types.is_floating(kind)]

@@ -76,9 +76,7 @@ class TargetReader:
     def values(self, rows: SourceBatch) -> Targets:
         """Return targets of a batch (rows,) as they are stored; NaN for missing ones.
 
-        Raises
-        ------
-        DataError : an infinite target, or more text labels than can be classes
+        Raises DataError : an infinite target, or more text labels than can be classes
         """
         column = rows.batch.column(self.name)
         if self.text:
@@ -165,11 +163,9 @@ class TargetReader:
 
         positive : the label, as text, that comes second of two; None: the larger one
 
-        Raises
-        ------
-        DataError : a constant target, or one class only; more than two for a binary task; too many; a label that only
-            test rows have
-        ConfigError : a positive class that is none of two
+        Raises DataError : a constant target, or one class only; more than two for a binary task; too many; a label that
+            only test rows have
+        Raises ConfigError : a positive class that is none of two
         """
         kind = value_type(self.kind)
         named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
@@ -286,9 +282,7 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
 
     first_row : number of the batch's first row in the whole source, which the hash goes by
 
-    Raises
-    ------
-    DataError : a split that is neither train nor test, or a holdout column that is neither 0 nor 1
+    Raises DataError : a split that is neither train nor test, or a holdout column that is neither 0 nor 1
     """
     if roles.split is not None:
         return _by_name(rows, roles.split)
@@ -317,8 +311,6 @@ ROWS_OF_CLASS = 10
 def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class: bool) -> Roles:
     """Return roles whose share of test rows is exact in each class of few rows, at least one row of two or more.
 
-    Parameters
-    ----------
     batches : all rows, with the target; seed : of the hash of row numbers
     by_class : whether the target may have classes; of a regression, the share of all rows is exact if they are few
     """

@@ -179,9 +179,7 @@ TYPES = {
 def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> pa.Array:
     """Return a column of text as numbers or dates, with null for missing values.
 
-    Raises
-    ------
-    DataError : a value in another format: names file, column and the first such row
+    Raises DataError : a value in another format: names file, column and the first such row
     """
     texts, index = texts_and_index(column)
     if form.kind == "number":
@@ -336,9 +334,8 @@ def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tupl
     All numbers have one mark of decimals. A column whose values fit both readings is read as other columns are;
     otherwise with the likely mark of decimals, dates with points day first and others month first.
 
-    Raises
-    ------
-    DataError : a column most of whose values are numbers, or dates, but not all in one format; two marks of decimals
+    Raises DataError : a column most of whose values are numbers, or dates, but not all in one format; two marks of
+        decimals
     """
     numbers, dates = dict[str, FormatTally](), dict[str, FormatTally]()
     labels = "" if context.measured else context.target

@@ -262,8 +262,6 @@ class RowsToWrite(NamedTuple):
 class RowReader:
     """Reader of rows that applies the policy for missing values.
 
-    Parameters
-    ----------
     roles : what each column is for; targets : reads the target
     with_inputs : whether inputs are made, or only the rest matters
     """
@@ -280,9 +278,7 @@ class RowReader:
     def batches(self, piece: Piece, first_row: int) -> Iterator[RowsToWrite]:
         """Yield the rows of a piece; first_row : number of its first row in the whole source.
 
-        Raises
-        ------
-        DataError : a value that cannot stay: names file, column and row
+        Raises DataError : a value that cannot stay: names file, column and row
         """
         roles, settings, encoder = self.roles, self.settings, self._encoder
         columns = list(dict.fromkeys([*encoder.columns, *roles.other_columns]))
@@ -410,9 +406,7 @@ def _write_task(
 ) -> tuple[list[Shard], list[ColumnMoments], TargetReader]:
     """Write the shards of a task to a folder of its own, in one that the caller has made.
 
-    Returns
-    -------
-    shards, the moments of each row group of train rows, and the labels
+    Returns shards, the moments of each row group of train rows, and the labels.
     """
     own = folder / WRITING / secrets.token_hex(8)
     try:
@@ -452,19 +446,11 @@ def copy_on_workers(
 ) -> tuple[RowCounts, list[Shard], ColumnMoments]:
     """Have workers read a source and write its shards.
 
-    Parameters
-    ----------
     reader : of the target; what workers find is added to it
     folder : of the data set to be, which every worker sees under this very path
-
-    Returns
-    -------
-    rows read, and those that stay, by split; the shards of train, then of test rows; the moments of train rows
-
-    Raises
-    ------
-    DataError : as in one process, where rows do not hold what they must
-    ExecutionError : a worker that does not see the folder, or cannot write there
+    Returns rows read, and those that stay, by split; the shards of train, then of test rows; the moments of train rows.
+    Raises DataError : as in one process, where rows do not hold what they must
+    Raises ExecutionError : a worker that does not see the folder, or cannot write there
     """
     positions, end = _piece_positions(source, roles, settings, reader, execution)
     shards: dict[str, list[Shard]] = {"train": [], "test": []}
@@ -511,9 +497,7 @@ def _piece_positions(
 ) -> tuple[list[ShardPosition], RowCounts]:
     """Return all pieces in order, each with the remaining rows before it, and all rows; text labels get their codes.
 
-    Raises
-    ------
-    DataError : more labels than can be classes
+    Raises DataError : more labels than can be classes
     """
     positions, places = piece_positions(source.pieces), [RowCounts()]
     found = execution.map(partial(_count_piece, roles, settings, reader), positions)
