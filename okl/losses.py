@@ -152,8 +152,6 @@ class ThresholdedHalfSquared:
     The step of the paper's regression learner is step_size (y - f) z when |y - f| > epsilon, which is this derivative;
     the factor 1/2 is what makes them agree. Not convex at the threshold for epsilon > 0.
 
-    Parameters
-    ----------
     epsilon : float >= 0, in units of the (scaled) target
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 5 and section 7.4.1, with |y - f| > epsilon for the printed test.
@@ -188,13 +186,8 @@ class ThresholdedHalfSquared:
 class EpsilonInsensitive(PiecewiseLinear):
     """max(0, |s - y| - epsilon), of a number; epsilon = 0 is the absolute loss.
 
-    Parameters
-    ----------
     epsilon : float >= 0, in units of the target
-
-    Raises
-    ------
-    ConfigError : epsilon is negative or not finite
+    Raises ConfigError : epsilon is negative or not finite
 
     Source: Drucker et al., "Support vector regression machines", NIPS 1996, with the tube's half-width epsilon.
     """

@@ -83,8 +83,6 @@ def map_space_bound(played: LearnerLosses, steps: StepSizes, radius: float, comp
     ball that holds u brings w no further from it. Summed, ||w_1 - u|| = ||u|| and every other ||w_t - u|| is at most
     radius + ||u||, in place of the diameter.
 
-    Parameters
-    ----------
     radius : of the ball; comparator_norm : ||u|| <= radius
 
     Source: Zinkevich, ICML 2003, Theorem 1 and its proof; Lu et al., JMLR 17(47), 2016, (5).
@@ -160,8 +158,6 @@ def kernel_space_bound(played: LearnerLosses, step: float, setting: KernelSettin
     probability is 1 - 2^8 (sigma_p diameter / epsilon)^2 exp(-D epsilon^2 / (4 (d + 2))). An epsilon of 2 holds for
     certain, whatever the map.
 
-    Parameters
-    ----------
     step : eta; where steps decay the last one, the longest for which no step was smaller
 
     Source: Lu et al., JMLR 17(47), 2016, Theorems 1 and 3 (||z||^2 = D); Rahimi & Recht, NIPS 2007, Claim 1.
@@ -618,15 +614,10 @@ def regret_proof(
     is 1/2 (f - y)^2 beyond epsilon and 0 up to there, and the weights' loss is 1/2 (f - y)^2 of every row: with no step
     up to epsilon, convexity gives the same bound.
 
-    Parameters
-    ----------
     state : of an exact run of one pass that has finished; recorded : on its way, the last one at its end
     observer : notified of rows read and of rows of certified horizons
-
-    Returns
-    -------
-    regret, average_regret, bound and comparator of all rows, the same at five horizons, and how regret grew; without a
-    ball, or with more rows than memory holds, only the reason why there is none
+    Returns regret, average_regret, bound and comparator of all rows, the same at five horizons, and how regret grew;
+        without a ball, or with more rows than memory holds, only the reason why there is none.
     """
     learner = state.learner
     if isinstance(learner, NOGDLearner) and learner.radius is not None:
@@ -686,14 +677,10 @@ def tracking_proof(
 ) -> Certification:
     """Regret of a tracker, against models of a ball in the same map that change at most 0, 1, 2, 4, ... times.
 
-    Parameters
-    ----------
     solver, state, recorded, observer : as of `regret_proof`
-
-    Returns
-    -------
-    loss (of the mean of scores that is predicted with, by the loss that its experts step by), mistakes and, for each
-    number of changes, the comparator's loss and what the regret is at most; or only the reason why there is none
+    Returns loss (of the mean of scores that is predicted with, by the loss that its experts step by), mistakes and, for
+        each number of changes, the comparator's loss and what the regret is at most; or only the reason why there is
+        none.
     """
     learner, factory = state.learner, solver.factory
     assert isinstance(learner, TrackingLearner)

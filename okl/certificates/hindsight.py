@@ -78,9 +78,7 @@ class HindsightSolution:
 def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProblem:
     """Return the dual over ||w|| <= radius of a problem with 1/2 ||w||^2, started at `first` (m,), a feasible point.
 
-    Raises
-    ------
-    ConfigError : the radius is not a positive finite number
+    Raises ConfigError : the radius is not a positive finite number
     """
     check_positive("radius", radius)
     image = np.empty(problem.n_image)
@@ -504,14 +502,9 @@ def solve_within(
 ) -> HindsightSolution:
     """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over weights within limits, less their margins, in their ball.
 
-    Parameters
-    ----------
     rows : signed rows y_i z_i, m of them, or ClassRows; sample_weight : (m,) >= 0, None for 1
     near : the solution of fewer of these rows, the first ones; enough : as in solve_in_ball
-
-    Returns
-    -------
-    the weights, which are feasible; the point (m + k,) ends with the multipliers of the limits
+    Returns the weights, which are feasible; the point (m + k,) ends with the multipliers of the limits.
     """
     plain, upper = _dual(loss, rows, sample_weight), _upper(rows, sample_weight)
     longer = max(1.0, _LIMIT_SHARE * np.sqrt(rows.n_points))

@@ -40,13 +40,8 @@ NAME = "learner"
 def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
     """Write the state from which a later run continues.
 
-    Parameters
-    ----------
     folder : which is made; about : what it belongs to, JSON
-
-    Raises
-    ------
-    OSError : it cannot be written
+    Raises OSError : it cannot be written
     """
     slimmed = replace(state, windows=(), segments=())  # the data of earlier training is not needed
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -59,9 +54,7 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
 def load_state(folder: Place) -> tuple[OnlineState, dict[str, Any]]:
     """Return the state, and what it belongs to.
 
-    Raises
-    ------
-    CheckpointError : it is missing or damaged, or made of parts that this okl has not
+    Raises CheckpointError : it is missing or damaged, or made of parts that this okl has not
     """
     if isinstance(folder, Path):
         return _load(folder)
@@ -183,9 +176,7 @@ class ModelHistory:
 def open_champion(model: RegisteredModel) -> Champion | None:
     """Return the champion, None where nothing was published yet.
 
-    Raises
-    ------
-    ModelError : it is damaged; RegistryError : the registry cannot be read
+    Raises ModelError : it is damaged; RegistryError : the registry cannot be read
     """
     head = model.head()
     if head.state.champion is None:
@@ -260,13 +251,8 @@ def learn_shards(
 
     The bits of the result do not depend on the number of shards in a run.
 
-    Parameters
-    ----------
     begin : state of the champion; None: start on a sample of all these shards
-
-    Raises
-    ------
-    DivergedError : the weights are no longer finite
+    Raises DivergedError : the weights are no longer finite
     """
     whole = store.union(list(records))
     if begin is None:
@@ -303,14 +289,9 @@ def solve_window(
 ) -> Challenger:
     """Solve a batch problem over the latest shards.
 
-    Parameters
-    ----------
     window : shards to train on; new : shards that the champion was not trained on
     warm : solution of the same problem for other shards, used as starting point with its feature map
-
-    Raises
-    ------
-    DivergedError : the method has diverged
+    Raises DivergedError : the method has diverged
     """
     data = store.union(list(window))
     solver = make_solver(within(settings, data), data)

@@ -265,8 +265,6 @@ def distribution_findings(
 def label_distance(before: NDArray[np.int64], now: NDArray[np.int64]) -> tuple[float, float]:
     """Return the total variation distance of label shares, and the p-value of the G-test of equal shares.
 
-    Parameters
-    ----------
     before, now : (n_labels,) rows of each label
 
     Source: Sokal & Rohlf, Biometry, 1981, section 17.4 (G-test of independence).
@@ -396,9 +394,7 @@ def check_contract(
 
     location, name : the file, and what to call it
 
-    Raises
-    ------
-    LocationError : a store that does not answer
+    Raises LocationError : a store that does not answer
     """
     try:
         if size_of(location) == 0:

@@ -630,8 +630,6 @@ def comparison_shards(
 ) -> list[ShardRecord]:
     """Return the latest shards that have reserved rows.
 
-    Parameters
-    ----------
     accepted : in the order of learning; excluded : SHA-256 of those that the champion has learned
     shards : so many that are new to it at most, and so many before; more of the latter until every label is there
     """

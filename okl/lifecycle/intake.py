@@ -170,10 +170,8 @@ class Intake:
     def discover(self) -> dict[str, Any]:
         """List the files, and hash new ones.
 
-        Raises
-        ------
-        ConfigError : the folder of arriving files does not exist; DataError : it does not answer, or a file is lost, or
-            what is to be released is not quarantined, or neither its file nor its data set is there
+        Raises ConfigError : the folder of arriving files does not exist; DataError : it does not answer, or a file is
+            lost, or what is to be released is not quarantined, or neither its file nor its data set is there
         """
         settled, fresh, odd = arrivals(self.settings.source, self.settings.settle_seconds)
         self.unread = [{"name": arrival.name, "why": arrival.problem} for arrival in odd]
@@ -234,9 +232,7 @@ class Intake:
     def pending(self, history: ModelHistory) -> list[ShardRecord]:
         """Return accepted shards within the window that are new for the champion, in training order.
 
-        Raises
-        ------
-        ConfigError : a window was given, but the shards have no times
+        Raises ConfigError : a window was given, but the shards have no times
         """
         settings = self.settings
         waiting = [record for record in history.accepted() if record.sha256 not in history.trained_on]

@@ -46,9 +46,7 @@ def first_reference(
         those of the first file
     default_scale : scaling of tables whose settings have none
 
-    Raises
-    ------
-    DataError : no file can be read with these settings
+    Raises DataError : no file can be read with these settings
     """
     ingest_settings = settings.model_copy(update={"holdout": None})
     parts, terms = list[Dataset](), list[tuple[TermCounts, ...]]()
@@ -126,9 +124,7 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
     """Return the ingest settings of the first shards: constrained columns are keys, unless learn_sensitive is set.
 
-    Raises
-    ------
-    ConfigError : see `okl.solvers.online.settings.MapLearningOptions.check`
+    Raises ConfigError : see `okl.solvers.online.settings.MapLearningOptions.check`
     """
     settings.train.options.check(settings.train)
     constraints, _ = parse_constraints(constraints_of(settings.train.options))
@@ -141,11 +137,9 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
 def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
     """Check constraints against the columns of a model; reference : schema of all its shards.
 
-    Raises
-    ------
-    ConfigError : a constraint uses an input that training must not use, or none uses one that it must; and the errors
-        in `okl.solvers.online.settings.MapLearningOptions.check`
-    DataError : a column that is neither an input nor a key
+    Raises ConfigError : a constraint uses an input that training must not use, or none uses one that it must; and the
+        errors in `okl.solvers.online.settings.MapLearningOptions.check`
+    Raises DataError : a column that is neither an input nor a key
     """
     settings.train.options.check(settings.train)
     constraints, _ = parse_constraints(constraints_of(settings.train.options))
@@ -194,11 +188,9 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
 
     reference : schema of all shards of the model
 
-    Raises
-    ------
-    ConfigError : another target, task, scaling or policy of missing values; inputs that are to be made of columns
-        otherwise, or not to be learned; a criterion or threshold that does not fit the classes
-    DataError : a constraint of a column that is neither an input nor a key
+    Raises ConfigError : another target, task, scaling or policy of missing values; inputs that are to be made of
+        columns otherwise, or not to be learned; a criterion or threshold that does not fit the classes
+    Raises DataError : a constraint of a column that is neither an input nor a key
     """
     ingest, name = settings.ingest, settings.name
     for field in SETTLED:
@@ -292,12 +284,10 @@ def check_arrivals(settings: RetrainSettings) -> None:
 
     One file that fits is enough; others are quarantined by the run.
 
-    Raises
-    ------
-    ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
+    Raises ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
         was created without
-    DataError : storage that does not answer; files of which none can be read by the settings, or like those before;
-        a shard to release that is not quarantined or cannot be trained on
+    Raises DataError : storage that does not answer; files of which none can be read by the settings, or like those
+        before; a shard to release that is not quarantined or cannot be trained on
     """
     arrived, *_ = arrivals(settings.source)
     model = Registry(settings.registry).model(settings.name)
@@ -328,9 +318,7 @@ def start_lineage(
 ) -> Schema:
     """Return the reference schema of a new model from the first files; see `first_reference`.
 
-    Raises
-    ------
-    DataError : no file can be read with these settings; the message lists models with similar names
+    Raises DataError : no file can be read with these settings; the message lists models with similar names
     """
     train = settings.train
     is_open = train.rescale == "stored" and "scale" not in settings.ingest.model_fields_set

@@ -34,8 +34,6 @@ Vector = NDArray[np.float64]
 class ColumnTally:
     """Figures of n columns over the finite values of all rows so far.
 
-    Parameters
-    ----------
     lowest, highest : (n,) beyond which values are counted
 
     rows : seen; missing, infinite, beyond : (n,) int64, values that are NaN, infinite, outside lowest to highest
@@ -179,9 +177,7 @@ class Profile:
 def open_shard(location: Place, reference: Schema) -> Source:
     """Open a file as a source with at least as many columns as the reference has inputs (svmlight).
 
-    Raises
-    ------
-    DataError : it is empty, damaged, or of no known kind
+    Raises DataError : it is empty, damaged, or of no known kind
     """
     return scan_source(open_by(reference, location), None, csv_types(reference))
 
@@ -189,9 +185,7 @@ def open_shard(location: Place, reference: Schema) -> Source:
 def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
     """Read all rows of a source whose columns fit the reference.
 
-    Raises
-    ------
-    DataError : rows that cannot be read
+    Raises DataError : rows that cannot be read
     """
     reading = _Reading(reference, limits, time_column)
     names = [*reference.source_columns, reference.target]
@@ -293,9 +287,7 @@ class _Reading:
 def times_of(before: list[Time], column: pa.Array) -> list[Time]:
     """Return first and last of earlier times and of a column: finite numbers, or texts in the order of time (UTC).
 
-    Raises
-    ------
-    DataError : a column of another type
+    Raises DataError : a column of another type
     """
     kind = value_type(column.type)
     if not (is_date(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind)):

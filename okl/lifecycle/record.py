@@ -98,9 +98,7 @@ def record_text(record: ShardRecord) -> str:
 def record_from(text: str, where: str) -> ShardRecord:
     """Return the record in a file.
 
-    Raises
-    ------
-    DataError : it is damaged or of a newer format
+    Raises DataError : it is damaged or of a newer format
     """
     try:
         content = parse_json(text)

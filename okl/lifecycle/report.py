@@ -136,9 +136,7 @@ def latest_attempts(model: RegisteredModel) -> list[dict[str, Any]]:
     outcome : "published" or "kept"; version : None if rejected; champion : the compared champion, None for none
     page : location of its report; at : ISO 8601, "" if unknown
 
-    Raises
-    ------
-    RegistryError, DataError : the registry does not answer, or its log is damaged
+    Raises RegistryError, DataError : the registry does not answer, or its log is damaged
     """
     published = [
         {"at": entry.at, "outcome": "published", "version": made.version, "champion": made.lineage.parent,
@@ -157,9 +155,7 @@ def quarantined(model: RegisteredModel) -> list[dict[str, Any]]:
     """Return files that the contract or their content excludes, by name: name, sha256, rows, reason,
     and whether they can be released. Contents that were replaced since are left out.
 
-    Raises
-    ------
-    DataError : the registry does not answer, or a record is damaged
+    Raises DataError : the registry does not answer, or a record is damaged
     """
     store = ShardStore(model.folder / DATA)
     records, files = store.records(), store.file_state().entries

@@ -56,9 +56,7 @@ RESULT, REPORT = "result.json", "report.md"
 def write_version(into: Path, model: Model, challenger: Challenger, result: Mapping[str, Any]) -> None:
     """Write model/, state/ (of an online learner), result.json, report.md and report.html into an empty folder.
 
-    Raises
-    ------
-    OSError : they cannot be written
+    Raises OSError : they cannot be written
     """
     save_model(model, into / MODEL)
     if challenger.online:
@@ -87,14 +85,9 @@ def check_mlflow() -> None:
 def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None) -> str:
     """Log a run into the experiment of the model's name; a failure of MLflow does not change the decision.
 
-    Parameters
-    ----------
     where : tracking URI, such as sqlite:////srv/mlflow.db or http://127.0.0.1:5000
     result : of the retraining; version : that was published, None if none was
-
-    Returns
-    -------
-    "run ID", or a message about the failure
+    Returns "run ID", or a message about the failure.
     """
     try:
         return f"run {_logged(where, result, version)}"
@@ -138,13 +131,9 @@ RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "
 def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict[str, Any]:
     """Retrain a model in this process (and on Dask if the settings name it), without Prefect.
 
-    Returns
-    -------
-    what `okl retrain --json` prints: model, outcome, version, reason, shards, progressive, decision, metrics, ...
-
-    Raises
-    ------
-    OklError : a message; the champion stays as it is
+    Returns what `okl retrain --json` prints: model, outcome, version, reason, shards, progressive, decision, metrics,
+        ...
+    Raises OklError : a message; the champion stays as it is
     """
     return RetrainingRun(settings, observer or NullObserver()).perform()
 
@@ -193,10 +182,8 @@ class RetrainingRun(Run[RetrainSettings]):
     def hold(self) -> dict[str, Any]:
         """Check new shards against the contract: accept them, or quarantine them with a reason.
 
-        Raises
-        ------
-        DataError : a shard violates the contract and on_bad is "stop"
-        ConfigError : settings that conflict with the model, see `check_lineage_start`
+        Raises DataError : a shard violates the contract and on_bad is "stop"
+        Raises ConfigError : settings that conflict with the model, see `check_lineage_start`
         """
         champion, new = self.history.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
@@ -305,10 +292,8 @@ class RetrainingRun(Run[RetrainSettings]):
     def publish(self) -> dict[str, Any]:
         """Publish the challenger as champion in one step, or keep the champion.
 
-        Raises
-        ------
-        ConflictError : the champion was changed by another process; nothing is published
-        RegistryError, DataError : the registry cannot be written to; nothing is published
+        Raises ConflictError : the champion was changed by another process; nothing is published
+        Raises RegistryError, DataError : the registry cannot be written to; nothing is published
         """
         record = self.record
         challenger, judgement = record.challenger, record.judgement

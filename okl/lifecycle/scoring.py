@@ -87,8 +87,6 @@ def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, 
     Rows that follow a new rule are not unrelated, because a model trained on them alone predicts them;
     where a shard is too small to prove that it agrees less than half as well as usual, it is let be.
 
-    Parameters
-    ----------
     usual : agreement of the champion on rows so far
     probe, deviations : agreement of a model trained on this shard alone on its reserved rows, in standard deviations
     """
@@ -103,8 +101,6 @@ def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, 
 def agreement_of(task: Task, sums: Doubles) -> tuple[float, float]:
     """Kappa or correlation, and it in standard deviations under independence.
 
-    Parameters
-    ----------
     sums : as in PairedSums.agreement
 
     Source: of kappa, Fleiss, Cohen & Everitt, Psychological Bulletin 72, 1969, equation 14 (the standard error where

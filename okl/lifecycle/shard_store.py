@@ -59,14 +59,9 @@ class Arrival:
 def arrivals(source: str, settle_seconds: float = 0.0) -> tuple[list[Arrival], list[Arrival], list[Arrival]]:
     """Return data files of a folder and of its folders, or what a glob matches, by name.
 
-    Returns
-    -------
-    files that are complete, files that were changed within settle_seconds and may be incomplete, and those with a
-    problem: links to nothing, pipes, devices, files without permission, names that are no text
-
-    Raises
-    ------
-    ConfigError : a folder of this machine that is not there; DataError : a store that does not answer
+    Returns files that are complete, files that were changed within settle_seconds and may be incomplete, and those with
+        a problem: links to nothing, pipes, devices, files without permission, names that are no text.
+    Raises ConfigError : a folder of this machine that is not there; DataError : a store that does not answer
     """
     location = place_of(source)
     files = _remote(location) if isinstance(location, RemotePath) else _local(location.absolute())
@@ -145,9 +140,7 @@ def _stamp(details: dict[str, Any]) -> str:
 def content_sha256(location: Place) -> str:
     """Return the SHA-256 of a file's bytes, hexadecimal.
 
-    Raises
-    ------
-    DataError : it cannot be read
+    Raises DataError : it cannot be read
     """
     try:
         return file_sha256(location)
@@ -198,14 +191,9 @@ class FileState:
 def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
     """Return one data set of all shards, in the order of the parts; train shards stay train shards.
 
-    Parameters
-    ----------
     location : folder that contains the folders of all parts
     parts : of one schema but for the counts of classes, which are added up
-
-    Raises
-    ------
-    DataError : no part, parts of different schemas, or a part in another folder
+    Raises DataError : no part, parts of different schemas, or a part in another folder
     """
     if not parts:
         raise DataError(f"{location}: expected at least one shard, got none.")
@@ -257,9 +245,7 @@ class ShardStore:
     def records(self) -> dict[str, ShardRecord]:
         """Return all records by SHA-256.
 
-        Raises
-        ------
-        DataError : one that is damaged
+        Raises DataError : one that is damaged
         """
         records = [_record_in(file) for file in json_files(self.location / RECORDS)]
         return {record.sha256: record for record in records}
@@ -276,9 +262,7 @@ class ShardStore:
     def reference(self) -> Schema | None:
         """Return the reference schema of the shards, None before the first shard.
 
-        Raises
-        ------
-        DataError : it is damaged
+        Raises DataError : it is damaged
         """
         file = self.location / REFERENCE
         if not file.is_file():
@@ -304,9 +288,7 @@ class ShardStore:
     def choice(self) -> dict[str, Any]:
         """Return the settings that were chosen automatically for the first shards; {} without a choice.
 
-        Raises
-        ------
-        DataError : they are damaged
+        Raises DataError : they are damaged
         """
         file = self.location / CHOICE
         try:
@@ -373,9 +355,7 @@ def _record_in(file: Place) -> ShardRecord:
 def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
     """Return the record of a quarantined or released shard by the first digits of its SHA-256.
 
-    Raises
-    ------
-    DataError : no or several such records, or a shard that was never quarantined
+    Raises DataError : no or several such records, or a shard that was never quarantined
     """
     matches = [record for digest, record in records.items() if key and digest.startswith(key)]
     if len(matches) == 1 and (matches[0].status == "quarantined" or matches[0].released):

@@ -39,13 +39,9 @@ def version_before(model: RegisteredModel) -> Version | None:
 def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
     """Return both values by name, that of the version before in front, of all that is not the same.
 
-    Parameters
-    ----------
     what : the version before is, for people
-
-    Returns
-    -------
-    name, what, same_rows; metrics, data, settings: name to a pair; as `okl.report.training.changes_section` shows it
+    Returns name, what, same_rows; metrics, data, settings: name to a pair; as `okl.report.training.changes_section`
+        shows it.
     """
     # a version that continues, or reads a window again, lists only the shards that its parent had not
     counted = "{} learnt" if before.lineage.parent is None and now.parent is None else "new {}"
@@ -101,13 +97,8 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
 
     The report of a run is completed with the changes since the champion or the newest version.
 
-    Parameters
-    ----------
     trained : folder of a run of okl train or okl compare (result and report come along) or of a model alone
-
-    Raises
-    ------
-    ModelError : no model that loads is there; see also `RegisteredModel.publish`
+    Raises ModelError : no model that loads is there; see also `RegisteredModel.publish`
     """
     is_run = not (trained / DESCRIPTION).is_file() and (trained / MODEL / DESCRIPTION).is_file()
     folder = trained / MODEL if is_run else trained

@@ -93,9 +93,7 @@ def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray)
 
     Distances are made in double precision: in single precision those of near rows would be lost in the squares.
 
-    Raises
-    ------
-    ConfigError : the kernel has no nodes here
+    Raises ConfigError : the kernel has no nodes here
     """
     compare, values = _nodes_of(kernel)
     return values(graph, kernel, compare(graph, inputs, vectors), vectors.dtype)
@@ -104,9 +102,7 @@ def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray)
 def kernel_row_nodes(graph: Graph, kernel: Kernel, row: str, vectors: str) -> str:
     """Return values k(x, v): (n_vectors,), of one row (n_inputs,) with vectors (n_vectors, n_inputs), all double.
 
-    Raises
-    ------
-    ConfigError : the kernel has no nodes here
+    Raises ConfigError : the kernel has no nodes here
     """
     compare, values = _nodes_of(kernel)
     if compare is _products:
@@ -231,10 +227,8 @@ MOST_SINGLE = 100.0  # sum of the sizes of weights beyond which kernel values of
 def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
     """Return scores (rows, n_outputs) of inputs, in the predictor's precision.
 
-    Raises
-    ------
-    ModelError : ONNX nodes for such a predictor or map are not known
-    ConfigError : its kernel is a function of the user's own
+    Raises ModelError : ONNX nodes for such a predictor or map are not known
+    Raises ConfigError : its kernel is a function of the user's own
     """
     if isinstance(predictor, CalibratedPredictor):
         predictor = predictor.plain()
@@ -438,9 +432,7 @@ def input_nodes(graph: Graph, schema: Schema) -> tuple[str, list[ValueInfoProto]
     training, as the model's property `categories` has them. ONNX has no dates: each part of one is a tensor,
     computed as in the model's property `dates`.
 
-    Raises
-    ------
-    ConfigError : the columns are folded svmlight indices
+    Raises ConfigError : the columns are folded svmlight indices
     """
     if schema.svmlight is not None and schema.svmlight.hashed:
         raise ConfigError("The model hashes svmlight indices, which ONNX cannot represent. Remove hash_columns.")
@@ -528,9 +520,7 @@ def to_onnx(model: Model) -> ModelProto:
     A value that is not finite is no error there, as it is in okl: it makes scores that are no numbers, but a missing
     one that the model imputes. The file describes missing values and the computation of parts of dates.
 
-    Raises
-    ------
-    ModelError, ConfigError : ONNX cannot represent the model
+    Raises ModelError, ConfigError : ONNX cannot represent the model
     """
     schema = model.schema
     if model.predictor.n_inputs != schema.n_features:

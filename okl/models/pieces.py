@@ -116,9 +116,7 @@ def table_pieces(
 def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_targets: bool = False) -> None:
     """Check the columns of pieces; the error names the first text value in a numeric column of a CSV file.
 
-    Raises
-    ------
-    DataError : columns that the model needs are missing, or are of another kind
+    Raises DataError : columns that the model needs are missing, or are of another kind
     """
     seen, columns = pieces[0].seen_by(schema), pieces[0].schema
     if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
@@ -211,9 +209,7 @@ def located_inputs(schema: Schema, precision: Precision, location: str) -> Float
 def labelled_rows(schema: Schema, precision: Precision, values: RawValues, targets: Any = None) -> Rows:
     """Return complete rows with targets; of a data set, its test rows if there are any. See `Model.evaluate`.
 
-    Raises
-    ------
-    DataError : columns are missing or of another kind, a label never seen in training, no complete row
+    Raises DataError : columns are missing or of another kind, a label never seen in training, no complete row
     """
     if not isinstance(values, str | os.PathLike):
         parts = [_rows_of(schema, precision, values, targets)]

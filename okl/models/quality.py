@@ -78,9 +78,7 @@ def check_one_threshold(threshold: float | None, recall: float | None, precision
 def decided(tally: Tally, recall: float | None, precision: float | None) -> tuple[Tally, float]:
     """Return a tally of two classes decided by the threshold with the wanted recall or precision, and the threshold.
 
-    Raises
-    ------
-    ConfigError : no threshold has it
+    Raises ConfigError : no threshold has it
     """
     assert tally.ranking is not None, "there are two classes"
     found = threshold_for(tally.ranking, recall, precision)

@@ -36,13 +36,8 @@ def is_reference(model: Location) -> bool:
 def find_version(reference: str, registry: Location | None = None) -> Version:
     """Return the version that NAME@WHICH means at this moment; it never changes, whatever happens to aliases.
 
-    Parameters
-    ----------
     reference : NAME@ALIAS or NAME@NUMBER; registry : see `Registry`
-
-    Raises
-    ------
-    RegistryError : there is no such model, version or alias
+    Raises RegistryError : there is no such model, version or alias
     """
     name, _, which = reference.partition("@")
     return Registry(registry).model(name).version(which)
@@ -54,9 +49,7 @@ def meant(model: Location, registry: Location | None = None) -> str:
     A run's folder or URL means the model in it; a NAME alone means NAME@champion where models of that name are
     registered, else for the model of the newest run in okl's home that has this name, with or without its date.
 
-    Raises
-    ------
-    ModelError : it is the name of nothing that is there
+    Raises ModelError : it is the name of nothing that is there
     """
     given = os.fspath(model)
     path = place_of(given)

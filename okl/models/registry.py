@@ -54,9 +54,7 @@ def read_sealed(path: Place, advice: str) -> dict[str, Any]:
 
     advice : what to do if it is missing or damaged: a sentence
 
-    Raises
-    ------
-    RegistryError : it is missing, damaged, or written by a later okl
+    Raises RegistryError : it is missing, damaged, or written by a later okl
     """
     try:
         stored = path.read_bytes()
@@ -101,10 +99,8 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 def create_exclusively(path: Place, content: bytes) -> bool:
     """Make a file where none is, whole or not at all; whether the file that is there now holds this content.
 
-    Raises
-    ------
-    RegistryError : the place cannot be written to, or is of a kind where two writers could both win
-    DataError : an object store that does not answer, or refuses; whether the file was made is not known then
+    Raises RegistryError : the place cannot be written to, or is of a kind where two writers could both win
+    Raises DataError : an object store that does not answer, or refuses; whether the file was made is not known then
     """
     return _create_remote(path, content) if isinstance(path, RemotePath) else _create_local(path, content)
 
@@ -367,8 +363,6 @@ ADVICE = "Restore the file from a backup of the registry."
 class RegistryLog:
     """Reads and appends entries; those that were read are remembered, as they never change.
 
-    Parameters
-    ----------
     folder : where the entries are
     """
 
@@ -379,9 +373,7 @@ class RegistryLog:
     def head(self) -> Entry:
         """Return the newest entry; one with number 0 if there is none yet.
 
-        Raises
-        ------
-        RegistryError : it is damaged; DataError : the store does not answer
+        Raises RegistryError : it is damaged; DataError : the store does not answer
         """
         numbers = self._numbers()
         if not numbers:
@@ -395,9 +387,7 @@ class RegistryLog:
     def read(self, number: int) -> Entry:
         """Return an entry by its number; 0 is the start of a log.
 
-        Raises
-        ------
-        RegistryError : it is missing or damaged
+        Raises RegistryError : it is missing or damaged
         """
         if number == 0:
             return EMPTY
@@ -416,9 +406,7 @@ class RegistryLog:
     def entries(self) -> list[Entry]:
         """Return all of them, oldest first, each held against the one before.
 
-        Raises
-        ------
-        RegistryError : one is damaged, missing, or does not follow the one before it
+        Raises RegistryError : one is damaged, missing, or does not follow the one before it
         """
         last = self.head().number
         with ThreadPoolExecutor(READERS) as pool:
@@ -434,14 +422,9 @@ class RegistryLog:
     def append(self, change: Callable[[Entry], Entry | None]) -> Entry:
         """Append an entry after the newest one, which is read again whenever another writer was faster.
 
-        Parameters
-        ----------
         change : the next entry (its number and seals are filled in) after the newest one, or None: nothing to do;
             raises ConflictError where what it is based on does not hold any more
-
-        Returns
-        -------
-        the entry that was appended, or the newest one if there was nothing to do
+        Returns the entry that was appended, or the newest one if there was nothing to do.
         """
         for _ in range(MOST_TRIES):
             head = self.head()
@@ -519,14 +502,10 @@ PAYLOAD_ADVICE = "Restore the file from a backup, or use another version: okl mo
 def write_files(folder: Place, write: Write) -> dict[str, dict[str, Any]]:
     """Have the files of a version written, and bring them to its folder for good; bytes and sha256 of each, by path.
 
-    Parameters
-    ----------
     folder : new; its name starts with the number of the newest entry then, by which pruning finds abandoned files
     write : puts files into the empty folder that it is given, a model under `model`
-
-    Raises
-    ------
-    ModelError : no model was written that loads; RegistryError : no room, no permission; DataError : from a store
+    Raises ModelError : no model was written that loads; RegistryError : no room, no permission; DataError : from a
+        store
     """
     try:
         if isinstance(folder, Path):

@@ -38,11 +38,9 @@ def to_sklearn(model: Model) -> Pipeline:
     sparse matrix whose columns are the indices.
     `decision_function` gives okl's scores, `predict` labels or targets in their own unit.
 
-    Raises
-    ------
-    ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the user's own);
-        or inputs are made of text, dates or folded indices
-    ModelError : the model has a map that the estimators cannot represent
+    Raises ConfigError : the kernel is one that scikit-learn does not know by name (matern32, matern52, one of the
+        user's own); or inputs are made of text, dates or folded indices
+    Raises ModelError : the model has a map that the estimators cannot represent
     """
     schema, predictor = model.schema, model.predictor
     if isinstance(predictor, CalibratedPredictor):

@@ -67,9 +67,7 @@ def constant_scores(schema: Schema, rows: int) -> FloatArray:
 
     Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
 
-    Raises
-    ------
-    DataError : the schema has no class counts or target statistics
+    Raises DataError : the schema has no class counts or target statistics
     """
     if schema.task == "regression":
         if schema.target_statistics is None:
@@ -194,8 +192,6 @@ _SUREST = -math.log(np.finfo(np.float64).eps)  # log-odds: beyond, scikit-learn'
 class BoostingPredictor(Baseline):
     """Histogram gradient boosting of scikit-learn, with the scores and probabilities of a predictor.
 
-    Parameters
-    ----------
     fitted : HistGradientBoostingClassifier or HistGradientBoostingRegressor of targets as `Rows` has them
     shifts : log-odds from which on classes are predicted
     """

@@ -52,8 +52,6 @@ LOGISTIC = "logistic regression"
 class Candidate:
     """Candidate of the automatic choice.
 
-    Parameters
-    ----------
     factor : bandwidth divided by the median distance of the sample
     metric : learnt weights of the scaled inputs, () for all 1; steps : in which they were learnt
     """
@@ -206,8 +204,6 @@ class Selection:
 class ValidationSample:
     """Shuffled sample of raw rows on which candidates are validated.
 
-    Parameters
-    ----------
     positions : (rows,), positions of the sampled rows in the data set
     n_threads : number of threads, which never changes the results
     """

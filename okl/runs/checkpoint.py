@@ -94,9 +94,7 @@ def name_of(kind: type[Any]) -> str | None:
 def class_named(name: str) -> type[Any]:
     """Return the class that a file refers to, by its tag, or by its full name in an extension or in a former okl.
 
-    Raises
-    ------
-    CheckpointError : there is no such class here
+    Raises CheckpointError : there is no such class here
     """
     tag = former_names().get(name, name)
     if class_of(tag) is None and "." not in tag:
@@ -154,14 +152,10 @@ Array = np.ndarray[Any, Any]
 class EncodedTree:
     """Return a value as JSON and arrays.
 
-    Parameters
-    ----------
     value : None, numbers, texts, arrays, paths, slices, tuples, lists, dicts, and instances of known classes
     shared : by name, what is not stored but given again by whoever reads: the data set, folders
-
-    Raises
-    ------
-    TypeError : of a class without a tag: declare one with okl.foundation.class_tags.stored where the class is defined
+    Raises TypeError : of a class without a tag: declare one with okl.foundation.class_tags.stored where the class is
+        defined
     """
 
     def __init__(self, value: Any, shared: Mapping[str, Any]) -> None:
@@ -232,14 +226,9 @@ class EncodedTree:
 class DecodedTree:
     """Return the value of JSON and arrays.
 
-    Parameters
-    ----------
     tree, arrays : as EncodedTree left them; arrays are copied, so that they may be written into
     shared : what was not stored, by name
-
-    Raises
-    ------
-    CheckpointError : the tree names what is not there, or a class that this okl does not know
+    Raises CheckpointError : the tree names what is not there, or a class that this okl does not know
     """
 
     def __init__(self, tree: Any, arrays: Mapping[str, Array], shared: Mapping[str, Any]) -> None:
@@ -391,9 +380,7 @@ def read_head(folder: Path) -> CheckpointHead:
 def read_value(head: CheckpointHead, shared: Mapping[str, Any]) -> Any:
     """Return the position of a checkpoint, with the same bits.
 
-    Raises
-    ------
-    CheckpointError : a file is missing, torn or damaged
+    Raises CheckpointError : a file is missing, torn or damaged
     """
     folder = head.folder
     try:
@@ -624,9 +611,7 @@ class RunCheckpoints:
     def resume(self) -> Position | None:
         """Return the position of the main loop to resume from; None without a checkpoint.
 
-        Raises
-        ------
-        CheckpointError : the checkpoint is damaged
+        Raises CheckpointError : the checkpoint is damaged
         """
         at = last = self.read(MAIN)
         checkpoints = sorted(checkpoints_in(self.folder), key=lambda checkpoint: checkpoint.stat().st_mtime_ns)
@@ -661,8 +646,6 @@ class RunCheckpoints:
 class LoopCheckpoints:
     """Checkpoints of one loop.
 
-    Parameters
-    ----------
     run : checkpoints of the run; None: there are none, and none are written
     """
 
@@ -688,13 +671,8 @@ class LoopCheckpoints:
 def find_unfinished(run: str) -> Path:
     """Return the unfinished folder of a run.
 
-    Parameters
-    ----------
     run : the name of a run in okl's home, the folder that it was to take, or its unfinished folder itself
-
-    Raises
-    ------
-    CheckpointError : there is none; the message names those that there are
+    Raises CheckpointError : there is none; the message names those that there are
     """
     location = place_of(run).absolute()
     if not isinstance(location, Path) and location.exists() and not is_leftover(location):
@@ -739,9 +717,7 @@ def newest_origin(folder: Path) -> Origin:
 def settings_of(folder: Path) -> TrainSettings:
     """Return the settings that an unfinished run was started with.
 
-    Raises
-    ------
-    CheckpointError : the checkpoint is damaged, or of settings that this okl does not have
+    Raises CheckpointError : the checkpoint is damaged, or of settings that this okl does not have
     """
     stored = newest_origin(folder).settings
     unknown = sorted(set(stored) - {*TrainSettings.option_names(), "start"})

@@ -89,9 +89,7 @@ def model_names(settings: CompareSettings, task: Task = "binary", sparse: bool =
 
     sparse : whether rows are sparse: models of dense rows are left out
 
-    Raises
-    ------
-    ConfigError : a name is unknown or not for the task or the rows, or there is no name
+    Raises ConfigError : a name is unknown or not for the task or the rows, or there is no name
     """
     groups = OF_REGRESSION if task == "regression" else GROUPS
     names = [name for word in settings.models for name in groups.get(word, (word,))]
@@ -143,9 +141,7 @@ def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
 def check_models(settings: CompareSettings, data: Dataset) -> None:
     """Raise ConfigError for settings that are wrong for the schema, before a row is read.
 
-    Raises
-    ------
-    ConfigError : an unknown name, one that is not for the task, or a setting that a model does not use
+    Raises ConfigError : an unknown name, one that is not for the task, or a setting that a model does not use
     """
     schema = data.schema
     names = model_names(settings, schema.task, schema.sparse is not None)
@@ -171,9 +167,7 @@ def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoi
 
     None if they are linear in the inputs, or if no certified model is compared.
 
-    Raises
-    ------
-    ConfigError : a kernel without a Fourier map, or an unknown way to draw frequencies
+    Raises ConfigError : a kernel without a Fourier map, or an unknown way to draw frequencies
     """
     if settings.frequencies is None or not any(map(is_model, names)):
         return None
@@ -352,8 +346,6 @@ def packed(scores: NDArray[np.float64], targets: NDArray[np.float64]) -> bytes:
 class PathItem:
     """Fits of some grid points of a model and their validation.
 
-    Parameters
-    ----------
     n_rows : number of training rows, the first of the part
     chosen : indices of grid points, rising
     """
@@ -558,8 +550,6 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> fl
 
     t = mean / sqrt((1 / k + test_share) variance), with k - 1 degrees of freedom, k folds.
 
-    Parameters
-    ----------
     differences : of a metric, one for each fold, at least two
     test_share : test rows divided by training rows of a fold, 1 / (k - 1) for k folds
 
@@ -658,8 +648,6 @@ def round_rows(train_rows: int, grid: int, halving: bool) -> tuple[int, ...]:
 class ModelSearch:
     """Search over all candidates and their grids.
 
-    Parameters
-    ----------
     names : names of all candidates, in order
     grids : grids of the certified models, by name
     """
@@ -918,8 +906,6 @@ def fit_winner(
 ) -> Winner:
     """Train the best candidate again with its parameter and bias rule.
 
-    Parameters
-    ----------
     feature_map : map of certified models; None: the inputs
     report : called with the rows done, the total, and metrics
     """

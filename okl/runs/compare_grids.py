@@ -96,8 +96,6 @@ class ComparedGrid:
 def make_grid(model: str, features: Any, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
     """Return the grid of a model.
 
-    Parameters
-    ----------
     features : (rows, n_columns), a sample of rows, dense or sparse
     signs : (rows,) of -1 and +1, for each class against the rest
     """

@@ -93,8 +93,6 @@ class MeasureShard:
 def row_losses(schema: Schema, predictor: Predictor, scores: FloatArray, targets: FloatArray) -> NDArray[np.float64]:
     """Return the loss of each row, (rows,): absolute error, log loss, or by how much another class has a better score.
 
-    Parameters
-    ----------
     scores, targets : those of a regression in the target's unit
     """
     wide = np.asarray(scores, dtype=np.float64)
@@ -197,16 +195,11 @@ def _with_constant(model: Model) -> dict[str, Predictor]:
 def evaluate_model(settings: EvaluateSettings, observer: Observer | None = None) -> dict[str, Any]:
     """Evaluate a saved model on a split of a data set, by default that of its run, or on all rows of a source.
 
-    Returns
-    -------
-    model, source, split, rows, seconds, metrics, baselines (the same by majority or mean), as printed by `okl evaluate
-    --json`; learnt_rows: number of these rows that the model was trained on; has_test_rows: whether, if there are some,
-    the data set of its run has test rows; threshold of two classes: of the model, or as given or chosen; wanted: the
-    threshold, recall or precision that was given
-
-    Raises
-    ------
-    OklError : rows that do not fit the model; a label that is not in the training data
+    Returns model, source, split, rows, seconds, metrics, baselines (the same by majority or mean), as printed by `okl
+        evaluate --json`; learnt_rows: number of these rows that the model was trained on; has_test_rows: whether, if
+        there are some, the data set of its run has test rows; threshold of two classes: of the model, or as given or
+        chosen; wanted: the threshold, recall or precision that was given.
+    Raises OklError : rows that do not fit the model; a label that is not in the training data
     """
     observer = observer or NullObserver()
     started, chosen = time.perf_counter(), pinned(settings.model, settings.registry)

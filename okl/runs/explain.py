@@ -34,9 +34,8 @@ def sample_source(model: Model, source: str, n_rows: int, seed: int) -> tuple[Ro
 
     All rows are read, but only n_rows and one batch are in memory: the rows with the smallest random keys are sampled.
 
-    Raises
-    ------
-    DataError : columns are missing or of another kind; no row is complete; a label that is not in the training data
+    Raises DataError : columns are missing or of another kind; no row is complete; a label that is not in the training
+        data
     """
     schema = model.schema
     pieces = table_pieces(source, schema)

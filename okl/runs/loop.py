@@ -132,9 +132,7 @@ def progressive_metric(task: Task) -> str:
 def learner_of(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[RowLearner[Any], dict[str, Any]]:
     """Return an online learner, built from the first of these rows, and what it chose itself.
 
-    Raises
-    ------
-    ConfigError : settings that do not fit each other or the data
+    Raises ConfigError : settings that do not fit each other or the data
     """
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)

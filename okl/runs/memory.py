@@ -163,14 +163,9 @@ def plan_memory(
 ) -> MemoryPlan:
     """Plan the memory of a run. Rows that do not fit are read again every round, which gives the same bits.
 
-    Parameters
-    ----------
     workers : 0 for this process alone; limit_bytes : memory limit of a worker, None without one
     held_limit_bytes : limit of cached decoded rows, see okl.distributed.cache
-
-    Raises
-    ------
-    ConfigError : the run does not fit even without cached rows; the size of a block decides bits and stays
+    Raises ConfigError : the run does not fit even without cached rows; the size of a block decides bits and stays
     """
     options, model, item = settings.options, settings.options.MEMORY, 4 if settings.precision == "float32" else 8
     n_inputs = workload.n_inputs
@@ -225,9 +220,7 @@ def plan_memory(
 def plan_memory_on(settings: TrainSettings, data: Dataset, execution: Execution) -> MemoryPlan:
     """Plan the memory of a run on its executor, and lower the limit of the row cache there if needed.
 
-    Raises
-    ------
-    ConfigError : see `plan_memory`; raised before any row is read
+    Raises ConfigError : see `plan_memory`; raised before any row is read
     """
     usual = process_cache().limit_bytes
     plan = plan_memory(settings, workload_of(data), execution.n_workers, execution.memory_limit_bytes, usual)

@@ -79,9 +79,7 @@ class ScorePiece:
     def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Replaced]]:
         """Return keys, scores and predictions of some rows, the predictions of complete rows, and replaced values.
 
-        Raises
-        ------
-        DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
+        Raises DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
         """
         schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
         columns, predictor = [*model.source_columns, *self.keys], self.model.predictor
@@ -235,8 +233,6 @@ def fill_out_fields(settings: ScoreSettings, due: datetime, run: str) -> ScoreSe
 
     With {version}, the model is fixed to that version, so that the name of the folder matches its scores.
 
-    Parameters
-    ----------
     due : scheduled time of the run, so that a retry gets the same folder
     run : identifier of the run, whose first eight digits are used
     """
@@ -261,9 +257,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
 
     look : whether long CSV files are read for the types of their columns
 
-    Raises
-    ------
-    OklError : the model or the source cannot be opened, they do not fit each other, or the destination exists
+    Raises OklError : the model or the source cannot be opened, they do not fit each other, or the destination exists
     """
     check_published(place_of(settings.out))
     check_execution_options(settings)
@@ -294,9 +288,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
 def score_to_file(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
     """Score rows to a new file, CSV or Parquet by its ending, in the order of the rows; return the summary.
 
-    Raises
-    ------
-    OklError : as `check_score`, or with workers; there is no file then
+    Raises OklError : as `check_score`, or with workers; there is no file then
     """
     if settings.workers or settings.scheduler or settings.cluster:
         raise ConfigError(
@@ -350,9 +342,7 @@ def score_stream(
 def score_to_stream(settings: ScoreSettings, out: BinaryIO) -> int:
     """Score rows to CSV; return the number of rows. A later row may be invalid: all scores are written, or none.
 
-    Raises
-    ------
-    OklError : as `check_score`; nothing is written then
+    Raises OklError : as `check_score`; nothing is written then
     """
     with tempfile.TemporaryDirectory(prefix="okl-scores-") as folder:
         file = Path(folder) / "scores.csv"

@@ -473,19 +473,11 @@ def largest_errors(
 ) -> list[dict[str, Any]]:
     """Return the rows of largest loss as JSON values, the largest first; one row group is in memory at a time.
 
-    Parameters
-    ----------
     largest : positions and losses of the rows
     columns : source columns whose values are returned
-
-    Returns
-    -------
-    for each row loss, target, prediction, score (of several classes, that of the predicted one), probability of the
-    true class if there are probabilities, keys and values by column, shard (its path) and row (position in it)
-
-    Raises
-    ------
-    DataError : a shard is missing or damaged
+    Returns for each row loss, target, prediction, score (of several classes, that of the predicted one), probability of
+        the true class if there are probabilities, keys and values by column, shard (its path) and row (position in it).
+    Raises DataError : a shard is missing or damaged
     """
     shards = {shard.index: shard for shard in data.shards}
     places = zip(largest.losses.tolist(), largest.shards.tolist(), largest.rows.tolist(), strict=True)

@@ -41,8 +41,6 @@ class Run(ABC, Generic[SettingsT]):
     Each stage is a method without arguments that returns a summary to log. A subclass names its stages, its output
     folder if it has one, and the settings of its execution.
 
-    Parameters
-    ----------
     in_memory : whether the data are a temporary file of a table in memory, whose location nothing may keep
     """
 
@@ -172,10 +170,8 @@ def check_data(
 ) -> None:
     """Check a data set, or what is known of a source before it is ingested.
 
-    Raises
-    ------
-    DataError : the data or a column does not exist
-    ConfigError : the settings do not fit the data
+    Raises DataError : the data or a column does not exist
+    Raises ConfigError : the settings do not fit the data
     """
     if is_dataset(settings.data):
         check_not_ingested(settings.data, settings.ingest)

@@ -57,8 +57,6 @@ BEST = "so-far"
 class TrainingRun(Run[TrainSettings]):
     """Training run, whose checkpoints another process can resume.
 
-    Parameters
-    ----------
     resume : unfinished folder of a run to resume
     key : identifier under which the process that starts the run can find it again
     """
