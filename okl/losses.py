@@ -11,17 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from scipy.special import xlogy
 
-from okl.compiled.bundle import (
-    classes_kinks,
-    classes_line,
-    classes_slopes,
-    hinge_kinks,
-    hinge_line,
-    hinge_slopes,
-    tube_kinks,
-    tube_line,
-    tube_slopes,
-)
+from okl.compiled import bundle
 from okl.compiled.extension import SLOPE, VALUE, ExtensionCode, Scalar, compiled_functions, evaluate_extension
 from okl.compiled.sgd import OWN_BINARY, OWN_REGRESSION
 from okl.foundation import plugins
@@ -192,7 +182,7 @@ class EpsilonInsensitive(PiecewiseLinear):
     Source: Drucker et al., "Support vector regression machines", NIPS 1996, with the tube's half-width epsilon.
     """
 
-    _pieces: ClassVar[_Pieces] = _Pieces(tube_slopes, tube_line, tube_kinks)
+    _pieces: ClassVar[_Pieces] = _Pieces(bundle.tube_slopes, bundle.tube_line, bundle.tube_kinks)
     epsilon: float = 0.1
     task: Task = "regression"
 
@@ -230,7 +220,7 @@ class Hinge(PiecewiseLinear):
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 1 and section 7.2.1.
     """
 
-    _pieces: ClassVar[_Pieces] = _Pieces(hinge_slopes, hinge_line, hinge_kinks)
+    _pieces: ClassVar[_Pieces] = _Pieces(bundle.hinge_slopes, bundle.hinge_line, bundle.hinge_kinks)
     name: str = "hinge"
     task: Task = "binary"
     code: int = 0
@@ -295,7 +285,7 @@ class MulticlassHinge(PiecewiseLinear):
     Source: Lu et al., JMLR 17(47), 2016, section 5.1 and Algorithm 3; Crammer & Singer, JMLR 3, 2003.
     """
 
-    _pieces: ClassVar[_Pieces] = _Pieces(classes_slopes, classes_line, classes_kinks)
+    _pieces: ClassVar[_Pieces] = _Pieces(bundle.classes_slopes, bundle.classes_line, bundle.classes_kinks)
     name: str = "multiclass-hinge"
     task: Task = "multiclass"
     code: int = 2

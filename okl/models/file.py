@@ -28,17 +28,9 @@ from okl.foundation.locations import Place, close_to, file_sha256, place_of, run
 from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
 from okl.foundation.validation import sealed, validated
 from okl.metrics.criterion import criterion_of
+from okl.models import quality
 from okl.models.inputs import RawValues, inputs_of, no_probabilities, predictions, refuse_nonfinite
 from okl.models.pieces import labelled_rows, located_inputs
-from okl.models.quality import (
-    Importances,
-    check_one_threshold,
-    decided,
-    in_scaled_unit,
-    in_target_unit,
-    permutation_importance,
-    tally_of,
-)
 
 # Schema validation.
 
@@ -209,20 +201,20 @@ class Model:
         DataError : a label never seen in training, no complete row; and the errors of `prepare`
         ConfigError : two of threshold, recall and precision; one of them for a model that is not of two classes
         """
-        check_one_threshold(threshold, recall, precision)
+        quality.check_one_threshold(threshold, recall, precision)
         self.check_chooses(recall, precision)
         rows, schema = labelled_rows(self.schema, self.precision, values, targets), self.schema
         predictor = self.with_threshold(threshold).predictor
-        scores = in_target_unit(schema, predictor.scores(rows.inputs, n_threads))
-        tally = tally_of(schema, scores, in_target_unit(schema, rows.targets), predictor)
+        scores = quality.in_target_unit(schema, predictor.scores(rows.inputs, n_threads))
+        tally = quality.tally_of(schema, scores, quality.in_target_unit(schema, rows.targets), predictor)
         if recall is None and precision is None:
-            return in_scaled_unit(schema, tally.report())
-        tally, chosen = decided(tally, recall, precision)
+            return quality.in_scaled_unit(schema, tally.report())
+        tally, chosen = quality.decided(tally, recall, precision)
         return tally.report() | {"threshold": chosen}
 
     def explain(
         self, values: RawValues, targets: Any = None, most_rows: int = 5000, repeats: int = 5, seed: int = 0
-    ) -> Importances:
+    ) -> quality.Importances:
         """Return how much the error rises when the values of each column are permuted, as `okl explain` does.
 
         Parameters
@@ -242,7 +234,7 @@ class Model:
             )
         rows = labelled_rows(self.schema, self.precision, values, targets)
         taken = np.sort(np.random.default_rng(seed).permutation(len(rows.targets))[:most_rows])
-        return permutation_importance(
+        return quality.permutation_importance(
             self.schema, self.predictor, rows.inputs[taken], rows.targets[taken], self.criterion(), repeats, seed
         )
 

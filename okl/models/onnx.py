@@ -13,19 +13,12 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 
 from okl.data.dataset import Encoding, Schema, TextColumn
 from okl.data.values import PARTS, YEAR_DAYS
+from okl.features import predictors
 from okl.features.base import FeatureMap
 from okl.features.cells import CellTree
 from okl.features.fourier import FourierFeatures, StructuredFeatures, dense_frequencies
 from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
-from okl.features.predictors import (
-    CalibratedPredictor,
-    KernelExpansion,
-    LinearPredictor,
-    LocalExpansion,
-    Partition,
-    Predictor,
-)
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
@@ -224,30 +217,30 @@ def _kind(dtype: Any) -> int:
 MOST_SINGLE = 100.0  # sum of the sizes of weights beyond which kernel values of single precision move scores by 1e-5
 
 
-def score_nodes(graph: Graph, predictor: Predictor, inputs: str) -> str:
+def score_nodes(graph: Graph, predictor: predictors.Predictor, inputs: str) -> str:
     """Return scores (rows, n_outputs) of inputs, in the predictor's precision.
 
     Raises ModelError : ONNX nodes for such a predictor or map are not known
     Raises ConfigError : its kernel is a function of the user's own
     """
-    if isinstance(predictor, CalibratedPredictor):
+    if isinstance(predictor, predictors.CalibratedPredictor):
         predictor = predictor.plain()
-    if isinstance(predictor, KernelExpansion):
+    if isinstance(predictor, predictors.KernelExpansion):
         if predictor.n_supports == 0:
             nothing = np.zeros((predictor.n_inputs, predictor.n_outputs), dtype=predictor.supports.dtype)
             sums = graph.add("MatMul", inputs, nothing)
         else:
             sums = _expansion_sums(graph, predictor, inputs)
         return _with_offsets(graph, sums, predictor.offsets)
-    if isinstance(predictor, LocalExpansion):
+    if isinstance(predictor, predictors.LocalExpansion):
         return _local_scores(graph, predictor, inputs)
-    if not isinstance(predictor, LinearPredictor):
+    if not isinstance(predictor, predictors.LinearPredictor):
         raise ModelError(f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to ONNX.")
     scores = _linear_scores(graph, predictor.feature_map, predictor.weights, inputs)
     return _with_offsets(graph, scores, predictor.offsets)
 
 
-def _expansion_sums(graph: Graph, predictor: KernelExpansion, inputs: str) -> str:
+def _expansion_sums(graph: Graph, predictor: predictors.KernelExpansion, inputs: str) -> str:
     """Weighted sums of kernel values, in double precision where large weights cancel."""
     supports, weights = predictor.supports, predictor.coefficients.T
     wide = weights.dtype == np.float32 and float(np.abs(weights).sum(axis=0).max()) > MOST_SINGLE
@@ -258,7 +251,7 @@ def _expansion_sums(graph: Graph, predictor: KernelExpansion, inputs: str) -> st
     return graph.cast(sums, np.float32) if wide else sums
 
 
-def _local_scores(graph: Graph, predictor: LocalExpansion, inputs: str) -> str:
+def _local_scores(graph: Graph, predictor: predictors.LocalExpansion, inputs: str) -> str:
     """Return means over partitions of the sums over the cell of each row, in double precision.
 
     A loop of the graph over rows: kernel values of all rows at once would take rows times the largest cell of memory.
@@ -292,7 +285,7 @@ def _local_scores(graph: Graph, predictor: LocalExpansion, inputs: str) -> str:
     return graph.cast(_times(graph, total, 1.0 / len(predictor.partitions), np.float64), predictor.precision)
 
 
-def _without_empty_cells(partition: Partition) -> tuple[NDArray[np.int32], NDArray[np.int64], FloatArray]:
+def _without_empty_cells(partition: predictors.Partition) -> tuple[NDArray[np.int32], NDArray[np.int64], FloatArray]:
     """Return order, starts and coefficients in which an empty cell has one member with coefficients 0."""
     counts = np.diff(partition.starts)
     places = partition.starts[:-1][counts == 0]  # runtimes differ in products over nothing
@@ -548,7 +541,7 @@ def to_onnx(model: Model) -> ModelProto:
     output = _output_value(graph, schema, scores)
     shape: list[str | int] = [ROWS] if single else [ROWS, model.predictor.n_outputs]
     outputs = [values_of(scores, model.precision, shape), output]
-    if isinstance(model.predictor, CalibratedPredictor):
+    if isinstance(model.predictor, predictors.CalibratedPredictor):
         outputs.append(_probabilities(graph, model.predictor, scores))
     finished = graph.finished("okl", given, outputs)
     return _sealed(finished, model)
@@ -608,7 +601,7 @@ def _output_value(graph: Graph, schema: Schema, scores: str) -> Any:
     return values_of(output, labels.dtype, [ROWS])
 
 
-def _probabilities(graph: Graph, predictor: CalibratedPredictor, scores: str) -> Any:
+def _probabilities(graph: Graph, predictor: predictors.CalibratedPredictor, scores: str) -> Any:
     """Return the probability of each class, from scores."""
     logits = graph.add("Add", graph.cast(scores, np.float64), np.array(predictor.shifts))
     n_classes = max(2, predictor.n_outputs)

@@ -35,15 +35,7 @@ from okl.metrics.criterion import criterion_error, criterion_of, row_losses
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.file import Model
 from okl.models.inputs import class_indices
-from okl.runs.compare_grids import (
-    ComparedGrid,
-    Signs,
-    merged_moments,
-    on_rows,
-    path_of_moments,
-    raw_scores,
-    signs_of_classes,
-)
+from okl.runs import compare_grids
 from okl.runs.compare_sample import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.growing_models import train_growing_models
@@ -312,20 +304,23 @@ class ModelScores:
     biases: dict[str, list[float]]
 
 
-def with_biases(weights: list[FloatArray], own: list[float], has_own: bool, features: Any, signs: Signs) -> ModelScores:
+def with_biases(
+    weights: list[FloatArray], own: list[float], has_own: bool, features: Any, signs: compare_grids.Signs
+) -> ModelScores:
     """Return weights with the bias of both rules.
 
     One is the model's own bias (or none), the other minimises the number of errors on these training rows.
     """
     minimising = [
-        error_minimising_bias(raw_scores(features, some), sign) for some, sign in zip(weights, signs, strict=True)
+        error_minimising_bias(compare_grids.raw_scores(features, some), sign)
+        for some, sign in zip(weights, signs, strict=True)
     ]
     return ModelScores(weights, {"own" if has_own else "none": own, "error-minimising": minimising})
 
 
 def biased_scores(fitted: ModelScores, features: Any) -> dict[str, NDArray[np.float64]]:
     """Return scores for each bias rule: (rows,) of two classes, or (rows, n_classes)."""
-    raw = [raw_scores(features, weights) for weights in fitted.weights]
+    raw = [compare_grids.raw_scores(features, weights) for weights in fitted.weights]
     scores = {
         name: np.column_stack([some - bias for some, bias in zip(raw, biases, strict=True)])
         for name, biases in fitted.biases.items()
@@ -352,7 +347,7 @@ class PathItem:
 
     part: int
     n_rows: int
-    grid: ComparedGrid
+    grid: compare_grids.ComparedGrid
     chosen: tuple[int, ...]
     method: MethodChoice
     n_classes: int
@@ -370,12 +365,12 @@ class PathItem:
         """Return a trial for each grid point."""
         part = sample.part(self.part)
         features, targets = part.features[: self.n_rows], part.targets[: self.n_rows]
-        signs = signs_of_classes(targets, self.n_classes)
+        signs = compare_grids.signs_of_classes(targets, self.n_classes)
         points = [self.grid.points[index] for index in self.chosen]
         paths = [
             solve_path(
                 self.grid, points, matrix_rows(features, sign), index, self.method,
-                partial(merged_moments, sample, self.part, index, self.n_classes),
+                partial(compare_grids.merged_moments, sample, self.part, index, self.n_classes),
             )
             for index, sign in enumerate(signs)
         ]  # fmt: skip
@@ -398,7 +393,7 @@ class PathItem:
 
 
 def solve_path(
-    grid: ComparedGrid,
+    grid: compare_grids.ComparedGrid,
     points: Sequence[float],
     rows: DenseRows | SparseRows,
     class_index: int,
@@ -407,7 +402,7 @@ def solve_path(
 ) -> list[PathPoint]:
     """Solve a model of a class against the rest at points of its grid; moments : of the rows, for minimax models."""
     if grid.parameter == "kappa":
-        return path_of_moments(grid.model, moments(), points, method)
+        return compare_grids.path_of_moments(grid.model, moments(), points, method)
     high = grid.high(rows)
     values = [grid.value(point, class_index, rows.n_points, high) for point in points]
     chooser: Chooser = method
@@ -568,7 +563,7 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> fl
 # The search by successive halving: all values on few rows, the better half on twice as many, up to all rows.
 
 ROUGH = 10.0  # times the tolerance, before the last round: enough to rank values
-SINGLE = ComparedGrid("", (0.0,), "value")
+SINGLE = compare_grids.ComparedGrid("", (0.0,), "value")
 ComparedItem = PathItem | SolverItem
 
 
@@ -586,7 +581,7 @@ class CompareCandidate:
     """
 
     name: str
-    grid: ComparedGrid
+    grid: compare_grids.ComparedGrid
     alive: tuple[int, ...]
     trials: dict[int, list[Trial]] = field(default_factory=dict)
     tried_rows: dict[int, int] = field(default_factory=dict)
@@ -655,7 +650,7 @@ class ModelSearch:
     settings: CompareSettings
     sample: Sample
     names: tuple[str, ...]
-    grids: dict[str, ComparedGrid]
+    grids: dict[str, compare_grids.ComparedGrid]
     n_classes: int
 
     @property
@@ -920,8 +915,8 @@ def fit_winner(
     n_rows = max(2, min(data.rows("train"), int(settings.memory * 2**30 / row_bytes)))
     rows = sample_rows(data, "train", n_rows, settings.seed, settings.precision)
     features = rows.inputs if feature_map is None else transform_rows(feature_map, rows.inputs, execution.n_threads)
-    signs = signs_of_classes(rows.targets, max(2, len(data.schema.labels)))
-    grid = on_rows(best.grid, features, signs)
+    signs = compare_grids.signs_of_classes(rows.targets, max(2, len(data.schema.labels)))
+    grid = compare_grids.on_rows(best.grid, features, signs)
     method = MethodChoice(
         tolerance=TOLERANCE_FACTOR * settings.tolerance, max_iterations=MORE_ITERATIONS * settings.iterations
     )

@@ -16,22 +16,8 @@ from okl.models.file import Model, save_model
 from okl.report.comparison import comparison_page
 from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
+from okl.runs import compare
 from okl.runs.baselines import ConstantPredictor
-from okl.runs.compare import (
-    AUTO,
-    CompareCandidate,
-    ModelSearch,
-    Winner,
-    check_models,
-    constant_score,
-    fit_winner,
-    left_out,
-    map_choice,
-    model_names,
-    table_of,
-    test_name,
-    winner_of,
-)
 from okl.runs.compare_grids import make_grid, signs_of_classes
 from okl.runs.compare_sample import Sample
 from okl.runs.compare_settings import CompareSettings
@@ -72,19 +58,20 @@ class ComparisonRun(Run[CompareSettings]):
         self.data = scaled_data(settings, self._opened)
         self._standardises = settings.rescale == "auto" and self.data.schema.scale != self._opened.schema.scale
         if not is_dataset(settings.data):
-            check_models(settings, replace(self.data, folder=place_of(self.settings.data)))  # errors name the source
-        self.names = model_names(settings, self.data.schema.task, self.data.schema.sparse is not None)
+            named = replace(self.data, folder=place_of(settings.data))  # errors name the source
+            compare.check_models(settings, named)
+        self.names = compare.model_names(settings, self.data.schema.task, self.data.schema.sparse is not None)
         n_classes = max(2, len(self.data.schema.labels))
         shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)
         sample, self.feature_map, self.chosen = Sample(*shared), None, dict[str, Any]()
-        if (choice := map_choice(settings, self.names)) is not None:
+        if (choice := compare.map_choice(settings, self.names)) is not None:
             few = sample.all().inputs[:SAMPLE_ROWS]
             self.feature_map, self.chosen = choice.draw(self.data.schema, few, settings.seed, settings.precision)
         self.sample = Sample(*shared, self.feature_map)
         rows = self.sample.all()
         features, signs = self.sample.mapped(rows.inputs), signs_of_classes(rows.targets, n_classes)
         grids = {name: make_grid(name, features, signs, settings.grid) for name in self.names if is_model(name)}
-        self._search = ModelSearch(settings, self.sample, self.names, grids, n_classes)
+        self._search = compare.ModelSearch(settings, self.sample, self.names, grids, n_classes)
         return {"rows": len(rows.targets), "rungs": list(self._search.steps()), "models": list(self.names)}
 
     def search(self) -> dict[str, Any]:
@@ -92,18 +79,18 @@ class ComparisonRun(Run[CompareSettings]):
         started = time.perf_counter()
         candidates = self._search.run(self.execution, self.observer.advance)
         self._search_seconds = time.perf_counter() - started
-        best = winner_of(candidates)
+        best = compare.winner_of(candidates)
         if best is None:
             raise DivergedError(f"Every model failed. The first error: {candidates[0].failure}")
-        self.best: CompareCandidate = best
+        self.best: compare.CompareCandidate = best
         share = self.sample.test_rows(0) / self.sample.train_rows()
-        self.table = table_of(candidates, share, self._search.judge)
+        self.table = compare.table_of(candidates, share, self._search.judge)
         return {"winner": best.name, "mean": self.table[0]["mean"]}
 
     def refit(self) -> dict[str, Any]:
         """Train the winner again."""
-        data = self._opened if self.best.name == AUTO and self._standardises else self.data
-        self.winner: Winner = fit_winner(
+        data = self._opened if self.best.name == compare.AUTO and self._standardises else self.data
+        self.winner: compare.Winner = compare.fit_winner(
             self.settings, data, self.best, self.feature_map, self.execution, self.observer.advance
         )
         return {"rows": self.winner.rows, "certificate": self.winner.certificate}
@@ -170,8 +157,8 @@ class ComparisonRun(Run[CompareSettings]):
             "models": self.table,
             "criterion": criterion,
             "assumptions": self._assumptions(),
-            "constant": constant_score(schema, criterion),
-            "test_name": test_name(sample.n_parts, criterion),
+            "constant": compare.constant_score(schema, criterion),
+            "test_name": compare.test_name(sample.n_parts, criterion),
             "parts": sample.n_parts,
             "search_rows": len(sample.all().targets),
             "rungs": list(self._search.steps()),
@@ -193,7 +180,7 @@ class ComparisonRun(Run[CompareSettings]):
         sentences = [] if given else assumptions(self.data, self.settings.ingest)
         if self._standardises:
             sentences.append("inputs are standardised (--rescale)")
-        return [*sentences, *filter(None, [left_out(self.settings, self.data.schema)])]
+        return [*sentences, *filter(None, [compare.left_out(self.settings, self.data.schema)])]
 
 
 def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
@@ -207,8 +194,8 @@ def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
 def check(settings: CompareSettings) -> None:
     """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
     check_execution_options(settings)
-    model_names(settings)
-    check_data(settings, lambda data: check_models(settings, data), lambda ingest_settings: None)
+    compare.model_names(settings)
+    check_data(settings, lambda data: compare.check_models(settings, data), lambda ingest_settings: None)
     check_published(_folder(settings))
 
 

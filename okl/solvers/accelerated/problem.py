@@ -12,18 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from okl.compiled.dual_steps import (
-    add_entropy_slopes,
-    add_quadratic_slopes,
-    entropy_excess,
-    entropy_prox,
-    entropy_sum,
-    entropy_value,
-    quadratic_excess,
-    quadratic_value,
-    square_root_prox,
-    square_root_sum,
-)
+from okl.compiled import dual_steps
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.projections import clip_by_sign, clipped_sums
 from okl.foundation.class_tags import stored
@@ -204,13 +193,13 @@ class Quadratic(Separable):
     targets: Bound = 1.0
 
     def value(self, point: FloatArray) -> float:
-        return float(quadratic_value(point, self.curvatures, self.targets))
+        return float(dual_steps.quadratic_value(point, self.curvatures, self.targets))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        add_quadratic_slopes(gradient, point, self.curvatures, self.targets)
+        dual_steps.add_quadratic_slopes(gradient, point, self.curvatures, self.targets)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        return float(quadratic_excess(point, at, self.curvatures))
+        return float(dual_steps.quadratic_excess(point, at, self.curvatures))
 
     def part(self, take: Take) -> Quadratic:
         return Quadratic(take(self.curvatures), _some(self.targets, take))
@@ -228,13 +217,13 @@ class Entropy(Separable):
     cut: float
 
     def value(self, point: FloatArray) -> float:
-        return float(entropy_value(point, self.upper, self.cut))
+        return float(dual_steps.entropy_value(point, self.upper, self.cut))
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
-        add_entropy_slopes(gradient, point, self.upper, self.cut)
+        dual_steps.add_entropy_slopes(gradient, point, self.upper, self.cut)
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
-        return float(entropy_excess(point, at, self.upper, self.cut))
+        return float(dual_steps.entropy_excess(point, at, self.upper, self.cut))
 
     def part(self, take: Take) -> Entropy:
         return replace(self, upper=take(self.upper))
@@ -391,12 +380,12 @@ class EntropyBarrier(_Barrier):
     """
 
     def value(self, point: FloatArray) -> float:
-        return float(entropy_sum(point, self.upper))
+        return float(dual_steps.entropy_sum(point, self.upper))
 
     def _at(
         self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float, first: bool
     ) -> tuple[float, float, float]:
-        return entropy_prox(out, self._logits, point, self.signs, self.upper, lipschitz, multiplier, first)
+        return dual_steps.entropy_prox(out, self._logits, point, self.signs, self.upper, lipschitz, multiplier, first)
 
     @cached_property
     def _logits(self) -> FloatArray:
@@ -420,7 +409,7 @@ class SquareRootBarrier(_Barrier):
         return np.asarray(self.upper)
 
     def value(self, point: FloatArray) -> float:
-        return float(square_root_sum(point, self.scales))
+        return float(dual_steps.square_root_sum(point, self.scales))
 
     def part(self, take: Take, signs: FloatArray, point: FloatArray | None = None) -> SquareRootBarrier:
         return replace(super().part(take, signs, point), scales=take(self.scales))
@@ -428,7 +417,7 @@ class SquareRootBarrier(_Barrier):
     def _at(
         self, out: FloatArray, point: FloatArray, lipschitz: float, multiplier: float, first: bool
     ) -> tuple[float, float, float]:
-        return square_root_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
+        return dual_steps.square_root_prox(out, point, self.signs, self.scales, self.upper, lipschitz, multiplier)
 
 
 class BoxSet(Region):

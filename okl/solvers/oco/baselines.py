@@ -8,17 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from okl.compiled.oco import (
-    ASCENT,
-    DRIFT,
-    FEASIBILITY,
-    PENALTY,
-    PROJECTED,
-    QUEUE,
-    RECTIFIED,
-    SQUARED_SURROGATE,
-    SURROGATE,
-)
+from okl.compiled import oco
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_positive
 from okl.solvers.oco.methods import Method, MethodState, check_slope, linearise
@@ -67,7 +57,7 @@ class Mahdavi(Method):
     damping: float = 1.0
 
     name = "Mahdavi"
-    rule = ASCENT
+    rule = oco.ASCENT
     positive = ("step_scale", "damping")
     needs_horizon = True
 
@@ -103,7 +93,7 @@ class Jenatton(Method):
     damping_exponent: float = 0.5
 
     name = "Jenatton"
-    rule = ASCENT
+    rule = oco.ASCENT
     positive = ("step_scale", "damping_scale")
 
     def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
@@ -139,7 +129,7 @@ class YuanLamperski(Method):
     strongly_convex: bool = False
 
     name = "Yuan & Lamperski"
-    rule = PENALTY
+    rule = oco.PENALTY
     positive = ("step_scale", "ratio", "exponent")
 
     @property
@@ -184,7 +174,7 @@ class YuNeely(Method):
     first_queued: bool = True
 
     name = "Yu & Neely"
-    rule = QUEUE
+    rule = oco.QUEUE
     positive = ("proximal_scale", "penalty_scale")
     needs_horizon = True
 
@@ -218,7 +208,7 @@ class YuNeelyWei(Method):
     proximal_scale: float = 1.0
 
     name = "Yu, Neely & Wei"
-    rule = DRIFT
+    rule = oco.DRIFT
     positive = ("loss_scale", "proximal_scale")
     needs_horizon = True
     needs_diameter = True
@@ -254,7 +244,7 @@ class Polyak(Method):
     tightening: float = 1.0
 
     name = "Polyak"
-    rule = FEASIBILITY
+    rule = oco.FEASIBILITY
     positive = ("step_scale",)
     nonnegative = ("tightening",)
     needs_horizon = True
@@ -328,7 +318,7 @@ class SinhaVaze(Method):
     @property
     def rule(self) -> int:  # type: ignore[override]
         """Return the surrogate, by whether losses are strongly convex."""
-        return SQUARED_SURROGATE if self.strong_convexity else SURROGATE
+        return oco.SQUARED_SURROGATE if self.strong_convexity else oco.SURROGATE
 
     @property
     def assumes_strong_convexity(self) -> float:
@@ -368,7 +358,7 @@ class VazeSinha(Method):
     switch: bool = True
 
     name = "Vaze & Sinha"
-    rule = SURROGATE
+    rule = oco.SURROGATE
     compiles = False  # cuts grow
     positive = ("subgradient_bound",)
     needs_horizon = True
@@ -467,7 +457,7 @@ class ImprovedAder(Method):
     subgradient_bound: float
 
     name = "Improved Ader"
-    rule = PROJECTED
+    rule = oco.PROJECTED
     positive = ("subgradient_bound",)
     needs_horizon = True
     needs_diameter = True
@@ -518,7 +508,7 @@ class Recoo(Method):
     strong_convexity: float = 0.0
 
     name = "RECOO"
-    rule = RECTIFIED
+    rule = oco.RECTIFIED
     positive = ("step_scale", "penalty_scale", "excess_exponent")
     nonnegative = ("strong_convexity",)
     takes_changing = True

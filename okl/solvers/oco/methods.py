@@ -8,37 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from okl.compiled.oco import (
-    CLIPPED,
-    PROJECTED,
-    QUEUE,
-    SQUARED_SURROGATE,
-    SURROGATE,
-    ConstraintRows,
-    RoundArrays,
-    excesses,
-    first_weights,
-    make_rows,
-    make_work,
-    mix_experts,
-    play_rounds,
-    price_constraints,
-    weigh_experts,
-)
+from okl.compiled import oco
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_nonnegative, check_positive
+from okl.solvers.oco import schedules
 from okl.solvers.oco.problem import Constraints, LinearConstraints, Losses, Matrix, Problem, solve_by_cuts
 from okl.solvers.oco.rounds import Rounds, arrays_of
-from okl.solvers.oco.schedules import (
-    Anytime,
-    KnownHorizon,
-    Numbers,
-    Schedule,
-    StronglyConvex,
-    check_schedule,
-    round_numbers,
-    tables,
-)
 from okl.solvers.oco.sets import ConvexSet, Vector
 
 # The loop: points of experts, moved by a compiled rule with three numbers a round, and mixed.
@@ -63,7 +38,7 @@ class MethodState:
     duals: Matrix
     weights: Vector
     gap: float = 0.0
-    rows: ConstraintRows | None = field(repr=False, kw_only=True)
+    rows: oco.ConstraintRows | None = field(repr=False, kw_only=True)
     cuts: tuple[Matrix, Vector] | None = field(default=None, repr=False, kw_only=True)
 
 
@@ -104,7 +79,7 @@ class Method:
         """Return the least mu of (19) that the step sizes are for; 0 if losses need none."""
         return 0.0
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> schedules.Numbers:
         """Return the numbers of the rule in rounds first .. last, (N, last - first + 1, 3); horizon : or 0."""
         raise NotImplementedError
 
@@ -125,7 +100,7 @@ class Method:
             check_at_least("horizon", horizon, 1)
         if self.needs_diameter and (not problem.region.bounded or problem.region.diameter == 0.0):
             raise ConfigError(f"{name} needs a bounded set of more than one point. Set finite bounds of the box.")
-        if self.rule == QUEUE and not isinstance(problem.constraints, LinearConstraints):
+        if self.rule == oco.QUEUE and not isinstance(problem.constraints, LinearConstraints):
             raise ConfigError(f"{name} minimises over the constraints and needs linear ones.")
 
     def first_point(self, problem: Problem, first: Vector | None) -> Vector:
@@ -139,11 +114,11 @@ class Method:
         """
         self.check(problem, horizon)
         number = 1 if horizon is None else self.experts_for(horizon)
-        experts, weights = np.tile(self.first_point(problem, first), (number, 1)), first_weights(number)
-        sums = self.rule in (SURROGATE, SQUARED_SURROGATE)
+        experts, weights = np.tile(self.first_point(problem, first), (number, 1)), oco.first_weights(number)
+        sums = self.rule in (oco.SURROGATE, oco.SQUARED_SURROGATE)
         duals = np.zeros((number, 2 if sums else problem.n_constraints))
         point, rows = np.empty(problem.dimension), None
-        mix_experts(point, experts, weights)
+        oco.mix_experts(point, experts, weights)
         if isinstance(problem.constraints, LinearConstraints):
             rows = _compiled_rows(problem.constraints, problem.region)
         return MethodState(problem, horizon, 1, point, experts, duals, weights, rows=rows)
@@ -165,11 +140,11 @@ class Method:
         ------
         ConfigError : a subgradient of another shape, or not finite; constraints for a method whose cannot change
         """
-        if constraints is not None and self.rule == PROJECTED:
+        if constraints is not None and self.rule == oco.PROJECTED:
             raise ConfigError(self._fixed_only)
         slope = check_slope(subgradient, state.point)
         limits, changing = state.problem.constraints if constraints is None else constraints, constraints is not None
-        if self.rule < PROJECTED and not isinstance(limits, LinearConstraints):
+        if self.rule < oco.PROJECTED and not isinstance(limits, LinearConstraints):
             return self._learn_by_cuts(state, slope, limits)
         rows = None if changing else state.rows
         if rows is None:
@@ -182,12 +157,12 @@ class Method:
         for array in (matrices, bounds):
             array.setflags(write=False)
         points = np.empty((2, size))
-        after = self._played(state, points, rows, RoundArrays(slope[None, :], 0.0, matrices, bounds, 0, 0))
+        after = self._played(state, points, rows, oco.RoundArrays(slope[None, :], 0.0, matrices, bounds, 0, 0))
         return replace(after, point=points[1])
 
     def can_run(self, problem: Problem, losses: Losses, constraints: Rounds | None = None) -> bool:
         """Return whether `run` takes the losses and constraints: arrays, or functions that are compiled."""
-        return self.compiles and arrays_of(problem, losses, constraints, self.rule > PROJECTED) is not None
+        return self.compiles and arrays_of(problem, losses, constraints, self.rule > oco.PROJECTED) is not None
 
     def run(
         self,
@@ -210,11 +185,11 @@ class Method:
         ------
         ConfigError : losses or constraints are functions that are not compiled, or return no finite numbers
         """
-        rounds = arrays_of(problem, losses, constraints, self.rule > PROJECTED)
+        rounds = arrays_of(problem, losses, constraints, self.rule > oco.PROJECTED)
         if rounds is None or not self.compiles:
             problem.linear  # noqa: B018  names constraints first
             raise ConfigError(f"a compiled run of {type(self).__name__} does not take these losses. Use play.")
-        if constraints is not None and self.rule == PROJECTED:
+        if constraints is not None and self.rule == oco.PROJECTED:
             raise ConfigError(self._fixed_only)
         points, limits = np.empty((losses.n_rounds, problem.dimension)), problem.constraints
         if constraints is not None or not isinstance(limits, LinearConstraints):  # rounds overwrite the rows
@@ -232,14 +207,16 @@ class Method:
     def _fixed_only(self) -> str:
         return f"{type(self).__name__} projects onto the constraints of the problem, which cannot change."
 
-    def _played(self, state: MethodState, points: Matrix, rows: ConstraintRows, rounds: RoundArrays) -> MethodState:
+    def _played(
+        self, state: MethodState, points: Matrix, rows: oco.ConstraintRows, rounds: oco.RoundArrays
+    ) -> MethodState:
         """Write x_t and the points after it (n, p) in place; return the state at the last one, its point apart."""
         problem, count = state.problem, len(points) - 1
         experts, duals, weights = state.experts.copy(), state.duals.copy(), state.weights.copy()
         schedule = self.numbers(problem, state.round, state.round + max(count, 1) - 1, state.horizon or 0)
-        work = make_work(rows.bounds.size, problem.dimension, weights.size)
+        work = oco.make_work(rows.bounds.size, problem.dimension, weights.size)
         region, rate = problem.region.region, self.weight_rate(problem, state.horizon or 0)
-        gap = play_rounds(points, experts, duals, weights, work, rounds, rows, region, self.rule, schedule, rate)
+        gap = oco.play_rounds(points, experts, duals, weights, work, rounds, rows, region, self.rule, schedule, rate)
         if gap <= -1.0:
             raise ConfigError(
                 f"In round {int(-1 - gap)} a loss or constraint raised an error or returned no finite numbers. "
@@ -253,21 +230,21 @@ class Method:
         problem, gap = state.problem, state.gap
         experts, duals, weights = state.experts.copy(), state.duals.copy(), state.weights.copy()
         rate, regrets = self.weight_rate(problem, state.horizon or 0), np.empty(state.weights.size)
-        weigh_experts(weights, regrets, experts, state.point, slope, rate)
+        oco.weigh_experts(weights, regrets, experts, state.point, slope, rate)
         limits, point = np.empty(problem.n_constraints), np.empty(problem.dimension)
         for i, numbers in enumerate(self.numbers(problem, state.round, state.round, state.horizon or 0)[:, 0]):
-            price_constraints(limits, duals[i], constraints.values(experts[i]), self.rule, *numbers)
+            oco.price_constraints(limits, duals[i], constraints.values(experts[i]), self.rule, *numbers)
             target = experts[i] - 0.5 * numbers[0] * slope
             experts[i], own = solve_by_cuts(target, problem.region, constraints, limits)
             gap = max(gap, own)
-        mix_experts(point, experts, weights)
+        oco.mix_experts(point, experts, weights)
         return replace(
             state, round=state.round + 1, point=point, experts=experts, duals=duals, weights=weights, gap=gap
         )
 
 
-def _compiled_rows(constraints: LinearConstraints, region: ConvexSet) -> ConstraintRows:
-    return make_rows(constraints.matrix, constraints.bounds, region.region)
+def _compiled_rows(constraints: LinearConstraints, region: ConvexSet) -> oco.ConstraintRows:
+    return oco.make_rows(constraints.matrix, constraints.bounds, region.region)
 
 
 def check_slope(subgradient: Vector, point: Vector) -> Vector:
@@ -285,7 +262,7 @@ def linearise(constraints: Constraints, point: Vector) -> LinearConstraints:
         return constraints
     rows, values = np.ascontiguousarray(constraints.subgradients(point)), constraints.values(point)
     bounds = np.empty(values.size)
-    excesses(bounds, point, rows, values)  # the bits of compiled rounds
+    oco.excesses(bounds, point, rows, values)  # the bits of compiled rounds
     return LinearConstraints(rows, bounds)
 
 
@@ -304,28 +281,28 @@ class Algorithm1(Method):
     Source: Yi et al., ICML 2021, Algorithm 1.
     """
 
-    schedule: Schedule = field(default_factory=KnownHorizon)
+    schedule: schedules.Schedule = field(default_factory=schedules.KnownHorizon)
 
     name = "Algorithm 1"
-    rule = CLIPPED
+    rule = oco.CLIPPED
 
     @property
     def assumes_strong_convexity(self) -> float:
-        return self.schedule.strong_convexity if isinstance(self.schedule, StronglyConvex) else 0.0
+        return self.schedule.strong_convexity if isinstance(self.schedule, schedules.StronglyConvex) else 0.0
 
     def check(self, problem: Problem, horizon: int | None) -> None:
         """Raise ConfigError if the schedule takes a horizon or a bounded set that there is not."""
-        check_schedule(self.schedule, problem, horizon)
+        schedules.check_schedule(self.schedule, problem, horizon)
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> schedules.Numbers:
         """Return alpha_t, gamma_t and gamma_{t+1} of rounds first .. last, (1, last - first + 1, 3)."""
         return self._scaled(first, last, horizon, (1.0,), False)
 
     def _scaled(
         self, first: int, last: int, horizon: int, scales: tuple[float, ...], shared_penalties: bool
-    ) -> Numbers:
-        rounds = round_numbers(first, last + 1)
-        sizes, gammas = tables(self.schedule, rounds, horizon, scales, shared_penalties)
+    ) -> schedules.Numbers:
+        rounds = schedules.round_numbers(first, last + 1)
+        sizes, gammas = schedules.tables(self.schedule, rounds, horizon, scales, shared_penalties)
         return np.stack([sizes[:, :-1], gammas[:, :-1], gammas[:, 1:]], axis=2)
 
 
@@ -352,7 +329,7 @@ class Algorithm2(Algorithm1):
     Source: Yi et al., ICML 2021, Algorithm 2 and Theorem 3, equation (36).
     """
 
-    schedule: KnownHorizon | Anytime = field(default_factory=Anytime)
+    schedule: schedules.KnownHorizon | schedules.Anytime = field(default_factory=schedules.Anytime)
     weight_scale: float = 1.0
     path_exponent: float = 0.5
     n_experts: int | None = None
@@ -394,7 +371,7 @@ class Algorithm2(Algorithm1):
             )
         check_at_least("horizon", horizon, 1)
 
-    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> Numbers:
+    def numbers(self, problem: Problem, first: int, last: int, horizon: int) -> schedules.Numbers:
         """Return alpha_{i,t}, gamma_{i,t} and gamma_{i,t+1} of rounds first .. last, (N, last - first + 1, 3)."""
         scales = tuple(self.ratio**i for i in range(self.experts_for(horizon)))
         return self._scaled(first, last, horizon, scales, self.shared_penalties)

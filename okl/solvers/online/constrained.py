@@ -20,6 +20,7 @@ from okl.foundation.types import Doubles, FloatArray, Mode
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import Loss
 from okl.solvers.base import SolverMap
+from okl.solvers.online import linear
 from okl.solvers.online.base import BuildContext, BuiltLearner, check_loss, shares_of_rows
 from okl.solvers.online.constraints import (
     Constraint,
@@ -31,24 +32,13 @@ from okl.solvers.online.constraints import (
     rows_from,
     unit_of,
 )
-from okl.solvers.online.linear import (
-    LinearLearner,
-    Weights,
-    average_shard_weights,
-    learner_arrays,
-    longest_subgradient,
-    race_step_sizes,
-    step_in_ball,
-    sweep_rows,
-    weights_from,
-)
 
 # State: weights and violations.
 
 
 @stored("constrained-weights", renamed={"exceeded": None})
 @dataclass(frozen=True, eq=False)
-class ConstrainedWeights(Weights):
+class ConstrainedWeights(linear.Weights):
     """Weights, and the queues of Algorithm 1; never written into.
 
     queues : (2 n_outputs, m) float64, of lower and upper limits of each output in turn
@@ -69,7 +59,7 @@ class ConstrainedExperts(ConstrainedWeights):
     shares: Doubles
 
     @classmethod
-    def of(cls, weights: Weights, queues: Doubles, experts: FloatArray, shares: Doubles) -> ConstrainedExperts:
+    def of(cls, weights: linear.Weights, queues: Doubles, experts: FloatArray, shares: Doubles) -> ConstrainedExperts:
         """Return the state of such experts; of plain weights, the last ones are replaced by their mean."""
         last = np.zeros(experts.shape[1:])
         for own, share in zip(experts, shares, strict=True):
@@ -83,7 +73,7 @@ ROUNDING = 1e-12
 
 @stored("constrained-learner")
 @dataclass(frozen=True, eq=False)
-class ConstrainedLearner(LinearLearner):
+class ConstrainedLearner(linear.LinearLearner):
     """Settings of learning row by row within limits of the scores in the long run.
 
     w_(t+1) = argmin over the ball of alpha_t <grad, w> + alpha_t gamma_(t+1) <q-hat, [g(w)]_+> + ||w - w_t||^2, with
@@ -161,7 +151,7 @@ class ConstrainedLearner(LinearLearner):
 
         A limit of two sides counts once in G: what is outside of one side is inside of the other.
         """
-        longest = longest_subgradient(self.loss) * max(self.class_weights or (1.0,))
+        longest = linear.longest_subgradient(self.loss) * max(self.class_weights or (1.0,))
         return 1.0 / (math.sqrt(2.0) * max(longest if math.isfinite(longest) else 0.0, self.kept.steepness))
 
     def start(self) -> ConstrainedWeights:
@@ -172,22 +162,22 @@ class ConstrainedLearner(LinearLearner):
         experts = np.zeros((n_experts, *first.last.shape), first.last.dtype)
         return ConstrainedExperts.of(first, queues, experts, first_weights(n_experts))
 
-    def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> ConstrainedWeights:
+    def learn(self, weights: linear.Weights, rows: Rows, n_threads: int = 1) -> ConstrainedWeights:
         """Learn rows in their order, exactly one after the other; see LinearLearner.learn."""
         assert isinstance(weights, ConstrainedWeights)
         inputs, targets = self._checked(weights.last, rows)
         of_experts, shares = weights.last, np.ones(1)
         if isinstance(weights, ConstrainedExperts):
             of_experts, shares = weights.experts.reshape(-1, weights.last.shape[1]), weights.shares.copy()
-        arrays, sides = learner_arrays(replace(weights, last=of_experts)), self.kept.has_side
+        arrays, sides = linear.learner_arrays(replace(weights, last=of_experts)), self.kept.has_side
         rule, limits = self.rule, self.kept.compiled(self.precision, self.gain, self.share_rate, self.rectified)
         queues = np.zeros_like(weights.queues)
         before, after_rows = (each.reshape(-1, *sides.shape)[:, ::-1] for each in (weights.queues, queues))
         values, violation = np.zeros(len(shares) * limits.units.size), np.array([weights.progress.violation])
         watched = LimitCounters(before[:, sides].ravel(), values, violation, shares)
         task = LimitedSteps(arrays, watched, make_work(limits.signs.size, 1), rule, limits)
-        sweep_rows(task, self.feature_map, inputs, targets, n_threads)
-        after = weights_from(arrays, self.loss.task)
+        linear.sweep_rows(task, self.feature_map, inputs, targets, n_threads)
+        after = linear.weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
         after = replace(after, progress=replace(after.progress, violation=float(violation[0])))
         after_rows[:, sides] = watched.queues.reshape(len(after_rows), -1)
@@ -195,14 +185,14 @@ class ConstrainedLearner(LinearLearner):
             return ConstrainedWeights(**vars(after), queues=queues)
         return ConstrainedExperts.of(after, queues, after.last.reshape(weights.experts.shape), shares)
 
-    def predictor(self, weights: Weights) -> LinearPredictor:
+    def predictor(self, weights: linear.Weights) -> LinearPredictor:
         return LinearPredictor(self.feature_map, self.kept.nearest(self.raw(weights)).astype(self.precision))
 
-    def raw(self, weights: Weights) -> FloatArray:
+    def raw(self, weights: linear.Weights) -> FloatArray:
         """Return the averaged weights, or the last ones, (n_outputs, n_columns), as they were learned."""
         return weights.averaged if self.average else weights.last
 
-    def chosen(self, weights: Weights) -> dict[str, Any]:
+    def chosen(self, weights: linear.Weights) -> dict[str, Any]:
         raw = self.raw(weights)
         chosen: dict[str, Any] = {}
         if isinstance(weights, ConstrainedExperts):
@@ -221,7 +211,7 @@ class ConstrainedLearner(LinearLearner):
             "moved_within_limits": float(np.linalg.norm(self.kept.nearest(raw) - raw)),
         }
 
-    def average_shards(self, base: Weights, parts: list[Any]) -> ConstrainedWeights:
+    def average_shards(self, base: linear.Weights, parts: list[Any]) -> ConstrainedWeights:
         """Return the average by rows, queues among it.
 
         Weights within convex limits average to weights within them.
@@ -233,7 +223,7 @@ class ConstrainedLearner(LinearLearner):
         queues = np.zeros_like(base.queues)
         for part, share in zip(parts, shares, strict=True):
             queues += share * part.queues
-        return ConstrainedWeights(**vars(average_shard_weights(base, parts)), queues=queues)
+        return ConstrainedWeights(**vars(linear.average_shard_weights(base, parts)), queues=queues)
 
     def refreshed(self, limits: LinearLimits) -> ConstrainedLearner:
         """Return the same settings with rows estimated from more data: from here on no theorem is claimed."""
@@ -298,19 +288,19 @@ class ConstrainedFactory:
             raise ConfigError("Constraints on columns need a data set, but the rows have none.")
         else:
             rows, sums = estimate_rows(context.data, self.constraints, feature_map, context.execution)
-        n_outputs, length, decaying = schema.n_outputs, longest_subgradient(self.loss), self.decaying
+        n_outputs, length, decaying = schema.n_outputs, linear.longest_subgradient(self.loss), self.decaying
         unit = self.unit or unit_of(schema)
         limits = limits_of(self.constraints, rows, self.radius, self.margin, n_outputs, unit)
         experts = self._experts(int(sums.counts[0]), length)
         if experts and math.isinf(length):
             step_size, decaying, why = 2.0 ** (1 - experts["n_experts"]), False, "up to 1, which would fit each row"
         elif self.step_size is None and (self.race or math.isinf(length)):
-            racer = LinearLearner(feature_map, self.loss, 1.0, n_outputs, self.class_weights, self.average)
+            racer = linear.LinearLearner(feature_map, self.loss, 1.0, n_outputs, self.class_weights, self.average)
             racer = racer if self.race else replace(racer, radius=self.radius, decaying=decaying)
-            step_size, why = race_step_sizes(racer, sample, adaptive=False)
+            step_size, why = linear.race_step_sizes(racer, sample, adaptive=False)
             why += ", divided by the square root of the rows seen" if decaying else ""
         else:
-            step_size, decaying, why = step_in_ball(self.radius, self.step_size, decaying, length)
+            step_size, decaying, why = linear.step_in_ball(self.radius, self.step_size, decaying, length)
         learner = ConstrainedLearner(
             feature_map,
             self.loss,

@@ -10,21 +10,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
+from okl.compiled import sgd
 from okl.compiled.constrained import BlockTask, GradientSums, RowSteps, before_turn, in_turn, sweep_fourier
 from okl.compiled.jit import aligned_empty, as_compiled, one_blas_thread
 from okl.compiled.products import SparseBlock, sparse_block
-from okl.compiled.sgd import (
-    MISTAKES,
-    ROWS,
-    SAMPLED,
-    SQUARED_ERROR,
-    UPDATES,
-    LearnerArrays,
-    SummedGradients,
-    UpdateRule,
-    learn_sparse,
-    sum_sparse,
-)
 from okl.compiled.threads import MOST_ROWS, borrowed_block, give_up_turns, new_turns, pass_turn, run_threads, wait_turn
 from okl.data.dataset import Dataset, Shard
 from okl.data.execution import Rows
@@ -161,19 +150,19 @@ class SparseWeights(Weights):
         return np.zeros(self.last.shape) if self.total is None else self.total.copy()
 
 
-def learner_arrays(weights: Weights, total: Doubles | None = None) -> LearnerArrays:
+def learner_arrays(weights: Weights, total: Doubles | None = None) -> sgd.LearnerArrays:
     """Return copies of everything that learning writes into; total : an array in place of the sum of the weights."""
     last = aligned_empty(weights.last.shape, weights.last.dtype)
     last[...] = weights.last
     counts, sums, class_counts = progress_arrays(weights.progress)
-    counts[SAMPLED] = weights.n_sampled
-    return LearnerArrays(last, weights.summed if total is None else total, counts, sums, class_counts)
+    counts[sgd.SAMPLED] = weights.n_sampled
+    return sgd.LearnerArrays(last, weights.summed if total is None else total, counts, sums, class_counts)
 
 
-def weights_from(arrays: LearnerArrays, task: Task) -> Weights:
+def weights_from(arrays: sgd.LearnerArrays, task: Task) -> Weights:
     """Return the arrays of a learner as a state; they are not written into afterwards."""
     progress = progress_from(task, arrays.counts, arrays.sums, arrays.class_counts)
-    return Weights(arrays.weights, arrays.total, int(arrays.counts[SAMPLED]), progress)
+    return Weights(arrays.weights, arrays.total, int(arrays.counts[sgd.SAMPLED]), progress)
 
 
 def average_shard_weights(base: Weights, parts: list[Weights]) -> Weights:
@@ -312,7 +301,7 @@ class LinearLearner(LossLearner):
 
         Raises DataError, ConfigError : inputs, targets or weights do not fit the map or the loss
         """
-        summed = SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(1))
+        summed = sgd.SummedGradients(np.zeros(weights.shape), np.zeros(5, dtype=np.int64), np.zeros(1))
         targets = self._sum(summed, weights, rows, n_threads)
         counts, class_counts, regression = summed.counts, np.zeros(1, dtype=np.int64), self.task == "regression"
         if not regression:
@@ -320,16 +309,16 @@ class LinearLearner(LossLearner):
             class_counts = np.bincount(index.astype(np.int64), minlength=n_classes_of(self.task, self.n_outputs))
         progress = Progress(
             task=self.task,
-            rows=int(counts[ROWS]),
-            updates=int(counts[UPDATES]),
-            mistakes=int(counts[MISTAKES]),
-            squared_error=float(summed.sums[SQUARED_ERROR]),
+            rows=int(counts[sgd.ROWS]),
+            updates=int(counts[sgd.UPDATES]),
+            mistakes=int(counts[sgd.MISTAKES]),
+            squared_error=float(summed.sums[sgd.SQUARED_ERROR]),
             class_counts=tuple(int(count) for count in class_counts),
             target_sum=float(np.sum(rows.targets)) if regression else 0.0,
         )
         return PlainGradient(summed.gradient, progress, float(np.sum(rows.targets**2)))
 
-    def _sum(self, summed: SummedGradients, weights: FloatArray, rows: Rows, n_threads: int) -> Doubles:
+    def _sum(self, summed: sgd.SummedGradients, weights: FloatArray, rows: Rows, n_threads: int) -> Doubles:
         """Add up the subgradients of rows, and return their targets."""
         inputs, targets = self._checked(weights, rows)
         weights = as_compiled(weights, self.feature_map.precision)
@@ -337,9 +326,9 @@ class LinearLearner(LossLearner):
         return targets
 
     @property
-    def rule(self) -> UpdateRule:
+    def rule(self) -> sgd.UpdateRule:
         code, epsilon, class_weights = loss_numbers(self.loss, self.n_outputs, self.class_weights)
-        return UpdateRule(
+        return sgd.UpdateRule(
             code,
             epsilon,
             float(self.step_size),
@@ -372,14 +361,14 @@ class SparseLearner(LinearLearner):
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
         block, targets = self._block(weights.last, rows)
         arrays = learner_arrays(weights, weights.rest)
-        learn_sparse(arrays, block, targets, self.rule)
+        sgd.learn_sparse(arrays, block, targets, self.rule)
         after = weights_from(arrays, self.loss.task)
         self._check_finite(weights, after)
         return SparseWeights(after.last, after.total, after.n_sampled, after.progress)
 
-    def _sum(self, summed: SummedGradients, weights: FloatArray, rows: Rows, n_threads: int) -> Doubles:
+    def _sum(self, summed: sgd.SummedGradients, weights: FloatArray, rows: Rows, n_threads: int) -> Doubles:
         block, targets = self._block(weights, rows)
-        sum_sparse(summed, as_compiled(weights, self.precision), block, targets, self.rule)
+        sgd.sum_sparse(summed, as_compiled(weights, self.precision), block, targets, self.rule)
         return targets
 
     def _block(self, weights: FloatArray, rows: Rows) -> tuple[SparseBlock, Doubles]:

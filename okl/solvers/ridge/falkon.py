@@ -23,18 +23,8 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.foundation.validation import check_at_least
 from okl.solvers.base import Convergence, Outcome
+from okl.solvers.ridge import gram
 from okl.solvers.ridge.factors import Preconditioner, preconditioner
-from okl.solvers.ridge.gram import (
-    ADDED,
-    MOST_STRETCHES,
-    GramPart,
-    LandmarkBasis,
-    Outputs,
-    cuts,
-    part_of,
-    pieces_of,
-    read_pieces,
-)
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores, fit_rows
 from okl.solvers.ridge.solver import SAMPLE_GROUPS, LandmarkSolver, certificate_of, check_landmarks
 
@@ -44,14 +34,14 @@ _KERNEL_ROWS = 256  # whose kernel values exist at once: fixed, so that bits dep
 MOST_HELD, HELD_SHARE = 8192, 0.1  # training rows that judge the iterations
 
 
-Chunk = tuple[tuple[int, GramPart], ...]
+Chunk = tuple[tuple[int, gram.GramPart], ...]
 """Pieces of row groups and their numbers, in the order of the data set."""
 
 
 def chunks_of(data: Dataset, thin: int) -> list[Chunk]:
     """Return every thin-th piece of the training rows, in chunks of about one length, by the shards only."""
-    taken = list(enumerate(pieces_of(data)))[::thin]
-    return [tuple(taken[first:last]) for first, last in cuts(len(taken), MOST_STRETCHES)]
+    taken = list(enumerate(gram.pieces_of(data)))[::thin]
+    return [tuple(taken[first:last]) for first, last in gram.cuts(len(taken), gram.MOST_STRETCHES)]
 
 
 class ExpansionSums(NamedTuple):
@@ -86,8 +76,8 @@ class ExpansionWork:
     """
 
     data: Dataset
-    basis: LandmarkBasis
-    outputs: Outputs
+    basis: gram.LandmarkBasis
+    outputs: gram.Outputs
     weights: FloatArray
     targets: bool
     held_share: float
@@ -106,7 +96,7 @@ class ExpansionWork:
                 if self.targets:
                     held.append(left_out)
                 for first in range(0, len(rows.targets), _KERNEL_ROWS):
-                    some = part_of(rows, slice(first, first + _KERNEL_ROWS))
+                    some = gram.part_of(rows, slice(first, first + _KERNEL_ROWS))
                     kernel_values = self.basis.write_columns(buffer[: len(some.targets)], some.inputs)
                     counted = self.outputs.weights(some.targets)
                     scores = np.asarray(kernel_values @ self.weights, dtype=np.float64)
@@ -130,7 +120,7 @@ class ExpansionWork:
         """Yield the rows of each piece, and those of it that are left out."""
         precision: Precision = "float32" if self.weights.dtype == np.float32 else "float64"
         numbers, pieces = zip(*chunk, strict=True)
-        for number, rows in zip(numbers, read_pieces(self.data, pieces, precision), strict=True):
+        for number, rows in zip(numbers, gram.read_pieces(self.data, pieces, precision), strict=True):
             out = np.random.default_rng((self.seed, 0xFA1C, number)).random(len(rows.targets)) < self.held_share
             yield Rows(rows.inputs[~out], rows.targets[~out]), Rows(rows.inputs[out], rows.targets[out])
 
@@ -161,7 +151,7 @@ _CLOSE = 1e-6  # relative gap
 class ExpansionProblem:
     """Least squares over a basis of landmarks: penalty / 2 ||f||^2 + 1/2 mean of squared residuals."""
 
-    basis: LandmarkBasis
+    basis: gram.LandmarkBasis
     penalty: float
     n_threads: int = 1
 
@@ -179,7 +169,7 @@ class ExpansionProblem:
             for first in range(0, len(matrix), _KERNEL_ROWS):
                 some = slice(first, first + _KERNEL_ROWS)
                 self.basis.write_columns(matrix[some], self.basis.landmarks[some])
-            matrix[np.diag_indices(len(matrix))] += dtype.type(ADDED[dtype.name] * factor)
+            matrix[np.diag_indices(len(matrix))] += dtype.type(gram.ADDED[dtype.name] * factor)
             try:
                 return preconditioner(matrix, self.penalty, self.n_threads)
             except np.linalg.LinAlgError:
@@ -292,9 +282,11 @@ class FalkonSolver(LandmarkSolver):
         self.check(data.schema, rows)
         m = min(rows, self.n_landmarks or N_LANDMARKS)
         sample = sample_rows(data, "train", max(SAMPLE_ROWS, m), self.seed, self.precision, SAMPLE_GROUPS)
-        kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, part_of(sample, slice(SAMPLE_ROWS)).inputs)
+        kernel, chosen = kernel_with_bandwidth(
+            self.kernel, self.bandwidth, gram.part_of(sample, slice(SAMPLE_ROWS)).inputs
+        )
         landmarks = np.ascontiguousarray(choose_landmarks(kernel, sample.inputs, m, self.landmarks, self.seed))
-        basis = LandmarkBasis(kernel, landmarks)
+        basis = gram.LandmarkBasis(kernel, landmarks)
         penalty, why = self.penalty, "as given"
         if penalty is None:
             penalty, why = self._penalty(basis, sample, rows, data.schema, execution.n_threads)
@@ -304,12 +296,12 @@ class FalkonSolver(LandmarkSolver):
         return FalkonState(problem, chosen, 0 if rows >= THIN_ROWS else 1, 0, x)
 
     def _penalty(
-        self, basis: LandmarkBasis, sample: Rows, n_rows: int, schema: Schema, n_threads: int
+        self, basis: gram.LandmarkBasis, sample: Rows, n_rows: int, schema: Schema, n_threads: int
     ) -> tuple[float, str]:
         """Return the penalty of least leave-one-out error of a sample, times its share of the rows, and the reason."""
         order = np.random.default_rng((self.seed, 0xFA1C)).permutation(len(sample.targets))[:SAMPLE_ROWS]
         wide = Rows(sample.inputs[order].astype(np.float64), sample.targets[order])
-        few = LandmarkBasis(basis.kernel, np.ascontiguousarray(wide.inputs[:_PENALTY_LANDMARKS]))
+        few = gram.LandmarkBasis(basis.kernel, np.ascontiguousarray(wide.inputs[:_PENALTY_LANDMARKS]))
         found = fit_rows(few, wide, self.outputs_of(schema), n_threads=n_threads, sample=wide)
         share = len(wide.targets) / n_rows
         return (

@@ -13,18 +13,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least
 from okl.losses import Ray
-from okl.solvers.subgradient.sampling import (
-    FIRST_SAMPLE,
-    LOOK_SHARE,
-    LOOKS,
-    REPLICATES,
-    SOLVED_TO,
-    FullBound,
-    GapEstimate,
-    SamplePlan,
-    bound_of_gaps,
-    exact_bound,
-)
+from okl.solvers.subgradient import sampling
 from okl.solvers.subgradient.scs import (
     ConjugateDirections,
     DescentRecord,
@@ -54,7 +43,7 @@ class SubgradientFit:
     n_rows: int
     objective: float
     lower_bound: float
-    full: FullBound | None
+    full: sampling.FullBound | None
     iterations: int
     reason: Reason
     notes: tuple[str, ...]
@@ -83,8 +72,8 @@ class GeometricGrowth:
     Source: the bound is that of Mak, Morton & Wood, Operations Research Letters 24, 1999, section 3.
     """
 
-    first_sample: int = FIRST_SAMPLE
-    replicates: int = REPLICATES
+    first_sample: int = sampling.FIRST_SAMPLE
+    replicates: int = sampling.REPLICATES
     confidence: float | None = 0.95
 
     def __post_init__(self) -> None:
@@ -99,11 +88,11 @@ class GeometricGrowth:
         Raises DataError : all labels are equal
         """
         started_at, n_all = time.perf_counter(), source.n_rows
-        plan = SamplePlan(method.gap, method.lam, self.first_sample)
+        plan = sampling.SamplePlan(method.gap, method.lam, self.first_sample)
         n_rows, notes = first_sample(targets, self.first_sample, method)
         solved: SampleDescent | None = None
         history: list[DescentRecord] = []
-        estimate: GapEstimate | None = None
+        estimate: sampling.GapEstimate | None = None
         tries = 0
         while True:
             space = source.space(n_rows)
@@ -112,7 +101,7 @@ class GeometricGrowth:
             solved = solve_sample(space, targets[:n_rows], method, start, tolerance, started_at, watch, solved)
             history += solved.history if len(history) == 0 else solved.history[1:]
             if n_rows == n_all:
-                return _fitted(solved, exact_bound(solved.objective, solved.lower_bound), notes, history)
+                return _fitted(solved, sampling.exact_bound(solved.objective, solved.lower_bound), notes, history)
             fresh = _Fresh(source, targets, method, solved)
             if self.confidence is not None and plan.worth_looking(estimate, n_rows, solved.gap):
                 estimate = fresh.estimate_gap()
@@ -131,19 +120,19 @@ class _Fresh:
 
     def __init__(self, source: RowSource, targets: FloatArray, method: Scs, solved: SampleDescent) -> None:
         self.source, self.targets, self.solved = source, targets, solved
-        self.loss, self.method = method.loss, replace(method, gap=SOLVED_TO * method.gap)
+        self.loss, self.method = method.loss, replace(method, gap=sampling.SOLVED_TO * method.gap)
         self.first = len(solved.point.scores)
 
-    def estimate_gap(self) -> GapEstimate | None:
+    def estimate_gap(self) -> sampling.GapEstimate | None:
         """Return the gap estimated by a few small samples; None if there are too few rows."""
         n_rows = len(self.solved.point.scores)
-        rows = max(2, round(LOOK_SHARE * n_rows))
-        if self.first + LOOKS * rows > self.source.n_rows:
+        rows = max(2, round(sampling.LOOK_SHARE * n_rows))
+        if self.first + sampling.LOOKS * rows > self.source.n_rows:
             return None
-        mean = self.bound(rows, LOOKS, 0.5).mean_gap
-        return GapEstimate.of(mean, n_rows, rows, 0.5 * (self.solved.gap + self.method.gap))
+        mean = self.bound(rows, sampling.LOOKS, 0.5).mean_gap
+        return sampling.GapEstimate.of(mean, n_rows, rows, 0.5 * (self.solved.gap + self.method.gap))
 
-    def bound(self, rows: int, replicates: int, confidence: float) -> FullBound:
+    def bound(self, rows: int, replicates: int, confidence: float) -> sampling.FullBound:
         point, gaps, objectives = self.solved.point, [], []
         for _ in range(replicates):
             part = slice(self.first, self.first + rows)
@@ -154,7 +143,7 @@ class _Fresh:
             own = solve_sample(apart.space, self.targets[part], self.method, apart.start)
             gaps.append(max(0.0, objective - own.lower_bound))
             objectives.append(objective)
-        return bound_of_gaps(gaps, objectives, confidence, rows * replicates)
+        return sampling.bound_of_gaps(gaps, objectives, confidence, rows * replicates)
 
 
 def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tuple[str, ...]]:
@@ -183,7 +172,7 @@ def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tu
 
 
 def _fitted(
-    solved: SampleDescent, full: FullBound, notes: tuple[str, ...], history: list[DescentRecord]
+    solved: SampleDescent, full: sampling.FullBound, notes: tuple[str, ...], history: list[DescentRecord]
 ) -> SubgradientFit:
     point = solved.point
     if solved.reason == "rounding":
@@ -337,7 +326,7 @@ class PaperRun:
     def fitted(self, reason: Reason) -> SubgradientFit:
         """Return the result; while validation rows are outside the sample, there is no bound over all rows."""
         own = self.n_rows - self.n_validation
-        full = exact_bound(self.objective, self.lower_bound) if own == self.source.n_rows else None
+        full = sampling.exact_bound(self.objective, self.lower_bound) if own == self.source.n_rows else None
         return SubgradientFit(
             vector=self.point.vector,
             bias=0.0,

@@ -14,15 +14,7 @@ from scipy.optimize import linprog
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray
-from okl.solvers.accelerated.base import (
-    Certificate,
-    Classifier,
-    ParameterName,
-    RowOperator,
-    Solution,
-    differing_digits,
-    weights_of,
-)
+from okl.solvers.accelerated import base
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import ClassGroups, DenseRows, SparseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTerm, Region, Risk, SimplexPair, Sums, Take
@@ -30,7 +22,7 @@ from okl.solvers.accelerated.problem import BoxHyperplane, HalfSquare, LinearTer
 # Where the parameter of nu-SVM makes sense: the least nu, by a linear program.
 
 
-def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_intercept: bool = True) -> float:
+def nu_min(rows: base.RowOperator, sample_weight: FloatArray | None = None, fit_intercept: bool = True) -> float:
     """Return the largest nu at which the reduced convex hulls of the classes intersect, so that w = 0 is optimal.
 
     With t_i = weight_i / sum of weights, (14) has a dual point with A a = 0 if and only if nu is not above
@@ -58,7 +50,7 @@ def nu_min(rows: RowOperator, sample_weight: FloatArray | None = None, fit_inter
     """
     if not isinstance(rows, (DenseRows, SparseRows)):
         return 0.0
-    weights = weights_of(rows, sample_weight)
+    weights = base.weights_of(rows, sample_weight)
     share = weights / weights.sum()
     equations = _equations(rows, fit_intercept)
     # variables of size 1: the solver's tolerances are absolute
@@ -148,7 +140,7 @@ def _quantile(values: FloatArray, weights: FloatArray, total: float) -> float:
 
 
 @dataclass(frozen=True)
-class NuSVM(Classifier):
+class NuSVM(base.Classifier):
     """Minimise 1/2 ||w||^2 - rho + 1/(sum of weights nu) sum_i weight_i max(0, rho - y_i (<w, x_i> - b)).
 
     Dual: minimise 1/2 ||A a||^2 over 0 <= a_i <= weight_i / (nu sum of weights) and sum_i a_i = 1, half of it in each
@@ -164,7 +156,7 @@ class NuSVM(Classifier):
     """
 
     NAME: ClassVar[str] = "nu-svm"
-    PARAMETER: ClassVar[ParameterName] = "nu"
+    PARAMETER: ClassVar[base.ParameterName] = "nu"
     EQUATION: ClassVar[int] = 14
     GROWS: ClassVar[bool] = True
     DEFAULT: ClassVar[str] = "half of the largest valid value, or more where no weights were found at that value"
@@ -181,7 +173,7 @@ class NuSVM(Classifier):
         cls, rows: Any, sample_weight: FloatArray | None = None, fit_intercept: bool = True
     ) -> tuple[float, float]:
         """Return (nu_min, nu_max]: below, the reduced hulls of the classes meet; above, they are empty."""
-        weights = weights_of(rows, sample_weight)
+        weights = base.weights_of(rows, sample_weight)
         return nu_min(rows, weights, fit_intercept), cls.highest(rows.signs, weights, fit_intercept)
 
     @classmethod
@@ -204,7 +196,7 @@ class NuSVM(Classifier):
             risk=replace(risk, steepest=risk.steepest / n_rows),
         )
 
-    def check_weights(self, certificate: Certificate, highest: float) -> None:
+    def check_weights(self, certificate: base.Certificate, highest: float) -> None:
         """Raise ConfigError where w = 0 is best, as it is at nu_min and below."""
         if certificate.primal < 0.0:
             return
@@ -213,13 +205,13 @@ class NuSVM(Classifier):
                 f"nu = {self.nu:.6g} is the largest valid value for these labels, and the optimal weights are all 0: "
                 "no nu separates these rows. Use another kernel or model."
             )
-        low, high = differing_digits(self.nu, highest)
+        low, high = base.differing_digits(self.nu, highest)
         raise ConfigError(
             f"nu = {low} is below the valid range for these rows, so the optimal weights are all 0. "
             f"Choose nu above {low}, up to {high}."
         )
 
-    def check(self, solution: Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
+    def check(self, solution: base.Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
         """Raise ConfigError where w = 0 is as good as what was found because nu is not above nu_min."""
         if solution.certificate.primal < 0.0:
             return
@@ -230,15 +222,15 @@ class NuSVM(Classifier):
                 "these rows. Use another kernel or model."
             )
         if self.nu <= least:
-            low, high = differing_digits(least, largest)
+            low, high = base.differing_digits(least, largest)
             raise ConfigError(
                 f"nu = {self.nu} is outside ({low}, {high}], the valid range for these rows: at {low} "
                 "and below, the optimal weights are all 0."
             )
 
-    def problem(self, rows: RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
+    def problem(self, rows: base.RowOperator, sample_weight: FloatArray | None = None) -> DualProblem:
         """Return the dual on rows with sample_weight (m,), or 1; raise ConfigError where nu is above nu_max."""
-        weights = weights_of(rows, sample_weight)
+        weights = base.weights_of(rows, sample_weight)
         share = weights / weights.sum()
         largest = self.highest(rows.signs, weights, self.fit_intercept)
         if self.nu > largest:
