@@ -37,8 +37,8 @@ MODELS = {
     "dwd": "okl.solvers.accelerated.models.dwd:DWD",
     "mm-fda": "okl.solvers.accelerated.models.minimax:MMFDA",
     "mm-mpm": "okl.solvers.accelerated.models.minimax:MMMPM",
-    "l1-logistic": "okl.solvers.accelerated.models.l1logistic:L1LogisticRegression",
-    "l1-l2-svm": "okl.solvers.accelerated.models.l1squaredhinge:L1SquaredHinge",
+    "l1-logistic": "okl.solvers.accelerated.models.l1:L1LogisticRegression",
+    "l1-l2-svm": "okl.solvers.accelerated.models.l1:L1SquaredHinge",
 }
 """Solvers that solve a model to a certified gap by the accelerated method: subclasses of Classifier."""
 

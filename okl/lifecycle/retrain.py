@@ -23,8 +23,15 @@ from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.learning_plan import (
+from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
+from okl.lifecycle.record import PAGE, ShardRecord
+from okl.lifecycle.report import RetrainResult, history_of, report_markdown, report_page
+from okl.lifecycle.scoring import Scoring
+from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import ShardStore
+from okl.lifecycle.versions import (
     Attempts,
+    changes_since,
     measured_lineage,
     next_model,
     options_of,
@@ -32,13 +39,6 @@ from okl.lifecycle.learning_plan import (
     retraction_reason,
     with_solver,
 )
-from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
-from okl.lifecycle.record import PAGE, ShardRecord
-from okl.lifecycle.report import RetrainResult, history_of, report_markdown, report_page
-from okl.lifecycle.scoring import Scoring
-from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import ShardStore
-from okl.lifecycle.versions import changes_since
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
 from okl.report.render import html, markdown

@@ -31,8 +31,7 @@ from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.choice import solve as choose
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.models.csvm import CSVM
-from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
-from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
+from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMMPM

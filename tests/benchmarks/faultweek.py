@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 import okl.data.manifest
-import okl.lifecycle.learning_plan
+import okl.lifecycle.versions
 import okl.models.registry
 from okl.foundation.errors import OklError
 from okl.lifecycle.retrain import retrain
@@ -113,7 +113,7 @@ def set_clock(seconds: float) -> None:
 
     time.time = lambda: now() + seconds
     time.time_ns = lambda: now_ns() + int(seconds * 1e9)
-    for module in (okl.data.manifest, okl.lifecycle.learning_plan, okl.models.registry):
+    for module in (okl.data.manifest, okl.lifecycle.versions, okl.models.registry):
         setattr(module, "datetime", Shifted)  # noqa: B010
 
 

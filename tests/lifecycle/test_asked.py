@@ -13,12 +13,11 @@ import pytest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.lifecycle.champion import ModelHistory, open_champion
-from okl.lifecycle.learning_plan import changed_training_setting
 from okl.lifecycle.lineage_checks import check_arrivals, without_constraints
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
-from okl.lifecycle.versions import publish_trained
+from okl.lifecycle.versions import changed_training_setting, publish_trained
 from okl.models.registry import Registry
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import content, first_schema, land, validated

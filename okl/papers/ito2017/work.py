@@ -24,8 +24,7 @@ from okl.papers.base import Check, DataFolder, Outcome, RowSelection, WorkItem, 
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, MemoryIterates, RowOperator, Solution, weights_of
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fapg import Fapg, FapgState, Switches, solve
-from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
-from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
+from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM, nu_max

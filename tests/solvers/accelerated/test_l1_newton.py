@@ -13,8 +13,7 @@ from okl.solvers.accelerated import l1_newton
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.l1_newton import L1Newton, L1Part, minimised_model, violation, working_columns
-from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
-from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
+from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
 from okl.solvers.accelerated.newton_parts import Point
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from tests.solvers.accelerated.model_cases import Doubles, two_classes

@@ -15,8 +15,7 @@ from okl.solvers.accelerated.base import Certificate, CompositeProblem, RowOpera
 from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
-from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
-from okl.solvers.accelerated.models.l1squaredhinge import L1SquaredHinge
+from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM

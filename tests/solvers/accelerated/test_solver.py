@@ -20,7 +20,7 @@ from okl.solvers.accelerated.base import CompositeProblem, Iterate, Vectors
 from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
-from okl.solvers.accelerated.models.l1logistic import L1LogisticRegression
+from okl.solvers.accelerated.models.l1 import L1LogisticRegression
 from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.nusvm import NuSVM

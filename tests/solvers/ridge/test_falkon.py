@@ -17,7 +17,7 @@ from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
-from okl.solvers.ridge import factors, falkon
+from okl.solvers.ridge import falkon
 from okl.solvers.ridge.falkon import ExpansionWork, FalkonSolver, FalkonState, chunks_of
 from okl.solvers.ridge.penalty_path import fit_rows
 from tests.data.sources import settings as ingest_settings
@@ -152,14 +152,14 @@ def test_first_iterations_read_every_eighth_piece(sets: dict[Task, Dataset], mon
 def test_factors_by_tiles_are_those_of_the_whole_matrix(
     n: int, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(factors, "TILE", 8)
+    monkeypatch.setattr(falkon, "TILE", 8)
     rng = np.random.default_rng(n)
     rows = rng.standard_normal((n, 2 * n))
     matrix = rows @ rows.T / n
     lower = np.linalg.cholesky(matrix)
     upper = np.linalg.cholesky(lower.T @ lower / n + 0.01 * np.eye(n))
     x, tolerance = rng.standard_normal((n, 3)), 1e-10 if precision == "float64" else 1e-3
-    made = [factors.preconditioner(matrix.astype(precision), 0.01, n_threads) for n_threads in (1, 3)]
+    made = [falkon.preconditioner(matrix.astype(precision), 0.01, n_threads) for n_threads in (1, 3)]
     for one in made:
         np.testing.assert_allclose(one.to_function(x), np.linalg.solve(upper.T, x), rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(one.to_weights(x), np.linalg.solve(lower.T, x), rtol=tolerance, atol=tolerance)

@@ -1,4 +1,4 @@
-"""Logistic regression with an l1 penalty."""
+"""Models with an l1 penalty: logistic regression and the l2-loss SVM."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.dual import SmoothLoss, SparseClassifier
+from okl.solvers.accelerated.models.l2svm import SquaredHinge
 
 _TINY = 1e-290  # a share so small that quotients with others may overflow
 
@@ -72,3 +73,20 @@ class L1LogisticRegression(SparseClassifier):
     NAME: ClassVar[str] = "l1-logistic"
     EQUATION: ClassVar[int] = 27
     LOSS: ClassVar[SmoothLoss] = _L1LogisticLoss()
+
+
+# l2-loss SVM with an l1 penalty.
+
+
+@dataclass(frozen=True)
+class L1SquaredHinge(SparseClassifier):
+    """Minimise ||w||_1 + C sum_i weight_i max(0, 1 - y_i <w, x_i>)^2.
+
+    C : see CostClassifier
+
+    Source: Ito et al., 2017, appendix D, (28).
+    """
+
+    NAME: ClassVar[str] = "l1-l2-svm"
+    EQUATION: ClassVar[int] = 28
+    LOSS: ClassVar[SmoothLoss] = SquaredHinge()
