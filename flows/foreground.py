@@ -164,7 +164,7 @@ class Recorder:
 
     def __init__(
         self, copy: FollowedRun, flow: str, parameters: dict[str, Any], home: Path,
-        server: TemporaryServer | StackServer | None,
+        server: TemporaryServer | StackServer | None
     ) -> None:  # fmt: skip
         self.copy, self.flow, self.parameters, self.home, self.server = copy, flow, parameters, home, server
         self.problem = ""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.certificates.hindsight import (
     MOST_BYTES,
@@ -28,6 +27,7 @@ from okl.data.execution import Execution
 from okl.features.fourier import FourierFeatures
 from okl.features.predictors import LinearPredictor
 from okl.foundation.telemetry import Observer
+from okl.foundation.types import Doubles, Integers
 from okl.kernels import Scaled
 from okl.solvers.accelerated.base import Certificate
 from okl.solvers.base import CertifiedSolver, SolverProgress
@@ -106,7 +106,7 @@ def constrained_bound(played: LearnerLosses, steps: StepSizes, radius: float, co
     return map_space_bound(played, steps, radius, comparator_norm) + 0.5 * played.stepped_gradients
 
 
-def growth_exponent(rows: NDArray[np.float64], regrets: NDArray[np.float64]) -> float | None:
+def growth_exponent(rows: Doubles, regrets: Doubles) -> float | None:
     """Slope of log(regret) against log(rows) by least squares; None with fewer than two horizons or a regret <= 0."""
     if len(rows) < 2 or (regrets <= 0.0).any():
         return None
@@ -193,11 +193,7 @@ def _log_failure(epsilon: float, setting: KernelSetting) -> float:
 
 
 def nystrom_floor(
-    least: float,
-    residuals: NDArray[np.float64],
-    radius: float,
-    lipschitz: float,
-    class_weights: NDArray[np.float64] | None = None,
+    least: float, residuals: Doubles, radius: float, lipschitz: float, class_weights: Doubles | None = None
 ) -> float:
     """Return a loss that no function f of the kernel with ||f|| <= radius falls below, given that of Nystrom features.
 
@@ -398,10 +394,10 @@ class WindowRuns:
     played : (n,), the tracker's loss in each window
     """
 
-    borders: NDArray[np.int64]
-    losses: NDArray[np.float64]
-    floors: NDArray[np.float64]
-    played: NDArray[np.float64]
+    borders: Integers
+    losses: Doubles
+    floors: Doubles
+    played: Doubles
 
 
 @dataclass(frozen=True)
@@ -431,7 +427,7 @@ class RegretComparison:
 
 
 def window_boundaries(
-    recorded: Sequence[SolverProgress], labels: NDArray[np.float64], pieces: int = PIECES
+    recorded: Sequence[SolverProgress], labels: Doubles, pieces: int = PIECES
 ) -> list[SolverProgress]:
     """Return the recorded states nearest to the ends of windows of equal lengths; the last one is the end.
 
@@ -451,10 +447,7 @@ def window_boundaries(
 
 
 def solve_runs(
-    memory_rows: MemoryRows,
-    recorded: Sequence[SolverProgress],
-    radius: float,
-    progress: HindsightProgress,
+    memory_rows: MemoryRows, recorded: Sequence[SolverProgress], radius: float, progress: HindsightProgress
 ) -> WindowRuns:
     """Solve every run, each from where the one that is a window shorter ended.
 
@@ -495,7 +488,7 @@ def compare_regret(runs: WindowRuns) -> list[RegretComparison]:
     ]
 
 
-def _best_partitions(losses: NDArray[np.float64], n: int) -> tuple[NDArray[np.float64], list[list[int]]]:
+def _best_partitions(losses: Doubles, n: int) -> tuple[Doubles, list[list[int]]]:
     """Least sums over at most k + 1 runs that follow one another, k = 0 .. n - 1, and the windows where runs begin."""
     best = np.full((n, n + 1), math.inf)
     begin = np.zeros((n, n + 1), dtype=np.int64)
@@ -518,7 +511,7 @@ def _best_partitions(losses: NDArray[np.float64], n: int) -> tuple[NDArray[np.fl
     return best[:, n], partitions
 
 
-def _floors_anywhere(floors: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def _floors_anywhere(floors: Doubles, n: int) -> Doubles:
     """Return lower bounds for weights that change at any k rows, k = 0 .. n - 1: a window with a change counts 0.
 
     best(k, j) bounds the loss in the windows before j, with k changes within them.
@@ -600,11 +593,7 @@ def excess_proof(
 
 
 def regret_proof(
-    state: OnlineState,
-    recorded: Sequence[SolverProgress],
-    data: Dataset,
-    execution: Execution,
-    observer: Observer,
+    state: OnlineState, recorded: Sequence[SolverProgress], data: Dataset, execution: Execution, observer: Observer
 ) -> Certification:
     """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
 

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq, nnls
 
 from okl.compiled.jit import one_blas_thread
@@ -18,7 +17,7 @@ from okl.data.execution import Execution
 from okl.features.base import transform_rows
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Certificate, RowOperator, Solution
 from okl.solvers.accelerated.dual import DualProblem
@@ -127,7 +126,7 @@ def _dual(loss: MarginLossName, rows: RowOperator, sample_weight: FloatArray | N
     return model.problem(rows, sample_weight)
 
 
-def _upper(rows: RowOperator, sample_weight: FloatArray | None) -> NDArray[np.float64]:
+def _upper(rows: RowOperator, sample_weight: FloatArray | None) -> Doubles:
     upper = np.ones(rows.n_points) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     return np.repeat(upper, rows.n_points // len(upper))  # a row of several classes has an entry for each
 
@@ -243,7 +242,7 @@ class ClassRows(_ImagesAreWeights):
             scores[part] = features @ image.reshape(self.n_classes, -1).T
         np.subtract(scores[self.true][:, np.newaxis], scores, out=scores)
 
-    def squared_lengths(self) -> NDArray[np.float64]:
+    def squared_lengths(self) -> Doubles:
         """Return 2 ||z_i||^2 for every entry of a point; the true class's are 0, which bounds need not know."""
         lengths = [np.einsum("ij,ij->i", features, features) for _, features in self.rows.blocks()]
         return np.repeat(2.0 * np.concatenate(lengths), self.n_classes)
@@ -318,7 +317,7 @@ def solve_least_squares(rows: MemoryRows, radius: float, limits: LinearLimits | 
     bounds = np.empty(0) if limits is None else limits.sides.bounds
     sides = np.empty((0, len(values))) if limits is None else limits.sides.matrix @ vectors
 
-    def solve(shift: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def solve(shift: float) -> tuple[Doubles, Doubles]:
         weights = turned / (values + shift)
         if not len(bounds):
             return weights, bounds
@@ -356,13 +355,13 @@ def solve_least_squares(rows: MemoryRows, radius: float, limits: LinearLimits | 
     )
 
 
-def _nonnegative(matrix: NDArray[np.float64], pulls: NDArray[np.float64]) -> NDArray[np.float64]:
+def _nonnegative(matrix: Doubles, pulls: Doubles) -> Doubles:
     """Return the p >= 0 (k,) of least p'matrix p / 2 - p'pulls.
 
     Source: Lawson & Hanson, Solving Least Squares Problems, 1974, chapter 23, on the Cholesky factor.
     """
     factor = np.linalg.cholesky(matrix + 1e-12 * np.trace(matrix) * np.eye(len(matrix)))
-    found: NDArray[np.float64] = nnls(factor.T, np.linalg.solve(factor, pulls))[0]
+    found: Doubles = nnls(factor.T, np.linalg.solve(factor, pulls))[0]
     return found
 
 
@@ -389,7 +388,7 @@ class RowsAndSides(_ImagesAreWeights):
     """
 
     data: RowOperator
-    sides: NDArray[np.float64]
+    sides: Doubles
 
     @property
     def signs(self) -> FloatArray:
@@ -414,7 +413,7 @@ class RowsAndSides(_ImagesAreWeights):
         self.data.adjoint(out[: self.data.n_points], image)
         out[self.data.n_points :] = -(self.sides @ image)
 
-    def squared_lengths(self) -> NDArray[np.float64]:
+    def squared_lengths(self) -> Doubles:
         """Return ||z_i||^2 and ||S_j||^2, (m + k,)."""
         return np.concatenate([self.data.squared_lengths(), np.einsum("ij,ij->i", self.sides, self.sides)])
 
@@ -425,7 +424,7 @@ class _WithLimits(Separable):
 
     data: Separable
     count: int
-    limits: NDArray[np.float64]
+    limits: Doubles
 
     def value(self, point: FloatArray) -> float:
         return self.data.value(point[: self.count]) + float(self.limits @ point[self.count :])
@@ -459,7 +458,7 @@ class LimitedProblem(DualProblem):
     def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
         return Solution(self.weights(point, image), 0.0, certificate)
 
-    def weights(self, point: FloatArray, image: FloatArray) -> NDArray[np.float64]:
+    def weights(self, point: FloatArray, image: FloatArray) -> Doubles:
         """Return the nearest feasible weights to slope v, (n_columns,)."""
         assert self.within is not None
         return self.within.nearest(self.outer.slope(self.rows.squared_norm(point, image)) * image)
@@ -555,18 +554,18 @@ class MemoryRows:
     """
 
     rows: FloatArray
-    labels: NDArray[np.float64]
+    labels: Doubles
     learner: LinearLearner
     mapped: bool
     n_threads: int
-    residuals: NDArray[np.float64] | None = None
+    residuals: Doubles | None = None
 
     @property
     def n_columns(self) -> int:
         """Return the number of columns of the features."""
         return self.learner.feature_map.n_columns
 
-    def blocks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def blocks(self) -> Iterator[tuple[slice, Doubles]]:
         """Return blocks of the features in float64 with their place."""
         for first in range(0, len(self.labels), _BLOCK):
             part = slice(first, first + _BLOCK)
@@ -588,7 +587,7 @@ class MemoryRows:
             return DenseRows(rows, labels, self.n_threads)
         return MappedInputs(rows, labels, self.learner.feature_map, self.n_threads)
 
-    def weights_between(self, first: int, last: int) -> NDArray[np.float64] | None:
+    def weights_between(self, first: int, last: int) -> Doubles | None:
         """Return the class weights of rows, None for 1."""
         if self.learner.class_weights is None:
             return None
@@ -626,11 +625,7 @@ class HindsightProgress:
 
 
 def read_all_rows(
-    learner: LinearLearner,
-    state: OnlineState,
-    data: Dataset,
-    execution: Execution,
-    progress: HindsightProgress,
+    learner: LinearLearner, state: OnlineState, data: Dataset, execution: Execution, progress: HindsightProgress
 ) -> MemoryRows | None:
     """Read all rows once more, in the order they were learned; None if even their inputs are more than MOST_BYTES.
 
@@ -658,10 +653,7 @@ def read_all_rows(
 
 
 def solve_hindsights(
-    learner: LinearLearner,
-    memory_rows: MemoryRows,
-    recorded: Sequence[SolverProgress],
-    progress: HindsightProgress,
+    learner: LinearLearner, memory_rows: MemoryRows, recorded: Sequence[SolverProgress], progress: HindsightProgress
 ) -> list[tuple[SolverProgress, HindsightSolution]]:
     """Return the best weights at each horizon, within the learner's limits, each warm-started from the last one."""
     loss: Literal["hinge", "logistic"] = "logistic" if learner.loss.name == "logistic" else "hinge"

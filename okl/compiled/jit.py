@@ -30,6 +30,8 @@ from numba.core.codegen import get_host_cpu_features
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
+from okl.foundation.types import FloatArray
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SOURCES = Path(__file__).parent
@@ -247,13 +249,13 @@ def nested_step(function: Function) -> Function:
     return _compile(function, {"contract", "nsz"}, _nrt=False, forceinline=True, no_cpython_wrapper=True)
 
 
-def aligned_empty(shape: tuple[int, int], dtype: Any) -> NDArray[np.floating[Any]]:
+def aligned_empty(shape: tuple[int, int], dtype: Any) -> FloatArray:
     """Return an uninitialised array aligned to a cache line, so that vector loads do not straddle two lines."""
     dtype = np.dtype(dtype)
     size = shape[0] * shape[1] * dtype.itemsize
     memory = np.empty(size + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
-    array: NDArray[np.floating[Any]] = memory[start : start + size].view(dtype).reshape(shape)
+    array: FloatArray = memory[start : start + size].view(dtype).reshape(shape)
     return array
 
 

@@ -932,7 +932,7 @@ class RoundArrays(NamedTuple):
 
     linear: Matrix
     curvature: float
-    matrices: NDArray[np.float64]
+    matrices: Doubles
     bounds: Matrix
     loss: int
     constraint: int

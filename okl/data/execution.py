@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from okl.foundation.class_tags import stored
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Precision
 
 if TYPE_CHECKING:
     from okl.data.dataset import Dataset, Shard
@@ -35,7 +32,7 @@ class Rows(NamedTuple):
     """
 
     inputs: FloatArray
-    targets: NDArray[np.float64]
+    targets: Doubles
 
 
 class ShardWork(Protocol[Value, Part]):

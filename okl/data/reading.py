@@ -28,7 +28,7 @@ from okl.data.values import one_array
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, RemoteCopy, verify_file, whole_copy_of
 from okl.foundation.telemetry import READ, Span
-from okl.foundation.types import FloatArray, Precision, Split
+from okl.foundation.types import FloatArray, Integers, Precision, Split
 
 Targets = NDArray[np.float64]
 
@@ -241,9 +241,9 @@ def read_rows(data: Dataset, shard: Shard, groups: Sequence[int], precision: Pre
 class RowRuns(NamedTuple):
     """Runs of rows of one shard, in its order, each within a row group: its group, its first row there, its rows."""
 
-    groups: NDArray[np.int64]
-    firsts: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    groups: Integers
+    firsts: Integers
+    rows: Integers
 
     @property
     def n_rows(self) -> int:

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.data.dataset import INDICES, VALUES, SparseColumns, TextColumn
 from okl.foundation.errors import DataError
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Precision
 
 MOST_COLUMNS = 1_000_000
 LISTS = {INDICES: pa.list_(pa.int32()), VALUES: pa.list_(pa.float32())}
@@ -163,7 +162,7 @@ def weighted_terms(column: pa.Array, text: TextColumn) -> Csr:
     """
     counts = sparse.csr_array(_vectoriser(text.terms).transform(texts_of(column)))
     counts.sort_indices()
-    weights: NDArray[np.float64] = np.array(text.weights, dtype=np.float64)
+    weights: Doubles = np.array(text.weights, dtype=np.float64)
     data = (1.0 + np.log(counts.data.astype(np.float64))) * weights[counts.indices]
     rows = sparse.csr_array((data, counts.indices.astype(np.int32), counts.indptr.astype(np.int32)), counts.shape)
     return of_unit_length(rows)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions
 
 from okl.foundation.errors import DataError, first_line, first_of
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 
 if TYPE_CHECKING:
     from okl.data.dataset import Missing
@@ -87,12 +87,7 @@ def codes_of(column: pa.DictionaryArray) -> Codes:
 
 
 def apply_missing_policy(
-    inputs: FloatArray,
-    names: Sequence[str],
-    missing: Missing,
-    file: str,
-    first_row: int,
-    means: NDArray[np.float64] | None = None,
+    inputs: FloatArray, names: Sequence[str], missing: Missing, file: str, first_row: int, means: Doubles | None = None
 ) -> Mask | None:
     """Apply the policy for missing values to inputs (n_features, rows), in place; names : of their columns.
 
@@ -174,7 +169,7 @@ def zone_of(kind: pa.DataType) -> str:
     return (kind.tz or "") if pa.types.is_timestamp(kind) else ""
 
 
-def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> NDArray[np.float64]:
+def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> Doubles:
     """Return parts of dates or times (7, rows), or of dates alone (5, rows), named by PARTS; NaN for missing values.
 
     years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on

@@ -530,7 +530,7 @@ class Transport:
 
     def __init__(
         self, client: Any, address: str, patience_seconds: float, straggler_seconds: float,
-        carrier: Carrier = "auto", most_workers: int | None = None,
+        carrier: Carrier = "auto", most_workers: int | None = None
     ) -> None:  # fmt: skip
         self.traffic = Traffic()
         self.carrier = carrier
@@ -904,7 +904,7 @@ class DaskExecution:
 
     def _round(
         self, verb: str, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value,
-        merge: Callable[[list[Part]], Part],
+        merge: Callable[[list[Part]], Part]
     ) -> Part:  # fmt: skip
         from okl.compiled.jit import one_blas_thread
 

@@ -24,7 +24,7 @@ from okl.data.reading import load_window, prefetch_window, window_jobs
 from okl.distributed.cache import process_cache
 from okl.foundation.errors import ExecutionError
 from okl.foundation.telemetry import READ, WAIT, Span, log_shard, memory_bytes, record_work, summed
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.foundation.validation import check_at_least
 
 # Reading of windows by threads.
@@ -49,7 +49,7 @@ class _Buffer:
     """Arrays for the largest window of a plan; the position of the window that they hold, -1 for none."""
 
     inputs: FloatArray
-    targets: NDArray[np.float64]
+    targets: Doubles
     window: int = -1
     filling: Future[None] | None = None
 

@@ -22,7 +22,7 @@ from okl.compiled.threads import run_tasks
 from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifier, check_weighted, classes_of, draw_seed
 from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator, precision_of
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.metrics.calibration import LOG_ODDS, Sigmoid, fit_sigmoid, normalised
 from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.fitting import (
@@ -77,7 +77,7 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
     return order[first], summed
 
 
-def _keys(inputs: Any) -> NDArray[np.float64]:
+def _keys(inputs: Any) -> Doubles:
     """Return a random projection of every row (rows,), with the same bits for equal rows at any position."""
     direction = np.random.default_rng(_SEED).standard_normal(inputs.shape[1])
     keys = np.empty(inputs.shape[0])
@@ -218,7 +218,7 @@ class Calibration:
 
     sigmoids: tuple[Sigmoid, ...]
 
-    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+    def probabilities(self, scores: FloatArray) -> Doubles:
         """Return probabilities (rows, n_classes) of scores (rows,) of two classes, or (rows, n_classes)."""
         if len(self.sigmoids) == 1:
             return normalised(self.sigmoids[0].probabilities(scores))
@@ -236,11 +236,11 @@ def calibrate(fitting: TwoClassFit, space: Space, labelled: LabelledRows, seed: 
     Source: Platt, Advances in Large Margin Classifiers, 1999, with five folds as in LIBSVM.
     """
 
-    def scores_by(learn: IntArray, judge: IntArray) -> NDArray[np.float64]:
+    def scores_by(learn: IntArray, judge: IntArray) -> Doubles:
         part = labelled.part(learn)
         fits = fitting.fit(space, part.inputs, part.codes, part.weights, n_threads)
         weights, intercepts = np.stack([fit.weights for fit in fits]), np.array([fit.intercept for fit in fits])
-        found: NDArray[np.float64] = space.scores(labelled.inputs[judge], part.inputs, weights, n_threads) + intercepts
+        found: Doubles = space.scores(labelled.inputs[judge], part.inputs, weights, n_threads) + intercepts
         return found
 
     scores = cross_validated_scores(scores_by, labelled.codes, _FOLDS, seed)
@@ -386,7 +386,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         return self
 
     @available_if(lambda self: self.probability or self._scores_are_log_odds)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> Doubles:
         """Return probabilities (rows, n_classes); monotone in the scores, of two classes exactly.
 
         With `probability` they are calibrated. Without, the logistic model with its own bias has them, too: its scores

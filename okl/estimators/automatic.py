@@ -43,7 +43,7 @@ from okl.estimators.base import (
 from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.settings import IngestSettings, settings_from
-from okl.foundation.types import FloatArray, Optimise, Task
+from okl.foundation.types import Doubles, FloatArray, Optimise, Task
 from okl.foundation.validation import check_at_least
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
@@ -276,11 +276,7 @@ def _with_labels(schema: Schema, labels: tuple[Label, ...]) -> Schema:
 
 
 def _fit_weighted(
-    settings: TrainSettings,
-    data: Dataset,
-    weights: NDArray[np.float64],
-    n_threads: int,
-    metric: tuple[float, ...],
+    settings: TrainSettings, data: Dataset, weights: Doubles, n_threads: int, metric: tuple[float, ...]
 ) -> tuple[Predictor, Dataset]:
     """Return the predictor of a chosen model, fitted to all rows with weights (rows,), and the data as it reads them.
 
@@ -395,7 +391,7 @@ class KernelClassifier(ScoringClassifier, AutomaticEstimator):
         return self
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Doubles:
         """Return probabilities (rows, n_classes), of the labels in classes_."""
         rows = self._rows(X)
         return self.model_.predict_proba(rows, effective_n_jobs(self.n_jobs))
@@ -429,7 +425,7 @@ class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
         self._fit(table, target_name(y), targets, "regression", sample_weight)
         return self
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: Any) -> Doubles:
         """Return targets (rows,)."""
         rows = self._rows(X)
         return self.model_.predict(rows, effective_n_jobs(self.n_jobs))

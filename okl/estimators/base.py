@@ -23,7 +23,7 @@ from okl.data.dataset import Schema
 from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
-from okl.foundation.types import FloatArray, Precision, Task
+from okl.foundation.types import Doubles, FloatArray, Integers, Precision, Task
 from okl.foundation.validation import check_choice
 from okl.losses import online_losses
 from okl.metrics.calibration import LOG_ODDS, normalised
@@ -100,7 +100,7 @@ def classes_of(estimator: Any, labels: Labels) -> Labels:
     return classes
 
 
-def row_weights(given: ArrayLike | None, inputs: Any) -> NDArray[np.float64] | None:
+def row_weights(given: ArrayLike | None, inputs: Any) -> Doubles | None:
     """Return sample weights (rows,) of mean 1; None for all 1.
 
     Raises
@@ -113,7 +113,7 @@ def row_weights(given: ArrayLike | None, inputs: Any) -> NDArray[np.float64] | N
     weights = _check_sample_weight(given, inputs, dtype=np.float64, ensure_non_negative=True)
     if not weights.any():
         raise DataError("Every row has sample_weight 0. Give at least one row a weight above 0.")
-    of_rows: NDArray[np.float64] = weights / weights.mean()
+    of_rows: Doubles = weights / weights.mean()
     return of_rows
 
 
@@ -127,7 +127,7 @@ def check_weighted(classes: Labels, codes: NDArray[Any]) -> None:
 
 
 def weights_of_classes(
-    given: ClassWeight, classes: Labels, labels: Labels, sample_weight: NDArray[np.float64] | None = None
+    given: ClassWeight, classes: Labels, labels: Labels, sample_weight: Doubles | None = None
 ) -> tuple[float, ...] | None:
     """Return class_weight as one weight for each class, in order; None without class weights.
 
@@ -204,7 +204,7 @@ class BatchEstimator(ScoringEstimator):
     """An estimator that is fitted to all rows at once."""
 
     def _learn_classes(
-        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
+        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: Doubles | None
     ) -> None:
         """Learn inputs with targets -1 and +1, or class indices.
 
@@ -338,7 +338,7 @@ class OnlineEstimator(ScoringEstimator):
             order = self._order_rng.permutation(len(targets)) if self.shuffle else np.arange(len(targets))
             self._learn(inputs, targets, order)
 
-    def _learn(self, inputs: FloatArray, targets: Labels, order: NDArray[np.int64] | None = None) -> None:
+    def _learn(self, inputs: FloatArray, targets: Labels, order: Integers | None = None) -> None:
         """Learn rows once, in some order or as they come; what was learned before is kept if this fails."""
         order = np.arange(len(targets)) if order is None else order
         state, n_threads = self.state_, effective_n_jobs(self.n_jobs)
@@ -353,7 +353,7 @@ class OnlineEstimator(ScoringEstimator):
         return self.learner_.predictor(self.state_).scores(inputs, effective_n_jobs(self.n_jobs))
 
 
-def _rows(inputs: FloatArray, targets: Labels, chosen: NDArray[np.int64]) -> Rows:
+def _rows(inputs: FloatArray, targets: Labels, chosen: Integers) -> Rows:
     return Rows(inputs[chosen], np.asarray(targets[chosen], dtype=np.float64))
 
 
@@ -417,7 +417,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         return self
 
     @available_if(lambda self: self._has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: ArrayLike) -> Doubles:
         """Return probabilities (rows, 2) of two classes, from scores that are log-odds (loss="logistic")."""
         return normalised(LOG_ODDS.probabilities(self._scores(X).astype(np.float64)))
 

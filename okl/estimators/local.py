@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from okl.data.ingest.run import ingest
@@ -17,7 +17,7 @@ from okl.distributed.in_process import LocalExecution
 from okl.estimators.base import Auto, BatchClassifier, RandomState, options_of, seed_of
 from okl.estimators.ridge import LeastSquaresEstimator, LeastSquaresRegressor
 from okl.foundation.settings import IngestSettings
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.foundation.validation import check_choice
 from okl.runs.api import location_of
 from okl.runs.loop import run_loop
@@ -67,7 +67,7 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
 
     SOLVER: ClassVar[str] = "local"
 
-    def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
+    def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
         options, threads = options_of(self), effective_n_jobs(self.n_jobs)
         values = {"data": "X", "solver": self.SOLVER, "seed": seed_of(self.random_state), "precision": self.precision}
         settings = TrainSettings(**values, **options.model_dump())

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from okl.data.dataset import Schema
 from okl.estimators.base import Auto, ClassWeight, Labels, OnlineClassifier, OnlineEstimator, OnlineRegressor
 from okl.features.base import FeatureMap
 from okl.foundation.catalogue import STRATEGIES
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray, Task
+from okl.foundation.types import FloatArray, Integers, Task
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.solvers.online.base import LearnerFactory
@@ -402,7 +402,7 @@ class _Constrained(OnlineEstimator):
         self._sums = None if n_rows is None else self._summed(self._learner.feature_map, inputs)
         del self._inputs
 
-    def _learn(self, inputs: FloatArray, targets: Labels, order: NDArray[np.int64] | None = None) -> None:
+    def _learn(self, inputs: FloatArray, targets: Labels, order: Integers | None = None) -> None:
         """Learn rows once; those of a stream refresh the rows of the constraints before, unless they are refused."""
         if order is not None:
             super()._learn(inputs, targets, order)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -20,7 +20,7 @@ from okl.estimators.base import Auto, BatchClassifier, BatchEstimator, RandomSta
 from okl.features.landmarks import Landmarks
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Precision
 from okl.foundation.validation import check_choice
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, fit_rows
@@ -33,12 +33,12 @@ class LeastSquaresEstimator(BatchEstimator):
     precision: Precision
     predictor_: Predictor
 
-    def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
+    def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
         """Fit inputs (rows, n_features) with targets (rows,): -1 and +1, class indices or numbers."""
         raise NotImplementedError
 
     def _learn_classes(
-        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
+        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: Doubles | None
     ) -> None:
         assert sample_weight is None, "fit takes no weights of rows"
         self._learn(
@@ -114,7 +114,7 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
 
     SOLVER: ClassVar[str] = "ridge"
 
-    def _learn(self, inputs: FloatArray, targets: NDArray[np.float64], outputs: Outputs) -> None:
+    def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
         rng = check_random_state(self.random_state)
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
         targets, jobs = np.asarray(targets, dtype=np.float64), effective_n_jobs(self.n_jobs)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +20,7 @@ from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.predictors import KernelExpansion
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray, IntArray, Precision
+from okl.foundation.types import Doubles, FloatArray, IntArray, Precision
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel
 from okl.solvers.accelerated.base import RowOperator
@@ -45,7 +45,7 @@ class ColumnSpace:
         rows = inputs if self.feature_map is None else transform_rows(self.feature_map, inputs, n_threads)
         return DenseRows(rows, labels, n_threads)
 
-    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
+    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> Doubles:
         """Return scores (rows, n_outputs) of weights (n_outputs, n_columns), row by row, summed in float64."""
         weights = as_compiled(weights, np.float64)
         scores = np.empty((len(weights), inputs.shape[0]))
@@ -80,7 +80,7 @@ class KernelSpace:
         tiles = KernelTiles(self.kernel, inputs, precision_of(inputs), self.budget_bytes, n_threads)
         return TiledKernel(tiles, labels)
 
-    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> NDArray[np.float64]:
+    def scores(self, inputs: Inputs, supports: Inputs, weights: FloatArray, n_threads: int) -> Doubles:
         """Return sums of kernel values with the supports, the rows that weights (n_outputs, n_supports) belong to."""
         if self.kernel.rule is None:
             parts = [
@@ -208,12 +208,12 @@ class SpaceEstimator(ScoringEstimator):
         self.support_vectors_ = np.ascontiguousarray(inputs[support if rows is None else rows[support]])
         self.dual_coef_ = np.ascontiguousarray(weights[:, support])
 
-    def _scores(self, X: ArrayLike) -> NDArray[np.float64]:
+    def _scores(self, X: ArrayLike) -> Doubles:
         check_is_fitted(self)
         inputs = self._valid(X, reset=False)
         exact = isinstance(self.space_, KernelSpace)
         supports, weights = (self.support_vectors_, self.dual_coef_) if exact else (None, self.coef_)
-        scores: NDArray[np.float64] = self.space_.scores(inputs, supports, weights, effective_n_jobs(self.n_jobs))
+        scores: Doubles = self.space_.scores(inputs, supports, weights, effective_n_jobs(self.n_jobs))
         scores += self.intercept_
         return scores if len(self.intercept_) > 1 else np.ascontiguousarray(scores[:, 0])
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -27,7 +27,7 @@ from okl.estimators.base import (
 )
 from okl.estimators.spaces import Inputs, KernelSpace, MapGiven, SpaceEstimator, precision_of
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_choice
 from okl.kernels import Kernel
 from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
@@ -106,7 +106,7 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
         loss: str,
         n_outputs: int,
         weights: tuple[float, ...] | None = None,
-        sample_weight: NDArray[np.float64] | None = None,
+        sample_weight: Doubles | None = None,
     ) -> None:
         # None takes all rows: their gap is exact at any confidence. The bias is "none" in older versions
         changes: dict[str, Any] = {} if self.confidence is not None else {"confidence": 0.95}
@@ -208,7 +208,7 @@ class SCSClassifier(BatchClassifier, SubgradientEstimator):
         return self
 
     def _learn_classes(
-        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: NDArray[np.float64] | None
+        self, rows: Rows, n_outputs: int, weights: tuple[float, ...] | None, sample_weight: Doubles | None
     ) -> None:
         loss = "hinge" if n_outputs == 1 else "multiclass-hinge"
         self._learn(rows.inputs, rows.targets, loss, n_outputs, weights, sample_weight)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from okl.compiled.cells import find_cells
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.foundation.class_tags import stored
-from okl.foundation.types import Doubles, FloatArray
+from okl.foundation.types import Doubles, FloatArray, Integers
 
 _POWER_STEPS = 2  # of a random direction: more would make all partitions alike, fewer would ignore the spread
 
@@ -25,7 +25,7 @@ class CellTree:
 
     directions: Doubles
     thresholds: Doubles
-    children: NDArray[np.int64]
+    children: Integers
 
     @property
     def n_cells(self) -> int:
@@ -88,7 +88,7 @@ class CellTree:
         thresholds = np.array([threshold for _, threshold in splits])
         return CellTree(directions, thresholds, np.array(children, dtype=np.int64).reshape(-1, 2))
 
-    def cells_of(self, inputs: FloatArray) -> NDArray[np.int64]:
+    def cells_of(self, inputs: FloatArray) -> Integers:
         """Return the cell of each row, (rows,), of inputs (rows, n_inputs)."""
         cells = np.empty(len(inputs), dtype=np.int64)
         find_cells(cells, as_compiled(inputs, inputs.dtype), self.directions, self.thresholds, self.children)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import block_squared_distances
 from okl.compiled.products import panels_of
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, ShiftInvariantKernel, kernel_matrix
 
@@ -56,7 +55,7 @@ def _spread_rows(rows: FloatArray, number: int, rng: np.random.Generator) -> Flo
     return rows[chosen]
 
 
-def draw_in_proportion(weights: NDArray[np.float64], rng: np.random.Generator) -> int:
+def draw_in_proportion(weights: Doubles, rng: np.random.Generator) -> int:
     """Return an index with probability in proportion to its weight, none of them negative; any index if all are 0."""
     totals = np.cumsum(weights)
     if not totals[-1] > 0:
@@ -157,7 +156,7 @@ def cholesky_pivots(kernel: Kernel, rows: Any, number: int, rng: np.random.Gener
     return pivots
 
 
-def kernel_diagonal(kernel: Kernel, rows: Any) -> NDArray[np.float64]:
+def kernel_diagonal(kernel: Kernel, rows: Any) -> Doubles:
     """Return k(x, x) of every row: (rows,), float64."""
     if isinstance(kernel, ShiftInvariantKernel):
         return np.ones(rows.shape[0])

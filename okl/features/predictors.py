@@ -26,7 +26,7 @@ from okl.features.nystrom import NystromFeatures, landmarks_from_stored
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError, ModelError, OklError
 from okl.foundation.telemetry import memory_bytes
-from okl.foundation.types import Doubles, FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Integers, Precision
 from okl.kernels import Kernel, describe_kernel, kernel_from_description
 from okl.metrics.calibration import LOG_ODDS, ScoreCalibration, probabilities_of
 
@@ -243,7 +243,7 @@ def pack_chunk(supports: FloatArray, coefficients: FloatArray) -> tuple[FloatArr
 
 def kernel_sums(
     inputs: FloatArray, chunks: list[tuple[FloatArray, FloatArray]], rule: KernelRule, buffer: FloatArray
-) -> NDArray[np.float64]:
+) -> Doubles:
     """Return sums over the supports of all chunks, (rows, n_outputs), of inputs (rows, n_inputs).
 
     buffer : (at least rows, CHUNK) or as many columns as the widest chunk has; changed
@@ -280,8 +280,8 @@ class Partition:
     """
 
     tree: CellTree
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    order: Integers
+    starts: Integers
     coefficients: FloatArray
     offsets: FloatArray
 
@@ -537,12 +537,12 @@ class CalibratedPredictor:
         shifted: FloatArray = (wide + (apart if scores.ndim == 2 else apart[0])).astype(scores.dtype)
         return shifted
 
-    def logits(self, scores: FloatArray) -> NDArray[np.float64]:
+    def logits(self, scores: FloatArray) -> Doubles:
         """Return log-odds of two classes (rows,), or logits (rows, n_outputs), of its scores."""
-        logits: NDArray[np.float64] = np.asarray(scores, dtype=np.float64) + self._shift(scores)
+        logits: Doubles = np.asarray(scores, dtype=np.float64) + self._shift(scores)
         return logits
 
-    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+    def probabilities(self, scores: FloatArray) -> Doubles:
         """Return the probability of each class, (rows, n_classes), of its scores."""
         return probabilities_of(self.logits(scores))
 

@@ -18,6 +18,7 @@ from okl.data.ingest.sources import Source
 from okl.data.values import PARTS, is_number, is_text
 from okl.foundation.errors import DataError, LocationError, listed
 from okl.foundation.locations import Place, size_of
+from okl.foundation.types import Integers
 from okl.lifecycle.profile import (
     OF_ROW,
     Profile,
@@ -147,7 +148,7 @@ def missing_findings(
 
 def unseen_findings(
     columns: Sequence[ColumnStatistics], missing: Counts, rows: int, name: str, baseline: Baseline,
-    contract: ContractSettings,
+    contract: ContractSettings
 ) -> Iterator[Finding]:  # fmt: skip
     """Yield text columns with more unknown values than so far, and sparse rows without a known term or column.
 
@@ -262,7 +263,7 @@ def distribution_findings(
         yield Finding("constant-column", f"{name}: columns are constant now: {listed(described)}.", {"values": values})
 
 
-def label_distance(before: NDArray[np.int64], now: NDArray[np.int64]) -> tuple[float, float]:
+def label_distance(before: Integers, now: Integers) -> tuple[float, float]:
     """Return the total variation distance of label shares, and the p-value of the G-test of equal shares.
 
     before, now : (n_labels,) rows of each label
@@ -335,7 +336,7 @@ def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractS
     yield Finding("label-shares", f"{name}: {text}", figures)
 
 
-def has_vanished(before: NDArray[np.int64], now: NDArray[np.int64], index: int, level: float) -> bool:
+def has_vanished(before: Integers, now: Integers, index: int, level: float) -> bool:
     """Return whether a label has no row now, and the G-test of its share excludes chance."""
     pair = [np.array([counts[index], counts.sum() - counts[index]]) for counts in (before, now)]
     return bool(now[index] == 0 < before[index]) and label_distance(*pair)[1] < level

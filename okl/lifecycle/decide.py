@@ -21,7 +21,7 @@ from okl.data.values import codes_of, is_number, numbers
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
-from okl.foundation.types import Criterion, FloatArray, Precision, Task
+from okl.foundation.types import Criterion, Doubles, FloatArray, Precision, Task
 from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 ALL, NEWEST, BEFORE = "", "newest", "before"  # names of slices
 MOST_VALUES = 20  # values of a column that define slices; a column with more is cut at its mean +- one spread
-Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

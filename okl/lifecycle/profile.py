@@ -24,6 +24,7 @@ from okl.data.sparse import finite_sparse_rows
 from okl.data.values import has_time, is_date, is_text, numbers, value_type
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
+from okl.foundation.types import Doubles, Integers
 from okl.lifecycle.record import Time
 
 # Streaming column statistics.
@@ -141,8 +142,8 @@ DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
 class Range:
     """Valid ranges of the values of columns: (n,) each; of the target, one number each."""
 
-    lowest: NDArray[np.float64]
-    highest: NDArray[np.float64]
+    lowest: Doubles
+    highest: Doubles
     target_lowest: float = -np.inf
     target_highest: float = np.inf
 
@@ -161,9 +162,9 @@ class Profile:
 
     rows: int
     columns: tuple[ColumnStatistics, ...]
-    missing: NDArray[np.int64]
-    infinite: NDArray[np.int64]
-    beyond: NDArray[np.int64]
+    missing: Integers
+    infinite: Integers
+    beyond: Integers
     target: ColumnStatistics | None
     target_missing: int
     target_infinite: int

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from okl.compiled.jit import one_blas_thread
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import DataError
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.metrics.ranking import KeyedCounts, count_values, values_of
 
 # Reliability: bins of rows by score.
@@ -65,7 +65,7 @@ def reliability(counts: KeyedCounts, of: str) -> dict[str, Any]:
     return {"of": of, "bins": [dict(zip(names, cell, strict=True)) for cell in cells]}
 
 
-def _means(values: FloatArray, rows: IntArray, firsts: IntArray) -> NDArray[np.float64]:
+def _means(values: FloatArray, rows: IntArray, firsts: IntArray) -> Doubles:
     sums = np.add.reduceat(values * rows, firsts)
     return sums / np.add.reduceat(rows, firsts)
 
@@ -85,9 +85,9 @@ class Sigmoid:
     slope: float
     offset: float
 
-    def probabilities(self, scores: FloatArray) -> NDArray[np.float64]:
+    def probabilities(self, scores: FloatArray) -> Doubles:
         """Return probabilities of scores of any shape, in (0, 1), without overflow."""
-        probabilities: NDArray[np.float64] = 0.5 * (1.0 - np.tanh(0.5 * (self.slope * scores + self.offset)))
+        probabilities: Doubles = 0.5 * (1.0 - np.tanh(0.5 * (self.slope * scores + self.offset)))
         return probabilities
 
 
@@ -171,11 +171,11 @@ def _derivatives(fit: _Fit, at: FloatArray) -> tuple[FloatArray, FloatArray]:
     return columns @ errors, hessian + np.diag(_RIDGE + _RIDGE * np.diag(hessian))
 
 
-def normalised(probabilities: FloatArray) -> NDArray[np.float64]:
+def normalised(probabilities: FloatArray) -> Doubles:
     """Return rows (m, k) of probabilities that sum to 1; (m,) of one class becomes (m, 2), negatives first."""
     if probabilities.ndim == 1:
         return np.stack([1.0 - probabilities, probabilities], axis=1)
-    normal: NDArray[np.float64] = probabilities / probabilities.sum(axis=1, keepdims=True)
+    normal: Doubles = probabilities / probabilities.sum(axis=1, keepdims=True)
     return normal
 
 
@@ -200,14 +200,14 @@ class ScoreCalibration:
     offsets: tuple[float, ...]
     mixing: tuple[tuple[float, ...], ...] = ()
 
-    def apply(self, scores: FloatArray) -> NDArray[np.float64]:
+    def apply(self, scores: FloatArray) -> Doubles:
         """Return log-odds (rows,), or logits (rows, n_classes), of scores of the same shape."""
         return self.scaled(scores) + (np.array(self.offsets) if scores.ndim == 2 else self.offsets[0])
 
-    def scaled(self, scores: FloatArray) -> NDArray[np.float64]:
+    def scaled(self, scores: FloatArray) -> Doubles:
         """Return the same without the offsets; a row's bits do not depend on other rows."""
         wide = np.asarray(scores, dtype=np.float64)
-        logits: NDArray[np.float64] = self.slope * wide
+        logits: Doubles = self.slope * wide
         for score, added in enumerate(self.mixing):
             logits += wide[:, score : score + 1] * np.array(added)
         return logits
@@ -260,9 +260,7 @@ _MIXING_SPREAD = 4.0  # of the prior of a mixed weight, of standardised scores
 
 
 @one_blas_thread()  # bits depend on the number of threads
-def _fit_several(
-    scores: NDArray[np.float64], classes: IntArray, weights: NDArray[np.float64], mixes: bool
-) -> ScoreCalibration:
+def _fit_several(scores: Doubles, classes: IntArray, weights: Doubles, mixes: bool) -> ScoreCalibration:
     if not np.isfinite(scores).all():
         raise DataError("Calibration requires finite scores. Use a smaller step size.")
     plain = _fit_softmax(scores, classes, weights, False)
@@ -285,14 +283,12 @@ def _fit_several(
     return _fit_softmax(scores, classes, weights, True)
 
 
-def _fit_softmax(
-    scores: NDArray[np.float64], classes: IntArray, weights: NDArray[np.float64], mixed: bool
-) -> ScoreCalibration:
+def _fit_softmax(scores: Doubles, classes: IntArray, weights: Doubles, mixed: bool) -> ScoreCalibration:
     n_rows, n_classes = scores.shape
     spread, rows, firsts = float(scores.std()) or 1.0, np.arange(n_rows), 1 + n_classes
     precision = 1.0 / _MIXING_SPREAD**2
 
-    def value_and_slopes(parameters: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def value_and_slopes(parameters: Doubles) -> tuple[float, Doubles]:
         slope, offsets, mixing = math.exp(parameters[0]), parameters[1:firsts], parameters[firsts:]
         logits = slope / spread * scores + offsets
         if mixed:
@@ -322,7 +318,7 @@ def _fit_softmax(
     )
 
 
-def log_losses(logits: FloatArray, classes: IntArray) -> NDArray[np.float64]:
+def log_losses(logits: FloatArray, classes: IntArray) -> Doubles:
     """Return minus the logarithm of the probability of each row's class, (rows,).
 
     logits : log-odds (rows,) of the second of two classes, or (rows, n_classes) under softmax; classes : (rows,)
@@ -331,15 +327,15 @@ def log_losses(logits: FloatArray, classes: IntArray) -> NDArray[np.float64]:
     if wide.ndim == 1:
         return np.logaddexp(0.0, np.where(classes > 0, -wide, wide))
     top = wide.max(axis=1, keepdims=True)
-    losses: NDArray[np.float64] = np.log(np.exp(wide - top).sum(axis=1)) + top[:, 0]
+    losses: Doubles = np.log(np.exp(wide - top).sum(axis=1)) + top[:, 0]
     losses -= wide[np.arange(len(wide)), classes]
     return losses
 
 
-def probabilities_of(logits: FloatArray) -> NDArray[np.float64]:
+def probabilities_of(logits: FloatArray) -> Doubles:
     """Return probabilities (rows, n_classes) of log-odds (rows,) of two classes, or of logits (rows, n_classes)."""
     wide = np.asarray(logits, dtype=np.float64)
     if wide.ndim == 1:
         return normalised(LOG_ODDS.probabilities(wide))
-    powers: NDArray[np.float64] = np.exp(wide - wide.max(axis=1, keepdims=True))
+    powers: Doubles = np.exp(wide - wide.max(axis=1, keepdims=True))
     return normalised(powers)

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import Criterion, IntArray, Optimise, Task
+from okl.foundation.types import Criterion, Doubles, IntArray, Optimise, Task
 from okl.metrics.calibration import fit_calibration, log_losses
 from okl.metrics.ranking import average_precision, count_values
-
-Doubles = NDArray[np.float64]
 
 # The criterion of a data set.
 

@@ -14,11 +14,10 @@ from functools import cache, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.foundation.catalogue import METRICS, load
 from okl.foundation.errors import DataError, DivergedError
-from okl.foundation.types import FloatArray, IntArray, Task
+from okl.foundation.types import Doubles, FloatArray, IntArray, Integers, Task
 from okl.metrics.calibration import lead_counts, log_losses, reliability
 from okl.metrics.ranking import (
     MOST_KEYS,
@@ -58,7 +57,7 @@ class Residuals:
     target_squares: float
     counts: KeyedCounts
     target_range: tuple[float, float] | None = None
-    grid: NDArray[np.int64] | None = None
+    grid: Integers | None = None
 
     def pictures(self) -> dict[str, Any]:
         """Return what figures of the residuals take, ready for JSON."""
@@ -137,7 +136,7 @@ def _pair(a: Residuals, b: Residuals) -> Residuals:
     )
 
 
-def _grid(true: FloatArray, predicted: FloatArray, target_range: tuple[float, float]) -> NDArray[np.int64]:
+def _grid(true: FloatArray, predicted: FloatArray, target_range: tuple[float, float]) -> Integers:
     """Return rows by cell of (true, predicted); what lies outside the range counts in the cells at its ends."""
     low, high = target_range
     per_unit = GRID_CELLS / (high - low) if high > low else 0.0
@@ -163,9 +162,9 @@ class LargestLosses(NamedTuple):
     shards : (k,), index of the shard of each row; rows : (k,), position of the row in it
     """
 
-    losses: NDArray[np.float64]
-    shards: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    losses: Doubles
+    shards: Integers
+    rows: Integers
 
 
 def largest_losses(losses: FloatArray, shard: int, first: int) -> LargestLosses:
@@ -197,7 +196,7 @@ class Tally:
     """
 
     task: Task
-    confusion: NDArray[np.int64] | None = None
+    confusion: Integers | None = None
     ranking: KeyedCounts | None = None
     leads: KeyedCounts | None = None
     log_loss: float | None = None
@@ -231,7 +230,7 @@ class Tally:
         return report if self.leads is None else report | {"reliability": reliability(self.leads, "lead")}
 
     @property
-    def table(self) -> NDArray[np.int64]:
+    def table(self) -> Integers:
         assert self.confusion is not None, "a metric of classes is for classifications"
         return self.confusion
 
@@ -366,7 +365,7 @@ def _cells(tally: Tally) -> int:
     return n_counts + (tally.confusion.size if tally.confusion is not None else GRID_CELLS**2)
 
 
-def _confusion(classes: IntArray, predicted: IntArray, n_classes: int) -> NDArray[np.int64]:
+def _confusion(classes: IntArray, predicted: IntArray, n_classes: int) -> Integers:
     if len(classes) and not (classes.min() >= 0 and classes.max() < n_classes):
         raise DataError(
             f"Class indices run from {classes.min()} to {classes.max()}, but there are {n_classes} classes."

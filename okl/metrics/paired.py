@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, stdtr
 
-from okl.foundation.types import Criterion, IntArray
+from okl.foundation.types import Criterion, Doubles, IntArray
 from okl.metrics.criterion import area_placements, criterion_error, row_losses
-
-Doubles = NDArray[np.float64]
 
 TESTS: dict[Criterion, str] = {
     "accuracy": "exact McNemar test",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray, Integers
 
 # Counts of float32 values by a sortable key: ROC AUC, average precision and histograms without holding the values.
 #
@@ -31,7 +31,7 @@ def keys_of(values: FloatArray) -> NDArray[np.uint32]:
     return np.where(bits & _SIGN, ~bits, bits | _SIGN)
 
 
-def values_of(keys: IntArray) -> NDArray[np.float64]:
+def values_of(keys: IntArray) -> Doubles:
     """Return the float32 values (rows,) of keys, as float64; larger keys give the largest finite value."""
     bounds = keys_of(np.array([-_LARGEST, _LARGEST]))
     inside = np.clip(keys, int(bounds[0]), int(bounds[1])).astype(np.uint32)
@@ -49,7 +49,7 @@ class KeyedCounts:
     """
 
     keys: NDArray[np.uint32]
-    counts: NDArray[np.int64]
+    counts: Integers
     dropped_bits: int = 0
 
 
@@ -144,7 +144,7 @@ def threshold_for(ranking: KeyedCounts, recall: float | None = None, precision: 
     return float(values[place : place + 2].mean())
 
 
-def confusion_from(ranking: KeyedCounts, threshold: float) -> NDArray[np.int64]:
+def confusion_from(ranking: KeyedCounts, threshold: float) -> Integers:
     """Return the confusion matrix (2, 2) of two classes if the second is predicted from a threshold on."""
     above = values_of(ranking.keys.astype(np.int64)) >= threshold
     return np.column_stack([ranking.counts[~above].sum(axis=0), ranking.counts[above].sum(axis=0)])
@@ -154,7 +154,7 @@ def _drop(keys: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     return (keys >> np.uint32(bits)) << np.uint32(bits)
 
 
-def _sorted_sum(keys: NDArray[np.uint32], counts: NDArray[np.int64], bits: int) -> KeyedCounts:
+def _sorted_sum(keys: NDArray[np.uint32], counts: Integers, bits: int) -> KeyedCounts:
     if len(keys) == 0:
         return KeyedCounts(keys, counts, bits)
     order = np.argsort(keys, kind="stable")  # a merge sort: parts are sorted runs already

@@ -24,7 +24,7 @@ from okl.features.predictors import LinearPredictor, base_of
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.folders import write_durably
 from okl.foundation.locations import place_of
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_choice
 from okl.models.file import Model
 from okl.models.inputs import MATRIX, WORDS, plain_means, prepare_rows
@@ -265,6 +265,6 @@ def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
     return feeds
 
 
-def _numbers(column: pa.Array) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+def _numbers(column: pa.Array) -> Doubles:
+    values: Doubles = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return values

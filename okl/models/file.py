@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
@@ -25,7 +24,7 @@ from okl.features.predictors import CalibratedPredictor, Predictor, predictor_fr
 from okl.foundation.class_tags import save_arrays
 from okl.foundation.errors import ConfigError, DataError, ModelError, listed
 from okl.foundation.locations import Place, close_to, file_sha256, place_of, runs_named
-from okl.foundation.types import Criterion, FloatArray, Optimise, Precision
+from okl.foundation.types import Criterion, Doubles, FloatArray, Optimise, Precision
 from okl.foundation.validation import sealed, validated
 from okl.metrics.criterion import criterion_of
 from okl.models import quality
@@ -167,7 +166,7 @@ class Model:
         refuse_nonfinite(self.schema, scores, predicted)
         return predicted
 
-    def predict_proba(self, values: RawValues, n_threads: int = 1) -> NDArray[np.float64]:
+    def predict_proba(self, values: RawValues, n_threads: int = 1) -> Doubles:
         """Return the probability of each class of schema.labels, (rows, n_classes), of raw rows; see `prepare`.
 
         Raises

@@ -20,7 +20,7 @@ from okl.features.fourier import FourierFeatures, StructuredFeatures, dense_freq
 from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, ModelError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import FloatArray, Integers
 from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
 from okl.models.file import Model
 from okl.models.inputs import MATRIX, WORDS, plain_means
@@ -285,7 +285,7 @@ def _local_scores(graph: Graph, predictor: predictors.LocalExpansion, inputs: st
     return graph.cast(_times(graph, total, 1.0 / len(predictor.partitions), np.float64), predictor.precision)
 
 
-def _without_empty_cells(partition: predictors.Partition) -> tuple[NDArray[np.int32], NDArray[np.int64], FloatArray]:
+def _without_empty_cells(partition: predictors.Partition) -> tuple[NDArray[np.int32], Integers, FloatArray]:
     """Return order, starts and coefficients in which an empty cell has one member with coefficients 0."""
     counts = np.diff(partition.starts)
     places = partition.starts[:-1][counts == 0]  # runtimes differ in products over nothing

@@ -165,10 +165,7 @@ def _joined(pieces: Sequence[Piece]) -> list[Piece]:
 
 
 def read_table(
-    piece: TablePiece,
-    columns: Sequence[str] | None = None,
-    batch_rows: int | None = None,
-    exact: Collection[str] = (),
+    piece: TablePiece, columns: Sequence[str] | None = None, batch_rows: int | None = None, exact: Collection[str] = ()
 ) -> Iterator[SourceBatch]:
     """Read one piece in order, as batches of bounded size; see `okl.data.ingest.sources.read_piece`."""
     for rows in read_piece(piece.piece, columns, batch_rows, exact):

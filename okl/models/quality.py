@@ -8,12 +8,11 @@ from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.data.dataset import Schema, origins
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import Criterion, FloatArray
+from okl.foundation.types import Criterion, Doubles, FloatArray
 from okl.metrics.calibration import log_losses, probabilities_of
 from okl.metrics.criterion import criterion_error
 from okl.metrics.definitions import Tally, measure, predicted_classes
@@ -47,7 +46,7 @@ def logits_of(predictor: Predictor | None, scores: FloatArray) -> FloatArray | N
     return predictor.logits(scores) if isinstance(predictor, HasLogits) else None
 
 
-def in_target_unit(schema: Schema, values: FloatArray) -> NDArray[np.float64] | FloatArray:
+def in_target_unit(schema: Schema, values: FloatArray) -> Doubles | FloatArray:
     """Return regression scores or targets in the unit of the target; other values unchanged."""
     shift, factor = schema.target_shift_and_factor
     if schema.task != "regression" or (shift, factor) == (0.0, 1.0):

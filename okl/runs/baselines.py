@@ -18,7 +18,7 @@ from okl.data.sparse import n_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import CalibratedPredictor, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.types import FloatArray, Precision
+from okl.foundation.types import Doubles, FloatArray, Integers, Precision
 from okl.metrics.calibration import ScoreCalibration, log_losses, probabilities_of
 from okl.models.inputs import class_indices
 from okl.runs.calibrate import shifts_of
@@ -27,7 +27,6 @@ from okl.solvers.base import Solver
 from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import TrainSettings
 
-Doubles = NDArray[np.float64]
 MOST_NUMBERS = 20_000_000  # of the inputs of a sample: rows times columns
 MOST_ROWS, TUNED_ROWS = 50_000, 10_000
 SAMPLE_GROUPS = 128  # row groups of a sample: with few, rows that are similar to their neighbours weaken the baseline
@@ -143,7 +142,7 @@ def train_logistic(settings: TrainSettings, data: Dataset) -> Predictor | None:
     return CalibratedPredictor(predictor, ScoreCalibration(1.0, (0.0,) * len(offsets)), shifts_of(settings, schema))
 
 
-def _tuned_cost(columns: Doubles, classes: NDArray[np.int64]) -> float:
+def _tuned_cost(columns: Doubles, classes: Integers) -> float:
     """Return the cost of the least log loss on every fifth row; the middle one if a class is missing elsewhere."""
     held = np.arange(len(classes)) % _HELD_OUT == 0
     if len(np.unique(classes[~held])) < len(np.unique(classes)) or not held.any():
@@ -158,7 +157,7 @@ def _tuned_cost(columns: Doubles, classes: NDArray[np.int64]) -> float:
 
 @one_blas_thread()  # bits depend on the number of threads
 def fit_logistic(
-    columns: Doubles, classes: NDArray[np.int64], cost: float, weights: Doubles | None = None
+    columns: Doubles, classes: Integers, cost: float, weights: Doubles | None = None
 ) -> tuple[Doubles, Doubles]:
     """Return weights (n_outputs, n_columns) and offsets (n_outputs,) of a logistic regression.
 

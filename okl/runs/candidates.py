@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.data.dataset import Scale, Schema, scaling_of
 from okl.data.execution import Rows
 from okl.features.bandwidth import kernel_of_bandwidth, median_distance
 from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric
 from okl.foundation.catalogue import KERNELS
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.kernels import KnownKernel, Linear, kernel_class
 from okl.metrics.calibration import ScoreCalibration, log_losses
 from okl.metrics.criterion import criterion_error, standard_error
@@ -130,8 +129,8 @@ class CandidateResult:
     seconds: float
     in_last_round: bool
     chance: float = 0.0
-    weights: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
-    offsets: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    weights: Doubles | None = field(default=None, compare=False, repr=False)
+    offsets: Doubles | None = field(default=None, compare=False, repr=False)
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values; the score is 1 less the error: the accuracy, ROC AUC, share of explained variance, ..."""
@@ -289,7 +288,7 @@ class ValidationSample:
         basis, _ = self._basis(candidate, inputs, min(some, _HUBER_LANDMARKS))
         return basis, sample, folds
 
-    def _folds_of(self, targets: NDArray[np.float64]) -> IntArray:
+    def _folds_of(self, targets: Doubles) -> IntArray:
         """Return the fold (rows,) of each of the first rows, whose targets are given.
 
         Contiguous folds of a regression are fifths of the file: by tenths of a target that changes slowly, each would
@@ -386,7 +385,7 @@ class ValidationSample:
             ScoresLeftOut(targets, scores[1], errors[1]).calibration(),
         )  # fmt: skip
 
-    def scores(self, result: CandidateResult, inputs: FloatArray) -> NDArray[np.float64]:
+    def scores(self, result: CandidateResult, inputs: FloatArray) -> Doubles:
         """Return scores (n, n_outputs) of raw inputs (n, n_inputs) by the model of a result of this sample."""
         own = scaled(self._schema, self._sample.inputs[: result.rows], result.candidate)
         basis, _ = self._basis(result.candidate, own, result.landmarks)

@@ -29,7 +29,7 @@ from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.settings import IngestSettings
-from okl.foundation.types import Criterion, FloatArray, IntArray, Task
+from okl.foundation.types import Criterion, Doubles, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import criterion_error, criterion_of, row_losses
 from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
@@ -232,8 +232,8 @@ class Trial:
     failure: str = ""
     errors: dict[str, float] = field(default_factory=dict)
     scores: dict[str, NDArray[np.float32]] = field(default_factory=dict)
-    targets: NDArray[np.float64] | IntArray | None = None
-    log_losses: NDArray[np.float64] | None = field(default=None, compare=False)
+    targets: Doubles | IntArray | None = None
+    log_losses: Doubles | None = field(default=None, compare=False)
     chosen: str = ""
 
     def correct_rows(self, bias: str) -> NDArray[np.bool_]:
@@ -259,7 +259,7 @@ class Judge:
     criterion: Criterion
     keeps_scores: bool = False
 
-    def trial(self, scores: Mapping[str, NDArray[Any]], targets: NDArray[np.float64], **values: Any) -> Trial:
+    def trial(self, scores: Mapping[str, NDArray[Any]], targets: Doubles, **values: Any) -> Trial:
         """Return the trial of scores of validation rows.
 
         scores : for each bias rule (rows,) of two classes or a regression, or (rows, n_classes); targets : (rows,)
@@ -318,7 +318,7 @@ def with_biases(
     return ModelScores(weights, {"own" if has_own else "none": own, "error-minimising": minimising})
 
 
-def biased_scores(fitted: ModelScores, features: Any) -> dict[str, NDArray[np.float64]]:
+def biased_scores(fitted: ModelScores, features: Any) -> dict[str, Doubles]:
     """Return scores for each bias rule: (rows,) of two classes, or (rows, n_classes)."""
     raw = [compare_grids.raw_scores(features, weights) for weights in fitted.weights]
     scores = {
@@ -328,7 +328,7 @@ def biased_scores(fitted: ModelScores, features: Any) -> dict[str, NDArray[np.fl
     return {name: some[:, 0] if len(raw) == 1 else some for name, some in scores.items()}
 
 
-def packed(scores: NDArray[np.float64], targets: NDArray[np.float64]) -> bytes:
+def packed(scores: Doubles, targets: Doubles) -> bytes:
     """Return packed bits: whether scores (rows,), 0 being the second class, or (rows, n_classes) are right."""
     right = (scores >= 0.0) == (targets > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == targets
     return np.packbits(right).tobytes()

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from okl.compiled.products import multiply_rows
 from okl.distributed.cache import resident
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.runs.compare_sample import Sample
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.dual import MinimaxProblem
@@ -29,17 +29,17 @@ from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_cl
 Signs = list[NDArray[np.float64]]
 
 
-def signs_of_classes(targets: NDArray[np.float64], n_classes: int) -> Signs:
+def signs_of_classes(targets: Doubles, n_classes: int) -> Signs:
     """Return signs (rows,) of each class against the rest; for two classes one array, the targets."""
     if n_classes == 2:
         return [np.asarray(targets, dtype=np.float64)]
     return [np.where(targets == index, 1.0, -1.0) for index in range(n_classes)]
 
 
-def raw_scores(features: Any, weights: FloatArray) -> NDArray[np.float64]:
+def raw_scores(features: Any, weights: FloatArray) -> Doubles:
     """Return <w, x> of every row, dense or sparse, summed in float64."""
     if issparse(features):
-        sums: NDArray[np.float64] = features @ np.asarray(weights, dtype=np.float64)
+        sums: Doubles = features @ np.asarray(weights, dtype=np.float64)
         return sums
     scores = np.empty(len(features))
     multiply_rows(scores, features, np.ones(len(features)), weights)

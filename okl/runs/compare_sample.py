@@ -9,14 +9,13 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.data.dataset import Dataset
 from okl.data.execution import Rows
 from okl.data.reading import sample_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, transform_rows
-from okl.foundation.types import Precision
+from okl.foundation.types import Doubles, Integers, Precision
 
 LEAST_ROWS = 1000  # of the first round of a comparison
 
@@ -29,10 +28,10 @@ class SamplePart(NamedTuple):
 
     inputs: Any
     features: Any
-    targets: NDArray[np.float64]
+    targets: Doubles
     test_inputs: Any
     test_features: Any
-    test_targets: NDArray[np.float64]
+    test_targets: Doubles
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +79,7 @@ class Sample:
         """Return the sampled training rows in order: each class is spread evenly over them."""
         return Rows(*resident((*self.key, "all"), self._ordered))
 
-    def tested(self) -> NDArray[np.int64]:
+    def tested(self) -> Integers:
         """Return the part in which each row is tested, (rows,), -1 for none; stratified by class."""
         targets = self._kinds(self.all().targets)
         parts = np.full(len(targets), -1)
@@ -106,7 +105,7 @@ class Sample:
         source = self.data.read_sha256, self.rows, self.seed, self.precision
         return ("compare", *source, self.folds, self.holdout, mapped)
 
-    def _ordered(self) -> tuple[Any, NDArray[np.float64]]:
+    def _ordered(self) -> tuple[Any, Doubles]:
         rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision)
         random = np.random.default_rng((self.seed, 0xC0))
         key, kinds = np.empty(len(rows.targets)), self._kinds(rows.targets)
@@ -120,7 +119,7 @@ class Sample:
         order = np.argsort(key, kind="stable")
         return rows.inputs[order], rows.targets[order]
 
-    def _kinds(self, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _kinds(self, targets: Doubles) -> Doubles:
         """Return what rows are spread by, (rows,): their class, or 0 for a regression."""
         return np.zeros(len(targets)) if self.data.schema.task == "regression" else targets
 

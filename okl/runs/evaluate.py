@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from okl.data.dataset import Dataset, Schema, Shard
@@ -22,7 +21,7 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.telemetry import NullObserver, Observer
-from okl.foundation.types import Criterion, FloatArray, Precision
+from okl.foundation.types import Criterion, Doubles, FloatArray, Precision
 from okl.metrics.calibration import log_losses
 from okl.metrics.definitions import Tally, largest_losses, merge, merge_named, predicted_classes
 from okl.models.file import Model
@@ -72,7 +71,7 @@ class MeasureShard:
             n_rows += len(targets)
         return {name: merge(parts) for name, parts in tallies.items()}
 
-    def _losses(self, name: str, scores: FloatArray, targets: FloatArray) -> dict[str, NDArray[np.float64]]:
+    def _losses(self, name: str, scores: FloatArray, targets: FloatArray) -> dict[str, Doubles]:
         """Return the losses of each row by metric, (rows,): of the criterion, and of a second metric that it may hide.
 
         There are none without a criterion, or with one that is not a mean over rows.
@@ -90,14 +89,14 @@ class MeasureShard:
         return losses
 
 
-def row_losses(schema: Schema, predictor: Predictor, scores: FloatArray, targets: FloatArray) -> NDArray[np.float64]:
+def row_losses(schema: Schema, predictor: Predictor, scores: FloatArray, targets: FloatArray) -> Doubles:
     """Return the loss of each row, (rows,): absolute error, log loss, or by how much another class has a better score.
 
     scores, targets : those of a regression in the target's unit
     """
     wide = np.asarray(scores, dtype=np.float64)
     if schema.task == "regression":
-        errors: NDArray[np.float64] = np.abs(wide - targets)
+        errors: Doubles = np.abs(wide - targets)
         return errors
     classes, logits = class_indices(schema, targets), logits_of(predictor, scores)
     if logits is not None:
@@ -107,7 +106,7 @@ def row_losses(schema: Schema, predictor: Predictor, scores: FloatArray, targets
     own = wide[np.arange(len(wide)), classes]
     others = wide.copy()
     others[np.arange(len(wide)), classes] = -np.inf
-    leads: NDArray[np.float64] = others.max(axis=1) - own
+    leads: Doubles = others.max(axis=1) - own
     return leads
 
 

@@ -396,7 +396,7 @@ HEADED = 2  # rows that Arrow counts before the first of a file with a header li
 
 def read(
     file: Place, schema: pa.Schema, columns: list[str], batch_rows: int, exact: Collection[str],
-    span: tuple[int, int] | None = None, first_row: int = 0, dialect: Dialect = COMMAS,
+    span: tuple[int, int] | None = None, first_row: int = 0, dialect: Dialect = COMMAS
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
     """Yield rows in order as batches of the columns in the given order; whole numbers become float64 unless exact.
 

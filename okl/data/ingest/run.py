@@ -70,6 +70,7 @@ from okl.foundation.errors import ConfigError, DataError, LocationError
 from okl.foundation.folders import PLACE_FAULTS, is_leftover, output_folder, unwritable
 from okl.foundation.locations import Place, place_of
 from okl.foundation.settings import IngestSettings
+from okl.foundation.types import Doubles
 
 # The destination folder: written under a temporary name, then renamed.
 
@@ -140,7 +141,7 @@ class ColumnScan:
     rows: int = 0
     missing: int = 0
     values: Counter[str] | None = None
-    sums: NDArray[np.float64] | None = None
+    sums: Doubles | None = None
     missing_in_test: int = 0
 
     def plus(self, later: ColumnScan) -> ColumnScan:

@@ -31,6 +31,7 @@ from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
 from okl.data.values import is_date, is_text
 from okl.foundation.errors import DataError, first_line, quoted
 from okl.foundation.locations import Place, combined_digest, file_sha256, open_binary, place_of, readable, size_of
+from okl.foundation.types import Doubles, Integers
 
 # File listing, formats and agreement of columns.
 
@@ -275,7 +276,7 @@ def read_svmlight(
             yield pa.RecordBatch.from_arrays([pa.array(dense[i]) for i in chosen], names=columns)
 
 
-def fold(columns: NDArray[Any], n_columns: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def fold(columns: NDArray[Any], n_columns: int) -> tuple[Integers, Doubles]:
     """Return the column below n_columns that each of many columns is folded into, and the sign of its values there.
 
     Values that meet are added up; for their signs, inner products of rows stay what they were on average.

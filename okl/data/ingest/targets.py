@@ -17,7 +17,7 @@ from okl.data.ingest.value_formats import NUMBERS, parse_numbers
 from okl.data.order import mix_bits
 from okl.data.values import Mask, codes_of, is_number, is_text, numbers, value_type
 from okl.foundation.errors import ConfigError, DataError, first_of
-from okl.foundation.types import Task
+from okl.foundation.types import Doubles, Integers, Task
 
 if TYPE_CHECKING:
     from okl.data.dataset import Label
@@ -109,7 +109,7 @@ class TargetReader:
             )
         return table[index]
 
-    def count(self, values: Targets, test: Mask | None, file: str, row_numbers: NDArray[np.int64]) -> None:
+    def count(self, values: Targets, test: Mask | None, file: str, row_numbers: Integers) -> None:
         """Count the labels of rows that stay; row_numbers : of the rows in their file."""
         train = values if test is None else values[~test]
         self.rows += len(train)
@@ -266,7 +266,7 @@ def plain_label(value: float, kind: pa.DataType) -> Label:
     return int(value) if value == int(value) else value
 
 
-def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> NDArray[np.int64]:
+def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> Integers:
     """Return the class index (rows,) of each stored value; -1 for a value without a label."""
     stored = np.asarray(stored_labels)
     order = np.argsort(stored)
@@ -345,14 +345,14 @@ def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class
     return roles
 
 
-def _limit_of(hashes: NDArray[np.float64], share: float) -> float:
+def _limit_of(hashes: Doubles, share: float) -> float:
     """Return the limit below which the share of sorted hashes lies: at least one, and never all."""
     n = len(hashes)
     wanted = min(max(1, round(share * n)), n - 1)
     return float(hashes[wanted]) if wanted > 0 else 0.0
 
 
-def hash_share(first_row: int, rows: int, seed: int) -> NDArray[np.float64]:
+def hash_share(first_row: int, rows: int, seed: int) -> Doubles:
     """Hash row numbers to numbers in [0, 1): rows below a share are that share of all rows, whatever the batches."""
     start = mix_bits(np.array([seed % 2**64], dtype=np.uint64))
     row = np.arange(first_row, first_row + rows, dtype=np.uint64)

@@ -28,6 +28,7 @@ from okl.data.dataset import ColumnFormat, Schema
 from okl.data.encoder import texts_and_index
 from okl.data.values import MISSING_WORDS, Mask, is_text
 from okl.foundation.errors import DataError, listed, quoted
+from okl.foundation.types import Integers
 
 UNITS = {"US$": "$", "USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"} | {
     sign: sign for sign in ("$", "€", "£", "¥", "₹")
@@ -105,12 +106,12 @@ class Dates:
         found = pc.filter(parts, pc.fill_null(valid, False))
         part = {field.name: pc.struct_field(found, field.name).cast(pa.string()) for field in parts.type}
 
-        def digits(*names: str) -> NDArray[np.int64]:
+        def digits(*names: str) -> Integers:
             """Return the number in that one of some parts that is there; 0 without any."""
             word = pc.binary_join_element_wise("0", *(part[name] for name in names), "")
             return np.asarray(word.cast(pa.int64()))
 
-        def month_of(name: str) -> NDArray[np.int64]:
+        def month_of(name: str) -> Integers:
             start = pc.utf8_lower(pc.utf8_slice_codeunits(part[name], 0, 3))
             return np.asarray(pc.fill_null(pc.index_in(start, value_set=pa.array(MONTHS)), -1)).astype(np.int64) + 1
 
@@ -138,7 +139,7 @@ class Dates:
         placed[self._place] = values
         return placed
 
-    def micros(self, order: str) -> NDArray[np.int64]:
+    def micros(self, order: str) -> Integers:
         """Return microseconds since 1970, (k,); NO_DATE where a text is no date in this order."""
         first, second = (self._second, self._first) if order == "day" else (self._first, self._second)
         month, day = first + self._month, second + self._day

@@ -29,7 +29,7 @@ from okl.data.values import Mask, apply_missing_policy, value_type
 from okl.foundation.errors import DataError, ExecutionError
 from okl.foundation.locations import written
 from okl.foundation.settings import IngestSettings
-from okl.foundation.types import FloatArray, Split
+from okl.foundation.types import FloatArray, Integers, Split
 
 # Column statistics: merged exactly, in float64.
 
@@ -240,7 +240,7 @@ class RowsToWrite(NamedTuple):
 
     read: int
     file: str
-    numbers: NDArray[np.int64]
+    numbers: Integers
     inputs: FloatArray
     targets: Targets
     keys: list[pa.Array]
@@ -251,7 +251,7 @@ class RowsToWrite(NamedTuple):
         n_test = 0 if self.test is None else int(self.test.sum())
         return RowCounts(self.read, len(self.targets) - n_test, n_test)
 
-    def some(self, at: NDArray[np.int64]) -> RowsToWrite:
+    def some(self, at: Integers) -> RowsToWrite:
         """Return the rows at some positions, in order."""
         test = None if self.test is None else self.test[at]
         keys, inputs = [column.take(pa.array(at)) for column in self.keys], self.inputs.take(at, axis=1)

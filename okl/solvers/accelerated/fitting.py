@@ -277,13 +277,7 @@ class PathPoint(NamedTuple):
     iterations: int
 
 
-def path(
-    name: str,
-    rows: Any,
-    grid: Sequence[float],
-    method: Chooser,
-    fit_intercept: bool = True,
-) -> list[PathPoint]:
+def path(name: str, rows: Any, grid: Sequence[float], method: Chooser, fit_intercept: bool = True) -> list[PathPoint]:
     """Solve a model for every parameter of a grid, in its order, warm from the one before.
 
     The point of the one before is taken as it is or, where that is better, scaled by the ratio of the parameters,

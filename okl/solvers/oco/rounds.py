@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from okl.compiled.extension import OracleCode
 from okl.compiled.oco import RoundArrays
 from okl.foundation.errors import ConfigError
+from okl.foundation.types import Doubles
 from okl.foundation.validation import check_at_least, check_positive
 from okl.solvers.oco.problem import (
     Constraints,
@@ -28,8 +28,6 @@ from okl.solvers.oco.problem import (
     names_of,
 )
 from okl.solvers.oco.sets import Ball, Box, Vector, set_fields
-
-Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -159,11 +159,7 @@ def narrowed(base: FourierFeatures, octave: int) -> FourierFeatures:
 
 
 def draw_candidates(
-    sample: FloatArray,
-    n_frequencies: int,
-    seed: int,
-    precision: Precision = "float32",
-    kernel: str = "gaussian",
+    sample: FloatArray, n_frequencies: int, seed: int, precision: Precision = "float32", kernel: str = "gaussian"
 ) -> Candidates:
     """Draw maps with bandwidths around the median distance, for raw and for standardised inputs.
 
