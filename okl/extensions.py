@@ -48,11 +48,7 @@ __all__ = [
 ]
 
 Model = TypeVar("Model", bound=type[Classifier])
-_TAKEN: dict[Kind, tuple[str, ...]] = {
-    "loss": ("auto", *LOSSES),
-    "solver": tuple(SOLVERS),
-    "map": get_args(MapName),
-}
+_TAKEN: dict[Kind, tuple[str, ...]] = {"loss": ("auto", *LOSSES), "solver": tuple(SOLVERS), "map": get_args(MapName)}
 _POINTS, _STEP, _MOST_WRONG = 48, 1e-5, 4
 
 

@@ -25,15 +25,7 @@ from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
-from okl.solvers.accelerated.problem import (
-    BoxRegion,
-    EuclideanNorm,
-    HalfSquare,
-    LinearTerm,
-    Region,
-    Risk,
-    Separable,
-)
+from okl.solvers.accelerated.problem import BoxRegion, EuclideanNorm, HalfSquare, LinearTerm, Region, Risk, Separable
 from okl.solvers.base import SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import LinearLimits

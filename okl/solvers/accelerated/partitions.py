@@ -34,14 +34,7 @@ from okl.solvers.accelerated.base import (
 )
 from okl.solvers.accelerated.dual import DualProblem, PrimalBallProblem, SparseProblem
 from okl.solvers.accelerated.problem import HalfSquare, Outer, Region, SumOfLosses, Sums
-from okl.solvers.accelerated.shards import (
-    MappedRows,
-    RootSearch,
-    WarmStart,
-    find_roots,
-    part_of_shard,
-    spread,
-)
+from okl.solvers.accelerated.shards import MappedRows, RootSearch, WarmStart, find_roots, part_of_shard, spread
 from okl.solvers.worker_rounds import Rounds, Verdict, added
 
 _NOTHING = np.empty(0)

@@ -30,13 +30,7 @@ from okl.solvers.oco.problem import (
     nearest_feasible,
     nearest_in_plane,
 )
-from okl.solvers.oco.rounds import (
-    Rounds,
-    TwoPoint,
-    check_rounds,
-    two_point_rows,
-    two_point_slope,
-)
+from okl.solvers.oco.rounds import Rounds, TwoPoint, check_rounds, two_point_rows, two_point_slope
 from okl.solvers.oco.sets import Ball, Vector
 
 # Measures: regret, constraint violation, path length and growth exponents.
