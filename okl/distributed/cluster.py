@@ -19,16 +19,9 @@ from distributed.gc import disable_gc_diagnosis
 from distributed.system import MEMORY_LIMIT
 from distributed.utils import silence_logging_cmgr
 
+from okl.distributed import processes
 from okl.distributed.cache import process_cache
 from okl.distributed.cluster_file import EXTRAS, ClusterFile, read_cluster_file
-from okl.distributed.processes import (
-    ONE_THREAD,
-    PRIVATE,
-    deferred_interrupts,
-    importing_main,
-    restored_environment,
-    run_in_own_loop,
-)
 from okl.distributed.tls import FILES, ROLES, self_signed
 from okl.foundation import plugins
 from okl.foundation.errors import ConfigError, ExecutionError
@@ -193,21 +186,21 @@ def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
 
     security : certificates of all connections: without, any user of the machine could run code as this one
     """
-    if importing_main():
+    if processes.importing_main():
         # a worker process that imports a script without a main guard would start workers of its own; the parent
         # reports that it ended
         sys.exit(1)
     preloads = {
-        f"distributed.{role}.preload": [*dask.config.get(f"distributed.{role}.preload"), PRIVATE]
+        f"distributed.{role}.preload": [*dask.config.get(f"distributed.{role}.preload"), processes.PRIVATE]
         for role in ("scheduler", "worker")
     }
     try:
-        with restored_environment(), deferred_interrupts(), dask.config.set(preloads):
+        with processes.restored_environment(), processes.deferred_interrupts(), dask.config.set(preloads):
             cluster = LocalCluster(
                 n_workers=n_workers, threads_per_worker=1, processes=True, host=LOOPBACK, dashboard_address=None,
                 # without a dashboard the scheduler still opens a port for its health check, by default 8787
                 scheduler_kwargs={"dashboard_address": f"{LOOPBACK}:0"},
-                memory_limit=MEMORY_LIMIT // n_workers, env=ONE_THREAD, local_directory=folder,
+                memory_limit=MEMORY_LIMIT // n_workers, env=processes.ONE_THREAD, local_directory=folder,
                 silence_logs=logging.CRITICAL, security=security, protocol="tls://",
             )  # fmt: skip
             # Dask runs Python at every garbage collection, where a KeyboardInterrupt is printed and lost
@@ -250,7 +243,7 @@ def _check_answer(address: str, security: Any) -> None:
         comm = await connect(address, timeout=CONNECT_SECONDS, **security.get_connection_args("client"))
         await comm.close()
 
-    run_in_own_loop(handshake, 2 * CONNECT_SECONDS)
+    processes.run_in_own_loop(handshake, 2 * CONNECT_SECONDS)
 
 
 # Managed clusters, started by a class that a file names.

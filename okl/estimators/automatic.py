@@ -30,16 +30,7 @@ from okl.data.manifest import provenance
 from okl.data.reading import read_rows
 from okl.data.values import is_text
 from okl.distributed.in_process import LocalExecution
-from okl.estimators.base import (
-    ClassWeight,
-    Labels,
-    RandomState,
-    ScoringClassifier,
-    ScoringEstimator,
-    classes_of,
-    seed_of,
-    weights_of_classes,
-)
+from okl.estimators import base
 from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.settings import IngestSettings, settings_from
@@ -96,7 +87,7 @@ def named_columns(values: Any) -> pa.Table:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AutomaticEstimator(ScoringEstimator):
+class AutomaticEstimator(base.ScoringEstimator):
     """Solver, scaling, kernel, bandwidth and size chosen on a sample of the rows, as `okl train` does.
 
     Rows are an array of numbers, or a table (pandas, polars, Arrow) whose columns are numbers, text, dates or booleans;
@@ -129,7 +120,7 @@ class AutomaticEstimator(ScoringEstimator):
     validation: Literal["auto", "rows", "blocks"] = "auto"
     metric: Literal["auto", "none", "diagonal"] = "auto"
     n_jobs: int | None = None
-    random_state: RandomState = 0
+    random_state: base.RandomState = 0
     text: str | Sequence[str] | None = None
     max_categories: int = 64
 
@@ -140,7 +131,7 @@ class AutomaticEstimator(ScoringEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[pa.Table, Labels]:
+    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[pa.Table, base.Labels]:
         """Return columns and finite y (rows,); X is validated as scikit-learn does, DataError for missing y."""
         given = np.asarray(y)
         if given.dtype.kind == "f" and given.ndim == 1 and not (finite := np.isfinite(given)).all():
@@ -195,7 +186,7 @@ class AutomaticEstimator(ScoringEstimator):
         values = {
             "data": "X",
             "threads": threads,
-            "seed": seed_of(self.random_state),
+            "seed": base.seed_of(self.random_state),
             "budget_seconds": self.budget_seconds,
             "validation": self.validation,
             "metric": self.metric,
@@ -338,7 +329,7 @@ def _has_probabilities(estimator: Any) -> bool:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelClassifier(ScoringClassifier, AutomaticEstimator):
+class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
     """A classifier that chooses its solver, scaling, kernel, bandwidth and size, with calibrated probabilities.
 
     Where the chosen solver is trained online and does not give probabilities, 20% of the rows, at most 32,768, are held
@@ -366,7 +357,7 @@ class KernelClassifier(ScoringClassifier, AutomaticEstimator):
     """
 
     optimise: Optimise = "auto"
-    class_weight: ClassWeight = None
+    class_weight: base.ClassWeight = None
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit rows X, an array or a table, with labels y (rows,).
@@ -379,9 +370,9 @@ class KernelClassifier(ScoringClassifier, AutomaticEstimator):
         DataError, a ValueError : y holds one class only; a column is neither number, text nor date
         """
         table, labels = self._checked(X, y)
-        self.classes_ = classes_of(self, labels)
+        self.classes_ = base.classes_of(self, labels)
         codes = np.searchsorted(self.classes_, labels)
-        given = weights_of_classes(self.class_weight, self.classes_, labels)
+        given = base.weights_of_classes(self.class_weight, self.classes_, labels)
         weights = {str(code): weight for code, weight in enumerate(given or ())} or "none"
         task: Task = "binary" if len(self.classes_) == 2 else "multiclass"
         names = tuple(self.classes_.tolist())

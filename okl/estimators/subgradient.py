@@ -15,16 +15,7 @@ from sklearn.utils import check_random_state
 
 from okl.compiled.jit import one_blas_thread
 from okl.data.execution import Rows
-from okl.estimators.base import (
-    SAMPLE_ROWS,
-    Auto,
-    BatchClassifier,
-    BatchEstimator,
-    draw_seed,
-    finite_scale,
-    large_values_refused,
-    row_weights,
-)
+from okl.estimators import base
 from okl.estimators.spaces import Inputs, KernelSpace, MapGiven, SpaceEstimator, precision_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray
@@ -37,7 +28,7 @@ from okl.solvers.subgradient.spaces import ColumnSource, KernelSource
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SubgradientEstimator(SpaceEstimator, BatchEstimator):
+class SubgradientEstimator(SpaceEstimator, base.BatchEstimator):
     """A kernel machine with a piecewise linear loss, on a sample that grows until its gap over all rows is proved.
 
         minimise  lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)> + b)
@@ -88,7 +79,7 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
     bias: Literal["own", "none", "regularised", "free"] = "own"
     directions: Literal["bundle", "conjugate", "subgradient"] = "bundle"
     growth: Literal["geometric", "paper"] = "geometric"
-    first_sample: int | Auto = "auto"
+    first_sample: int | base.Auto = "auto"
     max_iter: int = 20_000
     memory_budget: int = 2**30
 
@@ -118,8 +109,10 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
         method = options.method(piecewise)
         growth = self._growth(options)
         rng = check_random_state(self.random_state)
-        seed, order = draw_seed(rng), rng.permutation(len(targets))
-        self.space_, self.chosen_ = self._build_space(options, inputs[order[:SAMPLE_ROWS]], seed, precision_of(inputs))
+        seed, order = base.draw_seed(rng), rng.permutation(len(targets))
+        self.space_, self.chosen_ = self._build_space(
+            options, inputs[order[: base.SAMPLE_ROWS]], seed, precision_of(inputs)
+        )
         regularised = method.bias == "regularised"
         shared = (regularised, n_outputs, effective_n_jobs(self.n_jobs))
         source: ColumnSource | KernelSource
@@ -175,7 +168,7 @@ class SubgradientEstimator(SpaceEstimator, BatchEstimator):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SCSClassifier(BatchClassifier, SubgradientEstimator):
+class SCSClassifier(base.BatchClassifier, SubgradientEstimator):
     """A support vector machine for two classes or several, by stochastic conjugate subgradients, with a certificate.
 
     Two classes take the hinge; several take the multi-class hinge with one weight vector a class.
@@ -250,11 +243,11 @@ class SCSRegressor(RegressorMixin, SubgradientEstimator):  # type: ignore[misc]
         Warns and raises as the classifier.
         """
         inputs, given = self._valid(X, y, reset=True, y_numeric=True)
-        targets, weights = given.astype(np.float64), row_weights(sample_weight, inputs)
-        with large_values_refused():
+        targets, weights = given.astype(np.float64), base.row_weights(sample_weight, inputs)
+        with base.large_values_refused():
             center = float(np.median(targets) if weights is None else weighted_median(targets, weights))
             spread = float(np.average(np.abs(targets - center), weights=weights))
-        self.target_center_, self.target_spread_ = finite_scale(targets, center, spread)
+        self.target_center_, self.target_spread_ = base.finite_scale(targets, center, spread)
         scaled = (targets - center) / self.target_spread_
         self._learn(inputs, scaled, "epsilon-insensitive", 1, sample_weight=weights)
         self._warn()

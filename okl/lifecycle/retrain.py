@@ -19,6 +19,7 @@ from okl.distributed import open_for
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
+from okl.lifecycle import versions
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
@@ -29,16 +30,6 @@ from okl.lifecycle.report import RetrainResult, history_of, report_markdown, rep
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
-from okl.lifecycle.versions import (
-    Attempts,
-    changes_since,
-    measured_lineage,
-    next_model,
-    options_of,
-    plan_learning,
-    retraction_reason,
-    with_solver,
-)
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
 from okl.report.render import html, markdown
@@ -172,7 +163,7 @@ class RetrainingRun(Run[RetrainSettings]):
         self.store.remove_leftovers()
         self.history = ModelHistory(open_champion(self._model), self.store.records())
         self.record.parent = self.history.parent
-        self._attempts = Attempts(self._model, self.store.location, self.history.parent)
+        self._attempts = versions.Attempts(self._model, self.store.location, self.history.parent)
         self.intake = Intake(self.settings, self.store, self.history)
         found = self.intake.discover()
         if not (self.intake.files or self.intake.fresh or self.intake.unread):
@@ -190,7 +181,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if reference is None and new:
             reference = start_lineage(self._model, self.settings, new, self._choose)
         if reference is not None:
-            self.settings = self.record.settings = with_solver(self.settings, self.history, self.store)
+            self.settings = self.record.settings = versions.with_solver(self.settings, self.history, self.store)
             check_lineage_start(self.settings, reference)
             if new or self.intake.restorable:
                 self.intake.validate(self.store.set_reference(reference), self.report_rows)
@@ -218,7 +209,7 @@ class RetrainingRun(Run[RetrainSettings]):
         choice = choose_solver(self.settings.train.replaced(data=str(data.folder)), data, self.observer)
         self.record.chosen = choice.record["why"]
         train = choice.settings.replaced(rescale="stored", metric="auto")  # of several sizes, the largest one
-        self.store.set_choice({"solver": train.solver} | options_of(train.model_dump(mode="json")))
+        self.store.set_choice({"solver": train.solver} | versions.options_of(train.model_dump(mode="json")))
         return training_columns(choice.settings, data, metric=choice.metric).schema
 
     def score(self) -> dict[str, Any]:
@@ -241,12 +232,14 @@ class RetrainingRun(Run[RetrainSettings]):
             reason = "There are no new shards to train on." if self.intake.bad else record.reason
             record.reason = " ".join([reason, *skipped_files(self.intake.as_json([]))])
             return {"skipped": record.reason}
-        self._plan = plan_learning(self.settings, self.store, self.history, self._pending)
+        self._plan = versions.plan_learning(self.settings, self.store, self.history, self._pending)
         if self.history.champion is not None:
-            record.changed = changes_since(self.history.champion.version, self._plan.lineage, "the champion so far")
+            record.changed = versions.changes_since(
+                self.history.champion.version, self._plan.lineage, "the champion so far"
+            )
         rejected = self._attempts.shards_of_later(self._plan.judged)
         before = self._attempts.find(self._plan.judged)
-        before = before or retraction_reason(self._model, self._plan.lineage, rejected)
+        before = before or versions.retraction_reason(self._model, self._plan.lineage, rejected)
         if before is not None:
             record.outcome, record.reason = "judged before", before
             return {"skipped": before}
@@ -275,7 +268,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if self.history.champion is not None:
             before = self.history.champion.model.configuration
             if before.get("solver"):  # none where a comparison chose the champion
-                options = options_of(before)
+                options = versions.options_of(before)
                 sentence += solvers_sentence(before["solver"], self.settings.train.solver, options)
         self.record.judgement, self.record.reason = judgement, judgement.decision.reason + sentence
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
@@ -304,15 +297,17 @@ class RetrainingRun(Run[RetrainSettings]):
             return {"outcome": record.outcome}
         record.outcome = "published"
         predictor = judgement.predictor or challenger.predictor
-        model = next_model(challenger, predictor, self.history, self.settings, tuple(self.execution.processors))
+        model = versions.next_model(
+            challenger, predictor, self.history, self.settings, tuple(self.execution.processors)
+        )
         planned = self._plan.lineage
-        lineage = measured_lineage(planned, judgement, record.certificate, challenger)
+        lineage = versions.measured_lineage(planned, judgement, record.certificate, challenger)
         self._result = self._describe()
         write = partial(write_version, model=model, challenger=challenger, result=self._result)
         expected = {CHAMPION: self.history.parent}  # another process has published first
         published = self._model.publish(write, lineage, promote=True, expected=expected, why=record.reason)
         # by another run, and rolled back since
-        if not published.new and (why := retraction_reason(self._model, planned)) is not None:
+        if not published.new and (why := versions.retraction_reason(self._model, planned)) is not None:
             record.outcome, record.reason = "judged before", why
             return {"outcome": record.outcome}
         record.version, record.folder = published.version.number, str(published.version.folder)

@@ -32,26 +32,7 @@ from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss, ScalarLoss, own_address
 from okl.solvers.base import SolverMap
-from okl.solvers.online.base import (
-    PLAIN_STEPS,
-    AdaGrad,
-    BuildContext,
-    BuiltLearner,
-    LossLearner,
-    Progress,
-    check_loss,
-    check_outputs,
-    checked_rows,
-    checked_targets,
-    loss_numbers,
-    n_classes_of,
-    progress_arrays,
-    progress_from,
-    progressive_error,
-    race_reason,
-    shares_of_rows,
-    start_progress,
-)
+from okl.solvers.online import base as online
 
 
 def round_rows(
@@ -101,7 +82,7 @@ class Weights:
     last: FloatArray
     total: Doubles | None
     n_sampled: int
-    progress: Progress
+    progress: online.Progress
 
     @property
     def averaged(self) -> FloatArray:
@@ -154,14 +135,14 @@ def learner_arrays(weights: Weights, total: Doubles | None = None) -> sgd.Learne
     """Return copies of everything that learning writes into; total : an array in place of the sum of the weights."""
     last = aligned_empty(weights.last.shape, weights.last.dtype)
     last[...] = weights.last
-    counts, sums, class_counts = progress_arrays(weights.progress)
+    counts, sums, class_counts = online.progress_arrays(weights.progress)
     counts[sgd.SAMPLED] = weights.n_sampled
     return sgd.LearnerArrays(last, weights.summed if total is None else total, counts, sums, class_counts)
 
 
 def weights_from(arrays: sgd.LearnerArrays, task: Task) -> Weights:
     """Return the arrays of a learner as a state; they are not written into afterwards."""
-    progress = progress_from(task, arrays.counts, arrays.sums, arrays.class_counts)
+    progress = online.progress_from(task, arrays.counts, arrays.sums, arrays.class_counts)
     return Weights(arrays.weights, arrays.total, int(arrays.counts[sgd.SAMPLED]), progress)
 
 
@@ -172,7 +153,7 @@ def average_shard_weights(base: Weights, parts: list[Weights]) -> Weights:
 
     Source: McDonald, Hall & Mann, NAACL 2010, Figure 3 (iterative parameter mixing).
     """
-    shares, progress = shares_of_rows(base.progress, [part.progress for part in parts])
+    shares, progress = online.shares_of_rows(base.progress, [part.progress for part in parts])
     if not shares:
         return base
     last, total, n_sampled = np.zeros(base.last.shape), base.summed, base.n_sampled
@@ -231,7 +212,7 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss, two_classes: bo
 
 @stored("linear-learner")
 @dataclass(frozen=True, eq=False)
-class LinearLearner(LossLearner):
+class LinearLearner(online.LossLearner):
     """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
 
     Parameters
@@ -263,13 +244,13 @@ class LinearLearner(LossLearner):
 
     def __post_init__(self) -> None:
         check_positive("step_size", self.step_size)
-        check_outputs(self.loss, self.n_outputs, self.class_weights)
+        online.check_outputs(self.loss, self.n_outputs, self.class_weights)
         check_ball(self.radius, self.decaying, self.loss)
 
     def start(self) -> Weights:
         """Return weights of zero, before any row."""
         shape = (self.n_outputs, self.feature_map.n_columns)
-        progress = start_progress(self.loss.task, self.n_outputs)
+        progress = online.start_progress(self.loss.task, self.n_outputs)
         return Weights(np.zeros(shape, dtype=self.feature_map.precision), None, 0, progress)
 
     def learn(self, weights: Weights, rows: Rows, n_threads: int = 1) -> Weights:
@@ -306,8 +287,8 @@ class LinearLearner(LossLearner):
         counts, class_counts, regression = summed.counts, np.zeros(1, dtype=np.int64), self.task == "regression"
         if not regression:
             index = targets > 0 if self.task == "binary" else targets
-            class_counts = np.bincount(index.astype(np.int64), minlength=n_classes_of(self.task, self.n_outputs))
-        progress = Progress(
+            class_counts = np.bincount(index.astype(np.int64), minlength=online.n_classes_of(self.task, self.n_outputs))
+        progress = online.Progress(
             task=self.task,
             rows=int(counts[sgd.ROWS]),
             updates=int(counts[sgd.UPDATES]),
@@ -327,7 +308,7 @@ class LinearLearner(LossLearner):
 
     @property
     def rule(self) -> sgd.UpdateRule:
-        code, epsilon, class_weights = loss_numbers(self.loss, self.n_outputs, self.class_weights)
+        code, epsilon, class_weights = online.loss_numbers(self.loss, self.n_outputs, self.class_weights)
         return sgd.UpdateRule(
             code,
             epsilon,
@@ -343,7 +324,9 @@ class LinearLearner(LossLearner):
         check_weights(self.feature_map, weights)
         if len(weights) != self.n_outputs:
             raise ConfigError(f"The weights have {len(weights)} outputs; the learner expects {self.n_outputs}.")
-        return checked_rows(rows, self.loss.task, self.feature_map.n_inputs, self.n_outputs, self.feature_map.precision)
+        return online.checked_rows(
+            rows, self.loss.task, self.feature_map.n_inputs, self.n_outputs, self.feature_map.precision
+        )
 
     def _check_finite(self, before: Weights, after: Weights) -> None:
         if not np.isfinite(after.last).all():
@@ -375,7 +358,7 @@ class SparseLearner(LinearLearner):
         check_weights(self.feature_map, weights)
         mapped: Any = self.feature_map.transform(rows.inputs)
         block = sparse_block(mapped, self.precision)
-        return block, checked_targets(rows.targets, mapped.shape[0], self.loss.task, self.n_outputs)
+        return block, online.checked_targets(rows.targets, mapped.shape[0], self.loss.task, self.n_outputs)
 
 
 # Rounds of mix and sum over shards.
@@ -424,12 +407,12 @@ class PlainGradient:
     """
 
     gradient: Doubles
-    progress: Progress
+    progress: online.Progress
     target_squares: float
 
     def step(
-        self, learner: LinearLearner, weights: Weights, optimiser: AdaGrad | None, number: int
-    ) -> tuple[Weights, AdaGrad | None]:
+        self, learner: LinearLearner, weights: Weights, optimiser: online.AdaGrad | None, number: int
+    ) -> tuple[Weights, online.AdaGrad | None]:
         """Return the step `number` (from 1) along the mean subgradient: plain, or with AdaGrad's step a coordinate.
 
         Step t counts t times in the average of the weights: early ones, far from the end, count little.
@@ -441,7 +424,7 @@ class PlainGradient:
             return weights, optimiser
         mean = self.gradient / rows
         if optimiser is not None:
-            optimiser = AdaGrad(optimiser.squares + mean**2)
+            optimiser = online.AdaGrad(optimiser.squares + mean**2)
             mean = mean / (np.sqrt(optimiser.squares) + ADAGRAD_EPSILON)
         with np.errstate(over="ignore", invalid="ignore"):  # reported below
             last = (weights.last - learner.step_size * mean).astype(weights.last.dtype)
@@ -454,7 +437,7 @@ class PlainGradient:
         total = weights.summed + number * last.astype(np.float64)
         return Weights(last, total, weights.n_sampled + number, progress), optimiser
 
-    def _with_baseline(self, before: Progress) -> Progress:
+    def _with_baseline(self, before: online.Progress) -> online.Progress:
         """Return the errors on these rows of the majority class, or the mean, of the rows before."""
         progress = self.progress
         if progress.task == "regression":
@@ -498,9 +481,11 @@ def race_step_sizes(learner: LinearLearner, sample: Rows, adaptive: bool) -> tup
     """
     steps = _adagrad_steps(learner, sample) if adaptive else _safe_steps(learner)
     racers = [replace(learner, step_size=step) for step in steps]
-    errors = [_adagrad_error(racer, sample) if adaptive else progressive_error(racer, sample) for racer in racers]
+    errors = [
+        _adagrad_error(racer, sample) if adaptive else online.progressive_error(racer, sample) for racer in racers
+    ]
     best = int(np.argmin(errors))
-    return steps[best], race_reason(steps, sample)
+    return steps[best], online.race_reason(steps, sample)
 
 
 RACE_HELD_OUT = 4  # every fourth row of the sample
@@ -540,8 +525,8 @@ def race_on_held_out(learner: SparseLearner, sample: Rows) -> tuple[float, str]:
 
 def _safe_steps(learner: LinearLearner) -> tuple[float, ...]:
     if learner.loss.task != "regression":
-        return PLAIN_STEPS
-    return tuple(step for step in PLAIN_STEPS if step <= 1.0)
+        return online.PLAIN_STEPS
+    return tuple(step for step in online.PLAIN_STEPS if step <= 1.0)
 
 
 def _adagrad_steps(learner: LinearLearner, sample: Rows) -> tuple[float, ...]:
@@ -552,7 +537,7 @@ def _adagrad_steps(learner: LinearLearner, sample: Rows) -> tuple[float, ...]:
 
 
 def _adagrad_error(racer: LinearLearner, sample: Rows) -> float:
-    weights, optimiser = racer.start(), AdaGrad.start(racer.n_outputs, racer.feature_map.n_columns)
+    weights, optimiser = racer.start(), online.AdaGrad.start(racer.n_outputs, racer.feature_map.n_columns)
     try:
         batches = np.array_split(np.arange(len(sample.targets)), min(RACE_BATCHES, len(sample.targets)))
         for number, part in enumerate(batches, start=1):
@@ -628,9 +613,9 @@ class LinearFactory:
         """Return the modes in which it can train."""
         return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
-    def build(self, context: BuildContext) -> BuiltLearner:
+    def build(self, context: online.BuildContext) -> online.BuiltLearner:
         schema, sample, mode = context.schema, context.sample, context.mode
-        check_loss(self.loss, schema)
+        online.check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, sample.inputs, context.seed, context.precision)
         kind = SparseLearner if isinstance(feature_map, SparseInputs) else LinearLearner
         learner = kind(feature_map, self.loss, 1.0, schema.n_outputs, self.class_weights, self.average)
@@ -647,22 +632,24 @@ class LinearFactory:
                 step_size, why = step_size * factor, f"{why}, times {factor} for the mode {mode}"
         else:
             step_size, why = self.step_size, "as given"
-        optimiser = AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None
+        optimiser = online.AdaGrad.start(schema.n_outputs, feature_map.n_columns) if adaptive else None
         chosen = chosen | {"step_size": step_size, "step_size_reason": why}
-        return BuiltLearner(replace(learner, step_size=step_size), chosen, optimiser)
+        return online.BuiltLearner(replace(learner, step_size=step_size), chosen, optimiser)
 
     def _build_in_ball(
         self, learner: LinearLearner, radius: float, chosen: dict[str, Any], sample: Rows
-    ) -> BuiltLearner:
+    ) -> online.BuiltLearner:
         length, decaying = longest_subgradient(self.loss), self.decaying
         if self.step_size is None and math.isinf(length):
             step_size, why = race_step_sizes(replace(learner, radius=radius, decaying=decaying), sample, False)
         else:
             step_size, decaying, why = step_in_ball(radius, self.step_size, decaying, length)
         learner = replace(learner, step_size=step_size, radius=radius, decaying=decaying)
-        return BuiltLearner(learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius})
+        return online.BuiltLearner(
+            learner, chosen | {"step_size": step_size, "step_size_reason": why, "radius": radius}
+        )
 
-    def _step_factor(self, context: BuildContext) -> int:
+    def _step_factor(self, context: online.BuildContext) -> int:
         """Return the factor of a mode's steps relative to the sample's; squared residuals do not tolerate one.
 
         The average of mix takes 1/shards of the way of each shard, but with long steps a shard soon finds nothing left

@@ -25,19 +25,7 @@ from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least
 from okl.kernels import Kernel
 from okl.losses import Loss
-from okl.solvers.online.base import (
-    PLAIN_STEPS,
-    BuildContext,
-    BuiltLearner,
-    Progress,
-    check_loss,
-    checked_rows,
-    least_error,
-    progress_arrays,
-    progress_from,
-    progressive_error,
-    start_progress,
-)
+from okl.solvers.online import base as online
 from okl.solvers.online.linear import LinearFactory, LinearLearner, Weights, longest_subgradient, step_in_ball
 from okl.solvers.online.maps import ChosenMap, refuse_bandwidth_with, suitable_kernel
 
@@ -75,10 +63,10 @@ class NOGDState:
     supports: SupportSet
     feature_map: NystromFeatures | None
     weights: Weights | None
-    filled: Progress
+    filled: online.Progress
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> online.Progress:
         return self.filled if self.weights is None else self.weights.progress
 
 
@@ -91,7 +79,7 @@ def fill(
 
     Raises DataError : a kernel value is not finite
     """
-    counts, sums, class_counts = progress_arrays(state.filled)
+    counts, sums, class_counts = online.progress_arrays(state.filled)
     n_outputs, size = state.supports.coefficients.shape
     squared_norm = np.zeros(1)
     coefficients = np.zeros((n_outputs, budget), dtype=inputs.dtype)
@@ -116,7 +104,7 @@ def fill(
         if trained < len(block):
             break
     support_set = SupportSet(supports, np.ascontiguousarray(coefficients[:, : len(supports)]))
-    progress = progress_from(state.filled.task, counts, sums, class_counts)
+    progress = online.progress_from(state.filled.task, counts, sums, class_counts)
     return replace(state, supports=support_set, filled=progress), done
 
 
@@ -246,10 +234,10 @@ class NOGDLearner:
         nothing = SupportSet(
             np.empty((0, self.n_inputs), dtype=self.precision), np.empty((self.n_outputs, 0), dtype=self.precision)
         )
-        return NOGDState(nothing, None, None, start_progress(self.task, self.n_outputs))
+        return NOGDState(nothing, None, None, online.start_progress(self.task, self.n_outputs))
 
     def learn(self, state: NOGDState, rows: Rows, n_threads: int = 1) -> NOGDState:
-        inputs, targets = checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
+        inputs, targets = online.checked_rows(rows, self.task, self.n_inputs, self.n_outputs, self.precision)
         done = 0
         if state.weights is None:
             state, done = fill(self.kernel, self.budget, self._silent.rule, state, inputs, targets)
@@ -402,13 +390,13 @@ class NOGDFactory:
         """Return the modes in which it can train."""
         return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
-    def build(self, context: BuildContext) -> BuiltLearner:
+    def build(self, context: online.BuildContext) -> online.BuiltLearner:
         """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
 
         Raises ConfigError : the loss, the budget or the rank does not fit the data
         """
         schema, sample = context.schema, context.sample
-        check_loss(self.loss, schema)
+        online.check_loss(self.loss, schema)
         if context.rows is not None:
             check_budget(self.budget, context.rows)
         kernel, chosen = suitable_kernel(self.kernel, self.bandwidth, sample.inputs, self.degree, self.offset)
@@ -431,8 +419,8 @@ class NOGDFactory:
             step_size, decaying, why = step_in_ball(self.radius, self.step_size, self.decaying, length)
             learner = replace(learner, step_size=step_size, decaying=decaying)
         elif self.step_size is None:
-            errors = [progressive_error(replace(learner, step_size=step), sample) for step in PLAIN_STEPS]
-            step_size, why = least_error(PLAIN_STEPS, errors, sample)
+            errors = [online.progressive_error(replace(learner, step_size=step), sample) for step in online.PLAIN_STEPS]
+            step_size, why = online.least_error(online.PLAIN_STEPS, errors, sample)
             learner = replace(learner, step_size=step_size)
         if context.mode != "stream":
             maps = _first_supports(learner, sample, chosen)
@@ -442,7 +430,7 @@ class NOGDFactory:
             return factory.build(context)
         sizes = {"landmarks": self.budget, "rank": self.rank, "rank_reason": "as given"}
         chosen |= sizes | {"step_size": learner.step_size, "step_size_reason": why}
-        return BuiltLearner(learner, chosen if self.radius is None else chosen | {"radius": self.radius})
+        return online.BuiltLearner(learner, chosen if self.radius is None else chosen | {"radius": self.radius})
 
 
 def _first_supports(learner: NOGDLearner, sample: Rows, chosen: dict[str, Any]) -> ChosenMap:

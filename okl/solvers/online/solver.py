@@ -16,16 +16,7 @@ from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Mode, Precision
 from okl.solvers.base import Outcome, SolverProgress
-from okl.solvers.online.base import (
-    SEGMENTS,
-    AdaGrad,
-    BuildContext,
-    LearnerFactory,
-    Progress,
-    Segment,
-    segments_of,
-    windows_of,
-)
+from okl.solvers.online import base as online
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.linear import PlainGradient, RoundTask, RoundWork, add_gradients
 from okl.solvers.online.tracking import TrackingLearner, TrackingState
@@ -47,13 +38,13 @@ class OnlineState:
 
     learner: Any
     learned: Any
-    optimiser: AdaGrad | None
+    optimiser: online.AdaGrad | None
     total_rows: int
     steps_per_pass: int
     pass_index: int = 0
     step: int = 0
     windows: tuple[Window, ...] = ()
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[online.Segment, ...] = ()
     rounds_before: int = 0
     chosen: dict[str, Any] = field(default_factory=dict)
 
@@ -72,14 +63,14 @@ class OnlineSolver:
     segments : that a pass is cut into at least, as far as there are rows (stream); the same bits for any
     """
 
-    factory: LearnerFactory
+    factory: online.LearnerFactory
     passes: int = 1
     order: Order = "shuffle"
     seed: int = 0
     precision: Precision = "float32"
     mode: Mode = "stream"
     rounds: int = 1
-    segments: int = SEGMENTS
+    segments: int = online.SEGMENTS
 
     @property
     def follows(self) -> bool:
@@ -95,7 +86,9 @@ class OnlineSolver:
         check_mode(factory, self.mode)
         sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
         rows, n_shards = data.rows("train"), len(data.split("train"))
-        context = BuildContext(schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution)
+        context = online.BuildContext(
+            schema, sample, rows, n_shards, self.mode, self.seed, self.precision, data, execution
+        )
         learner, chosen, optimiser = factory.build(context)
         state = self._laid_out(OnlineState(learner, learner.start(), optimiser, 0, 0), data)
         if self.mode == "stream":
@@ -123,9 +116,9 @@ class OnlineSolver:
         rows = data.rows("train")
         windows: tuple[Window, ...] = ()
         if self.mode == "stream":
-            windows = windows_of(data, self.order, self.passes, self.seed)
-        segments = segments_of(windows, rows, self.segments)
-        progress: Progress = state.learned.progress
+            windows = online.windows_of(data, self.order, self.passes, self.seed)
+        segments = online.segments_of(windows, rows, self.segments)
+        progress: online.Progress = state.learned.progress
         return replace(
             state,
             total_rows=progress.rows + rows * self.passes,
@@ -153,7 +146,7 @@ class OnlineSolver:
         return Outcome("done", f"{self.passes} pass(es) learnt") if state.pass_index >= self.passes else None
 
     def progress(self, state: OnlineState) -> SolverProgress:
-        progress: Progress = state.learned.progress
+        progress: online.Progress = state.learned.progress
         return SolverProgress(
             progress.rows,
             state.total_rows,
@@ -180,7 +173,7 @@ class OnlineSolver:
             learned = state.learner.learn(learned, Rows(rows.inputs[part], rows.targets[part]), execution.n_threads)
         return learned
 
-    def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Any, AdaGrad | None]:
+    def _round(self, state: OnlineState, data: Dataset, execution: Execution) -> tuple[Any, online.AdaGrad | None]:
         learner, learned = state.learner, state.learned
         part = (state.step, self.rounds)
         task = RoundTask(learner.shard_start(learned), (self.seed, state.pass_index), part)
@@ -202,7 +195,7 @@ def with_current_snapshot(state: OnlineState) -> OnlineState:
     return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state
 
 
-def check_mode(factory: LearnerFactory, mode: Mode) -> None:
+def check_mode(factory: online.LearnerFactory, mode: Mode) -> None:
     """Raise ConfigError unless the factory can learn in a mode."""
     if mode not in factory.modes:
         with_limit = remedy = ""

@@ -35,18 +35,7 @@ from okl.foundation.types import Doubles, FloatArray, Mode, Precision, Task
 from okl.foundation.validation import check_at_least, check_positive
 from okl.kernels import ShiftInvariantKernel, kernel_from_description, kernel_parameters
 from okl.losses import Loss
-from okl.solvers.online.base import (
-    BuildContext,
-    BuiltLearner,
-    Progress,
-    check_loss,
-    check_outputs,
-    checked_rows,
-    loss_numbers,
-    progress_arrays,
-    progress_from,
-    start_progress,
-)
+from okl.solvers.online import base as online
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.maps import ChosenMap
 
@@ -317,7 +306,7 @@ class Experts:
     losses: Doubles
     recent: Doubles
     numbers: Doubles
-    progress: Progress
+    progress: online.Progress
 
     @property
     def n_maps(self) -> int:
@@ -563,7 +552,7 @@ class ExpertLearner:
     class_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_outputs(self.loss, self.n_outputs, self.class_weights)
+        online.check_outputs(self.loss, self.n_outputs, self.class_weights)
         if not self._step_sizes:
             raise ConfigError("The grid of experts is empty: step_sizes = (). Give at least one step size.")
         for step in (*self._step_sizes, *self._adagrad_step_sizes):
@@ -589,12 +578,14 @@ class ExpertLearner:
             if steps := self._adagrad_step_sizes:
                 groups.append(ExpertGroup.start("linear-adagrad", pairs, n_columns, steps, *shape))
         n_experts = sum(group.n_experts for group in groups)
-        progress = start_progress(self.loss.task, self.n_outputs)
+        progress = online.start_progress(self.loss.task, self.n_outputs)
         return Experts(0, tuple(groups), np.zeros(n_experts), np.zeros(n_experts), np.zeros(3), progress)
 
     def learn(self, state: Experts, rows: Rows, n_threads: int = 1) -> Experts:
         candidates = self.candidates
-        inputs, targets = checked_rows(rows, self.loss.task, candidates.n_inputs, self.n_outputs, candidates.precision)
+        inputs, targets = online.checked_rows(
+            rows, self.loss.task, candidates.n_inputs, self.n_outputs, candidates.precision
+        )
         experts, done = state.copy(), 0
         with ThreadPool() as crew:
             while done < len(targets):
@@ -602,7 +593,7 @@ class ExpertLearner:
                 while (end := self.rounds[experts.round].last_row) is not None and seen >= end:
                     experts = after_round(experts, self.rounds[experts.round + 1], experts.round + 1)
                 last = len(targets) if end is None else min(len(targets), done + end - seen)
-                counted = MixtureCounters(*progress_arrays(experts.progress))
+                counted = MixtureCounters(*online.progress_arrays(experts.progress))
                 part = RowBatch(inputs[done:last], targets[done:last], self._rule, seen, n_threads, crew)
                 learn_round(experts, counted, candidates, part)
                 if not np.isfinite(experts.losses).any():
@@ -610,7 +601,7 @@ class ExpertLearner:
                         f"Rows {seen:,} to {seen + last - done - 1:,}: the weights of all "
                         "experts are no longer finite. Use smaller step_sizes, or scale inputs and target."
                     )
-                experts, done = replace(experts, progress=progress_from(self.task, *counted)), last
+                experts, done = replace(experts, progress=online.progress_from(self.task, *counted)), last
         return experts
 
     def leader(self, state: Experts) -> tuple[FeatureMap, float, FloatArray]:
@@ -652,7 +643,7 @@ class ExpertLearner:
 
     @property
     def _rule(self) -> ExpertRule:
-        return ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
+        return ExpertRule(*online.loss_numbers(self.loss, self.n_outputs, self.class_weights))
 
 
 def _leading(state: Experts) -> tuple[ExpertGroup, int, int, int]:
@@ -692,17 +683,17 @@ class ExpertFactory:
     name: str = "fogd"
     modes: tuple[Mode, ...] = ("stream", "mix", "sum")
 
-    def build(self, context: BuildContext) -> BuiltLearner:
+    def build(self, context: online.BuildContext) -> online.BuiltLearner:
         """Draw the maps for the sample; for mix and sum, let experts choose one of them."""
         schema, sample = context.schema, context.sample
-        check_loss(self.loss, schema)
+        online.check_loss(self.loss, schema)
         candidates = draw_candidates(sample.inputs, self.n_frequencies, context.seed, context.precision, self.kernel)
         # of a stream nobody knows the length of, the race is as long as in the longest
         schedule = race_schedule(context.rows or MOST_RACED_ROWS) if context.mode == "stream" else WHOLE_RACE
         learner = ExpertLearner(candidates, self.loss, schema.n_outputs, schedule, class_weights=self.class_weights)
         if context.mode == "stream":
             n_maps = len(candidates.bases) * candidates.n_octaves + 1
-            return BuiltLearner(
+            return online.BuiltLearner(
                 learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"}
             )
         trained = learner.learn(learner.start(), sample)

@@ -24,19 +24,7 @@ from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_positive
 from okl.losses import Loss
 from okl.solvers.base import SolverMap
-from okl.solvers.online.base import (
-    BuildContext,
-    BuiltLearner,
-    LossLearner,
-    Progress,
-    check_loss,
-    check_outputs,
-    checked_rows,
-    loss_numbers,
-    progress_arrays,
-    progress_from,
-    start_progress,
-)
+from okl.solvers.online import base as online
 from okl.solvers.online.step_size_experts import (
     STRETCH_ROWS,
     Candidates,
@@ -69,9 +57,9 @@ class Snapshot:
     weights: FloatArray
     limits: Doubles
     wrong: Integers
-    progress: Progress
+    progress: online.Progress
 
-    def with_latest(self, weights: FloatArray, progress: Progress) -> Snapshot:
+    def with_latest(self, weights: FloatArray, progress: online.Progress) -> Snapshot:
         """Return the snapshots with the last weights (n_outputs, n_columns) of a window, without the oldest."""
         weights = np.concatenate([self.weights, weights[None]])[-MOST_KEPT:]
         error = progress.since(self.progress).error if progress.task == "regression" else 0.0
@@ -144,7 +132,7 @@ class TrackingState:
     p: Doubles
     mistakes: Doubles
     numbers: Doubles
-    progress: Progress
+    progress: online.Progress
     kept: Snapshot
 
     def weights(self) -> FloatArray:
@@ -169,7 +157,7 @@ SHARE = 0.001
 
 @stored("tracking-learner")
 @dataclass(frozen=True, eq=False)
-class TrackingLearner(LossLearner):
+class TrackingLearner(online.LossLearner):
     """Settings of learning from rows that change: of every step size the last and the averaged weights are experts.
 
     Large steps forget soon, small ones and averages are precise while nothing changes; Fixed Share hears whoever has
@@ -204,7 +192,7 @@ class TrackingLearner(LossLearner):
     class_weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_outputs(self.loss, self.n_outputs, self.class_weights)
+        online.check_outputs(self.loss, self.n_outputs, self.class_weights)
         if not self._step_sizes:
             raise ConfigError("step_sizes is empty. Give at least one step size.")
         for step in self._step_sizes:
@@ -219,7 +207,7 @@ class TrackingLearner(LossLearner):
             group = ExpertGroup.start("fourier", ((0, 0),), feature_map.n_frequencies, self._step_sizes, *shape)
         else:
             group = ExpertGroup.start("linear", ((0, 0),), feature_map.n_columns, self._step_sizes, *shape)
-        n_experts, progress = group.n_experts, start_progress(self.task, self.n_outputs)
+        n_experts, progress = group.n_experts, online.start_progress(self.task, self.n_outputs)
         no_models = np.empty((0, self.n_outputs, feature_map.n_columns), self.precision)
         snapshot = Snapshot(no_models, np.empty(0), np.zeros(0, dtype=np.int64), progress)
         return TrackingState(
@@ -230,12 +218,14 @@ class TrackingLearner(LossLearner):
         feature_map, n_before, snapshot = self.feature_map, state.progress.rows, state.kept
         changed = {name: getattr(state, name).copy() for name in ("group", "p", "mistakes", "numbers")}
         tracked = replace(state, **changed)
-        inputs, targets = checked_rows(rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision)
-        counted = MixtureCounters(*progress_arrays(state.progress))
+        inputs, targets = online.checked_rows(
+            rows, self.task, feature_map.n_inputs, self.n_outputs, feature_map.precision
+        )
+        counted = MixtureCounters(*online.progress_arrays(state.progress))
         shares = FixedShareState(
             tracked.p, tracked.mistakes, tracked.numbers, np.zeros(len(tracked.p)), np.zeros(len(counted.class_counts))
         )
-        rule = ExpertRule(*loss_numbers(self.loss, self.n_outputs, self.class_weights))
+        rule = ExpertRule(*online.loss_numbers(self.loss, self.n_outputs, self.class_weights))
         share_rule = ShareRule(float(self._rate), float(self.share), *rule)
         with ThreadPool() as crew:
             for part in RowBatch(inputs, targets, rule, n_before, n_threads, crew).cut(STRETCH_ROWS):
@@ -247,7 +237,7 @@ class TrackingLearner(LossLearner):
                 f"Rows {n_before:,} to {n_before + len(targets) - 1:,}: the weights of all experts are no "
                 "longer finite. Use smaller step_sizes, or scale inputs and target."
             )
-        return replace(tracked, progress=progress_from(self.task, *counted), kept=snapshot)
+        return replace(tracked, progress=online.progress_from(self.task, *counted), kept=snapshot)
 
     def keep(self, state: TrackingState) -> TrackingState:
         """End a window of a stream: from here on, measure how the current model does on the rows that follow."""
@@ -302,9 +292,9 @@ class TrackingFactory:
     name: str = "track"
     modes: tuple[Mode, ...] = ("stream",)
 
-    def build(self, context: BuildContext) -> BuiltLearner:
+    def build(self, context: online.BuildContext) -> online.BuiltLearner:
         schema = context.schema
-        check_loss(self.loss, schema)
+        online.check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, context.sample.inputs, context.seed, context.precision)
         learner = TrackingLearner(feature_map, self.loss, schema.n_outputs, class_weights=self.class_weights)
-        return BuiltLearner(learner, chosen)
+        return online.BuiltLearner(learner, chosen)

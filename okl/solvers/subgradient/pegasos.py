@@ -33,17 +33,7 @@ from okl.foundation.types import Doubles, FloatArray, Integers, Mode, Task
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.losses import Loss
 from okl.solvers.base import SolverMap
-from okl.solvers.online.base import (
-    BuildContext,
-    BuiltLearner,
-    LossLearner,
-    Progress,
-    check_loss,
-    checked_rows,
-    progress_arrays,
-    progress_from,
-    start_progress,
-)
+from okl.solvers.online import base as online
 
 Average = Literal["none", "uniform", "later"]
 _CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
@@ -62,7 +52,7 @@ class PegasosState:
     points: FloatArray
     behind: Doubles
     numbers: Doubles
-    progress: Progress
+    progress: online.Progress
 
     def last(self, lam: float) -> Doubles:
         """Return weights after the last step, (n_outputs, n_columns) float64."""
@@ -77,13 +67,13 @@ class PegasosState:
         return mean
 
     def carried(self) -> CarriedWeights:
-        counts, _, class_counts = progress_arrays(self.progress)
+        counts, _, class_counts = online.progress_arrays(self.progress)
         return CarriedWeights(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
 
 
 def state_from(carried: CarriedWeights, task: Task) -> PegasosState:
     """Return the arrays of a finished update as a state; they must not be changed afterwards."""
-    progress = progress_from(task, carried.counts, np.zeros(5), carried.class_counts)
+    progress = online.progress_from(task, carried.counts, np.zeros(5), carried.class_counts)
     return PegasosState(carried.points, carried.behind, carried.numbers, progress)
 
 
@@ -128,7 +118,7 @@ class Pegasos:
         shape = (n_outputs, n_columns)
         numbers = np.zeros(5)
         numbers[SCALE] = 1.0
-        progress = start_progress("binary" if n_outputs == 1 else "multiclass", n_outputs)
+        progress = online.start_progress("binary" if n_outputs == 1 else "multiclass", n_outputs)
         return PegasosState(np.zeros(shape, dtype=precision), np.zeros(shape), numbers, progress)  # type: ignore[call-overload]
 
     def weights(self, state: PegasosState) -> Doubles:
@@ -196,7 +186,7 @@ _WINDOW = 16 * MOST_ROWS  # rows whose features are in memory at once
 
 @stored("pegasos-learner")
 @dataclass(frozen=True, eq=False)
-class PegasosLearner(LossLearner):
+class PegasosLearner(online.LossLearner):
     """Steps of 1 / (lam t) on the rows in their order, `batch` of them a step.
 
     feature_map : z; method : lam, batch, projection and average; its batch divides 256
@@ -222,7 +212,7 @@ class PegasosLearner(LossLearner):
     def learn(self, state: PegasosState, rows: Rows, n_threads: int = 1) -> PegasosState:
         """Train on rows in their order, of which the last step may have fewer. See `RowLearner`."""
         shape = (self.task, self.feature_map.n_inputs, self.n_outputs, self.precision)
-        inputs, targets = checked_rows(rows, *shape)
+        inputs, targets = online.checked_rows(rows, *shape)
         carried, batch = state.carried(), self.method.batch
         scores, changes = np.zeros(self.n_outputs, dtype=self.precision), np.zeros(batch)
         wrongs = np.zeros(batch, dtype=np.int64)
@@ -294,13 +284,13 @@ class PegasosFactory:
     def __post_init__(self) -> None:
         check_stream(self.loss, self._method(0).batch)
 
-    def build(self, context: BuildContext) -> BuiltLearner:
+    def build(self, context: online.BuildContext) -> online.BuiltLearner:
         schema = context.schema
-        check_loss(self.loss, schema)
+        online.check_loss(self.loss, schema)
         sample = context.sample.inputs
         feature_map, chosen = self.maps.draw(schema, sample, context.seed, context.precision)
         learner = PegasosLearner(feature_map, self._method(context.seed), self.loss, schema.n_outputs)
-        return BuiltLearner(learner, chosen | {"lam": self.lam, "lam_reason": "as given", "bias": "none"})
+        return online.BuiltLearner(learner, chosen | {"lam": self.lam, "lam_reason": "as given", "bias": "none"})
 
     def _method(self, seed: int) -> Pegasos:
         return Pegasos(self.lam, self.batch, self.project, self.average, seed=seed)
