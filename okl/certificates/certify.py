@@ -557,10 +557,7 @@ class Certification:
 
 
 def gap_proof(solver: CertifiedSolver[Any], state: Any) -> Certification:
-    """Return the proved gap of a finished state.
-
-    Source: Ito et al., JMLR 18(16), 2017, section 4.4.3.
-    """
+    """Return the proved gap of a finished state. Source: Ito et al., JMLR 18(16), 2017, section 4.4.3."""
     figures = solver.certificate(state)
     kind = figures["kind"]
     assert kind in ("duality gap", "gap over all rows")

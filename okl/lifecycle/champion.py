@@ -130,10 +130,7 @@ class Champion:
 
 @dataclass(frozen=True, eq=False)
 class ModelHistory:
-    """State of a model before this run.
-
-    champion : None before the first version; records : of all shards
-    """
+    """State of a model before this run. champion : None before the first version; records : of all shards"""
 
     champion: Champion | None
     records: Mapping[str, ShardRecord] = field(default_factory=dict)

@@ -184,10 +184,7 @@ def open_shard(location: Place, reference: Schema) -> Source:
 
 
 def profile_of(source: Source, reference: Schema, limits: Range, time_column: str | None = None) -> Profile:
-    """Read all rows of a source whose columns fit the reference.
-
-    Raises DataError : rows that cannot be read
-    """
+    """Read all rows of a source whose columns fit the reference. Raises DataError (rows that cannot be read)."""
     reading = _Reading(reference, limits, time_column)
     names = [*reference.source_columns, reference.target]
     if time_column is not None and time_column not in names:

@@ -96,10 +96,7 @@ def record_text(record: ShardRecord) -> str:
 
 
 def record_from(text: str, where: str) -> ShardRecord:
-    """Return the record in a file.
-
-    Raises DataError : it is damaged or of a newer format
-    """
+    """Return the record in a file. Raises DataError (it is damaged or of a newer format)."""
     try:
         content = parse_json(text)
         version = content.pop("format_version")

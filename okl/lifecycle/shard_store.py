@@ -138,10 +138,7 @@ def _stamp(details: dict[str, Any]) -> str:
 
 
 def content_sha256(location: Place) -> str:
-    """Return the SHA-256 of a file's bytes, hexadecimal.
-
-    Raises DataError : it cannot be read
-    """
+    """Return the SHA-256 of a file's bytes, hexadecimal. Raises DataError (it cannot be read)."""
     try:
         return file_sha256(location)
     except OSError as error:
@@ -243,10 +240,7 @@ class ShardStore:
                 remove_temporary_files(folder)
 
     def records(self) -> dict[str, ShardRecord]:
-        """Return all records by SHA-256.
-
-        Raises DataError : one that is damaged
-        """
+        """Return all records by SHA-256. Raises DataError (one that is damaged)."""
         records = [_record_in(file) for file in json_files(self.location / RECORDS)]
         return {record.sha256: record for record in records}
 
@@ -260,10 +254,7 @@ class ShardStore:
         return record
 
     def reference(self) -> Schema | None:
-        """Return the reference schema of the shards, None before the first shard.
-
-        Raises DataError : it is damaged
-        """
+        """Return the reference schema of the shards, None before the first shard. Raises DataError (it is damaged)."""
         file = self.location / REFERENCE
         if not file.is_file():
             return None

@@ -385,10 +385,7 @@ class RegistryLog:
         return self.read(numbers[-1])
 
     def read(self, number: int) -> Entry:
-        """Return an entry by its number; 0 is the start of a log.
-
-        Raises RegistryError : it is missing or damaged
-        """
+        """Return an entry by its number; 0 is the start of a log. Raises RegistryError (it is missing or damaged)."""
         if number == 0:
             return EMPTY
         if number not in self._known:

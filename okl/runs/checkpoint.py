@@ -644,10 +644,7 @@ class RunCheckpoints:
 
 
 class LoopCheckpoints:
-    """Checkpoints of one loop.
-
-    run : checkpoints of the run; None: there are none, and none are written
-    """
+    """Checkpoints of one loop. run : checkpoints of the run; None: there are none, and none are written"""
 
     def __init__(self, run: RunCheckpoints | None = None, loop: str = MAIN) -> None:
         self._run, self._loop = run, loop

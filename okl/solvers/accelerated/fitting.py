@@ -41,10 +41,7 @@ def signs_by_class(labels: NDArray[Any]) -> tuple[NDArray[Any], list[Doubles]]:
 
 
 def relabelled(rows: Rows, labels: FloatArray) -> Rows:
-    """Return the operator with other labels (m,), -1 and +1.
-
-    The arrays are shared; nothing is computed.
-    """
+    """Return the operator with other labels (m,), -1 and +1. The arrays are shared; nothing is computed."""
     again: Any = copy.copy(rows)
     names = {field.name for field in fields(again)}
     for name in set(vars(again)) - names:  # scratch space, which another thread may be writing into

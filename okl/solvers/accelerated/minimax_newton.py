@@ -51,10 +51,7 @@ class MinimaxNewton(CertifiedSteps):
     """Newton's method on the smoothed objective -<w, d> + kappa sum_k sqrt(||S_k'w||^2 + smoothing^2) + 1/2 ||w||^2."""
 
     def opened(self, problem: MinimaxProblem, point: FloatArray | None = None) -> MinimaxProblem:
-        """Return the problem.
-
-        Raises DataError : the point has another length, or is not finite
-        """
+        """Return the problem. Raises DataError (the point has another length, or is not finite)."""
         if point is not None:
             check_start(point, problem.n_points)
         return problem

@@ -750,10 +750,7 @@ def moments_of(rows: FloatArray, weights: Doubles | None = None) -> Moments:
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
-    """Moments of the rows of either class.
-
-    Raises DataError : a class has no rows, or none of any weight
-    """
+    """Moments of the rows of either class. Raises DataError (a class has no rows, or none of any weight)."""
 
     positive: Moments
     negative: Moments

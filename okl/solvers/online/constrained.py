@@ -212,10 +212,7 @@ class ConstrainedLearner(linear.LinearLearner):
         }
 
     def average_shards(self, base: linear.Weights, parts: list[Any]) -> ConstrainedWeights:
-        """Return the average by rows, queues among it.
-
-        Weights within convex limits average to weights within them.
-        """
+        """Return the average by rows, queues among it. Weights within convex limits average to weights within them."""
         assert isinstance(base, ConstrainedWeights)
         shares, _ = shares_of_rows(base.progress, [part.progress for part in parts])
         if not shares:

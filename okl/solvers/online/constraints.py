@@ -35,10 +35,7 @@ from okl.solvers.oco.sets import Ball
 
 @dataclass(frozen=True)
 class ConstraintGroup:
-    """The rows where a column has a value.
-
-    value : as written; a number is compared as a number, text as text
-    """
+    """The rows where a column has a value. value : as written; a number is compared as a number, text as text"""
 
     column: str
     value: str

@@ -120,10 +120,7 @@ def weigh(loss: PiecewiseLinear, weights: tuple[float, ...] | None) -> Piecewise
 
 @dataclass(frozen=True)
 class RowWeighted(_Weighted):
-    """w loss(y, s) of targets (n, 2), each with its weight of at least 0.
-
-    loss : of a row, without class weights
-    """
+    """w loss(y, s) of targets (n, 2), each with its weight of at least 0. loss : of a row, without class weights"""
 
     def value(self, scores: FloatArray, target: FloatArray) -> FloatArray:
         return target[:, 1] * self.loss.value(scores, target[:, 0])

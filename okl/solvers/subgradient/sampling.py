@@ -200,10 +200,7 @@ class GapEstimate:
 
 @dataclass(frozen=True)
 class SamplePlan:
-    """Rules of a run.
-
-    gap : requested; lam : of the problem; first_sample : rows
-    """
+    """Rules of a run. gap : requested; lam : of the problem; first_sample : rows"""
 
     gap: float
     lam: float

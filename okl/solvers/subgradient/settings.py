@@ -93,10 +93,7 @@ class CuttingSettings(IterationOptions, FourierOptions, LossOptions, ClassWeight
 
 
 class ScsSettings(CuttingSettings, PolynomialOptions, ConfidenceOptions):
-    """Stochastic conjugate subgradients on growing samples.
-
-    Source: Zhang & Sen, Algorithm 1.
-    """
+    """Stochastic conjugate subgradients on growing samples. Source: Zhang & Sen, Algorithm 1."""
 
     SOLVER: ClassVar[str] = "scs"
     SUMMARY: ClassVar[str] = "kernel SVM on growing samples, until the gap over all rows is certified"
