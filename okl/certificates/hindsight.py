@@ -22,8 +22,8 @@ from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Certificate, RowOperator, Solution
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.fapg import Fapg
-from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
+from okl.solvers.accelerated.models.svm import CSVM
 from okl.solvers.accelerated.operators import DenseRows, MappedInputs
 from okl.solvers.accelerated.problem import BoxRegion, EuclideanNorm, HalfSquare, LinearTerm, Region, Risk, Separable
 from okl.solvers.base import SolverProgress

@@ -30,8 +30,8 @@ STRATEGIES = {
 """Solvers with support vectors: classes whose fields are their options, see `okl.solvers.online.budget`."""
 
 MODELS = {
-    "c-svm": "okl.solvers.accelerated.models.csvm:CSVM",
-    "l2-svm": "okl.solvers.accelerated.models.l2svm:L2SVM",
+    "c-svm": "okl.solvers.accelerated.models.svm:CSVM",
+    "l2-svm": "okl.solvers.accelerated.models.svm:L2SVM",
     "logistic": "okl.solvers.accelerated.models.logistic:LogisticRegression",
     "nu-svm": "okl.solvers.accelerated.models.nusvm:NuSVM",
     "dwd": "okl.solvers.accelerated.models.dwd:DWD",

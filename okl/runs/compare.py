@@ -31,12 +31,11 @@ from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Criterion, Doubles, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
-from okl.metrics.criterion import criterion_error, criterion_of, row_losses
-from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
+from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar, paired_t, row_losses, scores_test
 from okl.models.file import Model
 from okl.models.inputs import class_indices
 from okl.runs import compare_grids
-from okl.runs.compare_sample import LEAST_ROWS, Sample
+from okl.runs.compare_grids import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import factory_of, learner_of, passes_over, progressive_metric

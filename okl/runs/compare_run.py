@@ -18,8 +18,7 @@ from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
 from okl.runs import compare
 from okl.runs.baselines import ConstantPredictor
-from okl.runs.compare_grids import make_grid, signs_of_classes
-from okl.runs.compare_sample import Sample
+from okl.runs.compare_grids import Sample, make_grid, signs_of_classes
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import predictor_tallies
 from okl.runs.results import assumptions, describe_data

@@ -30,12 +30,11 @@ from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.choice import solve as choose
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
-from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import class_moments
 from tests.benchmarks.accelerated_data import Doubles, dense, paper_rows, scaled, shared_rows

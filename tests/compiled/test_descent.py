@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tests.naive.descent as naive
-from okl.compiled.descent import descend_pairs, descend_weights
+from okl.compiled.newton import descend_pairs, descend_weights
 
 
 def test_descent_over_weights_matches_naive() -> None:

@@ -11,9 +11,8 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, lo
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Criterion, Optimise, Task
 from okl.metrics.calibration import fit_calibration, log_losses, probabilities_of
-from okl.metrics.criterion import RARE, area_placements, criterion_error, criterion_of, standard_error
+from okl.metrics.criterion import RARE, area_placements, criterion_error, criterion_of, scores_test, standard_error
 from okl.metrics.definitions import measure, merge
-from okl.metrics.paired import scores_test
 
 Doubles = NDArray[np.float64]
 RANDOM = np.random.default_rng(11)

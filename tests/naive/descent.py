@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl.compiled.descent."""
+"""Slow, obvious twins of okl.compiled.newton."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from okl.papers.base import (
 from okl.report.figures import Panel
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import solve_problem
-from okl.solvers.accelerated.models.csvm import CSVM
+from okl.solvers.accelerated.models.svm import CSVM
 from okl.solvers.accelerated.operators import KernelTiles, TiledKernel
 from okl.solvers.subgradient.fitting import GeometricGrowth, PaperGrowth
 from okl.solvers.subgradient.pegasos import Pegasos

@@ -9,8 +9,7 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.foundation.types import FloatArray
-from okl.runs.compare_grids import kappa_max, make_grid, merged_moments, on_rows, signs_of_classes
-from okl.runs.compare_sample import Sample
+from okl.runs.compare_grids import Sample, kappa_max, make_grid, merged_moments, on_rows, signs_of_classes
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.models import MODEL_NAMES, parameter_of

@@ -24,7 +24,7 @@ from okl.models.file import load_model
 from okl.report.comparison import ComparisonResult, linear_note, sentences, table_rows, text_summary, warning_sentences
 from okl.runs.api import evaluate
 from okl.runs.compare import ONLINE_NAMES, check_models, model_names, train_ridge
-from okl.runs.compare_sample import Sample
+from okl.runs.compare_grids import Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.settings import TrainSettings

@@ -14,7 +14,7 @@ from okl.data.ingest.run import ingest
 from okl.features.fourier import FourierFeatures, draw_fourier_map
 from okl.foundation.settings import IngestSettings
 from okl.kernels import Gaussian, Laplacian
-from okl.runs.compare_sample import Sample
+from okl.runs.compare_grids import Sample
 from tests.rows import write
 
 

@@ -15,8 +15,7 @@ from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.distributed import open_execution
 from okl.runs.compare import CompareCandidate, Judge, ModelSearch, Trial, round_rows, table_of, winner_of
-from okl.runs.compare_grids import ComparedGrid, make_grid, signs_of_classes
-from okl.runs.compare_sample import Sample
+from okl.runs.compare_grids import ComparedGrid, Sample, make_grid, signs_of_classes
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
 

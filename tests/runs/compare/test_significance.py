@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from okl.metrics.paired import mcnemar
+from okl.metrics.criterion import mcnemar
 from okl.runs.compare import corrected_resampled_t
 
 

@@ -13,13 +13,12 @@ from scipy import sparse
 from okl.foundation.types import FloatArray
 from okl.kernels import Kernel
 from okl.solvers.accelerated.base import CompositeProblem
-from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, TiledKernel
 from okl.solvers.accelerated.problem import ClassMoments, class_moments, square_root
 

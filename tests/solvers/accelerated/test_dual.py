@@ -12,13 +12,12 @@ from okl.kernels import Gaussian
 from okl.solvers.accelerated.dual import dual_power, norm_of, project_norm_ball
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import fit_binary
-from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA
 from okl.solvers.accelerated.models.normconstrained import NormConstrained
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from tests.solvers.accelerated.model_cases import cone_optimum, kernel_matrix, two_classes
 
 METHOD = Fapg(method="proven", tolerance=1e-6, max_iterations=20_000)

@@ -9,10 +9,9 @@ import pytest
 
 from okl.solvers.accelerated.base import ActiveRows, CompositeProblem
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
-from okl.solvers.accelerated.models.csvm import CSVM
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.operators import DenseRows
 from tests.solvers.accelerated.model_cases import two_classes
 

@@ -17,7 +17,7 @@ from okl.solvers.accelerated.fitting import (
     signs_by_class,
     stratified_folds,
 )
-from okl.solvers.accelerated.models.l2svm import L2SVM
+from okl.solvers.accelerated.models.svm import L2SVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import error_minimising_bias
 from tests.solvers.accelerated.model_cases import Doubles, kernel_matrix

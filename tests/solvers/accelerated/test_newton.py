@@ -16,11 +16,10 @@ from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.l1_newton import L1Newton
-from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_parts import NewtonPart, Place, Point
 from okl.solvers.accelerated.newton_problem import in_memory

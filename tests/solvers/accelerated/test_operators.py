@@ -7,7 +7,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Polynomial
 from okl.solvers.accelerated.fapg import Fapg, solve
-from okl.solvers.accelerated.models.csvm import CSVM
+from okl.solvers.accelerated.models.svm import CSVM
 from okl.solvers.accelerated.operators import TILE_ROWS, DenseRows, KernelTiles, TiledKernel
 
 N_ROWS = 2 * TILE_ROWS + 37  # three tile rows, the last one a part

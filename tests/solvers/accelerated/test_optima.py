@@ -13,13 +13,12 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from okl.kernels import Gaussian
 from okl.solvers.accelerated.base import Certificate, CompositeProblem, RowOperator
 from okl.solvers.accelerated.fapg import Fapg, solve
-from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import class_moments
 from tests.solvers.accelerated.model_cases import (

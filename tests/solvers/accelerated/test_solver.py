@@ -18,12 +18,11 @@ from okl.foundation.settings import IngestSettings
 from okl.runs.loop import run_loop
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Vectors
 from okl.solvers.accelerated.fapg import Fapg, solve
-from okl.solvers.accelerated.models.csvm import CSVM
 from okl.solvers.accelerated.models.dwd import DWD
 from okl.solvers.accelerated.models.l1 import L1LogisticRegression
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.logistic import LogisticRegression
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.factory import make_solver

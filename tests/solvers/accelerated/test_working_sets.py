@@ -11,9 +11,8 @@ from okl.kernels import Gaussian, Polynomial
 from okl.solvers.accelerated import working_sets
 from okl.solvers.accelerated.choice import solve
 from okl.solvers.accelerated.fapg import Fapg
-from okl.solvers.accelerated.models.csvm import CSVM
-from okl.solvers.accelerated.models.l2svm import L2SVM
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.working_sets import WorkingSets
 from tests.solvers.accelerated.model_cases import Doubles, kernel_matrix, two_classes
 

@@ -8,7 +8,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import Kernel
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fitting import solve_problem
-from okl.solvers.accelerated.models.csvm import CSVM
+from okl.solvers.accelerated.models.svm import CSVM
 from okl.solvers.accelerated.operators import DenseRows, KernelTiles, TiledKernel
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.dual import SmoothLoss, SparseClassifier
-from okl.solvers.accelerated.models.l2svm import SquaredHinge
+from okl.solvers.accelerated.models.svm import SquaredHinge
 
 _TINY = 1e-290  # a share so small that quotients with others may overflow
 
