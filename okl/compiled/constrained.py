@@ -9,42 +9,9 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from okl.compiled import oco, sgd
 from okl.compiled.fourier import Waves, dot, map_part, score_block
 from okl.compiled.jit import compiled, compiled_sum, nested_row, nested_step, nested_sum
-from okl.compiled.oco import (
-    SCALE,
-    SQUARED,
-    CompiledSet,
-    ConstraintRows,
-    StepBuffers,
-    lengthen_queue,
-    maximise_dual,
-    rectify_queue,
-)
-from okl.compiled.sgd import (
-    HINGE,
-    MULTICLASS_HINGE,
-    ROWS,
-    STEPPED_GRADIENTS,
-    SURROGATE,
-    UPDATES,
-    LearnerArrays,
-    SummedGradients,
-    UpdateRule,
-    add_sample,
-    add_scaled,
-    best_wrong,
-    count_binary,
-    count_class,
-    count_squares,
-    is_regression,
-    learn_block,
-    loss_value,
-    move_two_classes,
-    slope,
-    step_at,
-    sum_block,
-)
 from okl.compiled.threads import Block, pass_turn, wait_turn
 from okl.foundation.types import Doubles, FloatArray, Integers
 
@@ -76,8 +43,8 @@ class Limits(NamedTuple):
     units: Vector
     owners: Integers
     signs: Vector
-    sides: ConstraintRows
-    region: CompiledSet
+    sides: oco.ConstraintRows
+    region: oco.CompiledSet
     gain: float
     rate: float
     rectified: bool = False
@@ -124,7 +91,7 @@ def _count_violation(violation: Vector, mean: Vector, limits: Limits, n_outputs:
 
 @nested_step
 def _price(
-    queue: Vector, values: Vector, work: StepBuffers, limits: Limits, step: float, following: float, row: float
+    queue: Vector, values: Vector, work: oco.StepBuffers, limits: Limits, step: float, following: float, row: float
 ) -> bool:
     """Lengthen an expert's queues by what its values are outside, and write excess and limits of the step (K k,).
 
@@ -137,10 +104,10 @@ def _price(
         outside |= excess[k] > 0.0
     if limits.rectified:
         root = math.sqrt(row)
-        rectify_queue(queue, work.limits, excess, limits.gain * root * row**EXCESS_EXPONENT, root, step)
+        oco.rectify_queue(queue, work.limits, excess, limits.gain * root * row**EXCESS_EXPONENT, root, step)
     else:
         gamma, after = limits.gain / math.sqrt(2.0 * step), limits.gain / math.sqrt(2.0 * following)
-        lengthen_queue(queue, work.limits, excess, gamma, step * after)
+        oco.lengthen_queue(queue, work.limits, excess, gamma, step * after)
     return outside
 
 
@@ -156,23 +123,23 @@ def _within(products: Vector, reach: Vector, caps: Vector, owners: Integers, sig
 
 @nested_row
 def _correct(
-    weights: FloatArray, width: int, values: Vector, limits: Limits, work: StepBuffers, squared: float
+    weights: FloatArray, width: int, values: Vector, limits: Limits, work: oco.StepBuffers, squared: float
 ) -> float:
     """Take weights that hold u to the argmin of the step, and the values with them; returns the new ||w||^2.
 
     work : holds S u and the limits of the step; it is changed
     """
     sides, multipliers, bounds, n_rows = limits.sides, work.multipliers, limits.sides.bounds, limits.rows.shape[0]
-    work.numbers[SQUARED] = squared
-    maximise_dual(work, work.point, sides, limits.region, work.limits)
-    scale, total = work.numbers[SCALE], squared
+    work.numbers[oco.SQUARED] = squared
+    oco.maximise_dual(work, work.point, sides, limits.region, work.limits)
+    scale, total = work.numbers[oco.SCALE], squared
     for k in range(bounds.shape[0]):
         value, owner = work.excess[k] + bounds[k], limits.owners[k]
         if multipliers[k] != 0.0:
             row, w = limits.rows[owner % n_rows], weights[owner // n_rows]
             factor = weights.dtype.type(-multipliers[k] * limits.signs[k])
-            add_scaled(w[:width], row[:width], factor)
-            add_scaled(w[width:], row[width:], factor)
+            sgd.add_scaled(w[:width], row[:width], factor)
+            sgd.add_scaled(w[width:], row[width:], factor)
             total -= multipliers[k] * (work.products[k] + value / scale)
         values[owner] = limits.signs[k] * value
     if scale < 1.0:
@@ -226,12 +193,12 @@ def _shift_shares(shares: Vector, scores: FloatArray, f: float, pull: float, tru
 
 @compiled_sum
 def learn_constrained_block(
-    learnt: LearnerArrays,
+    learnt: sgd.LearnerArrays,
     watched: LimitCounters,
-    work: StepBuffers,
+    work: oco.StepBuffers,
     block: Block,
     targets: Doubles,
-    rule: UpdateRule,
+    rule: sgd.UpdateRule,
     limits: Limits,
 ) -> None:
     """Learn the rows of a block one after the other; learnt and watched change in place, work is scratch.
@@ -264,8 +231,8 @@ def learn_constrained_block(
     lefts, rights = block
     width, n_experts = lefts.shape[1], shares.shape[0]
     n_outputs, n_values, n_limits = weights.shape[0] // n_experts, limits.units.shape[0], limits.signs.shape[0]
-    several = code == MULTICLASS_HINGE
-    loss = HINGE if several else code
+    several = code == sgd.MULTICLASS_HINGE
+    loss = sgd.HINGE if several else code
     each, scores = np.empty(n_experts * n_outputs, weights.dtype), np.empty(n_outputs, weights.dtype)
     mean, reach, along, squared = (
         np.empty(n_values),
@@ -288,34 +255,34 @@ def learn_constrained_block(
         true, wrong, y, f = 0, -1, targets[row], np.float64(scores[0])
         if several:
             true = int(y)
-            wrong = best_wrong(scores, true)
-            count_class(counts, class_counts, scores, true)
+            wrong = sgd.best_wrong(scores, true)
+            sgd.count_class(counts, class_counts, scores, true)
             label, y, f = true, 1.0, np.float64(scores[true]) - np.float64(scores[wrong])
-        elif is_regression(code):
-            label = count_squares(sums, class_counts, f, y)
+        elif sgd.is_regression(code):
+            label = sgd.count_squares(sums, class_counts, f, y)
         else:
-            label = count_binary(counts, class_counts, f, y)
+            label = sgd.count_binary(counts, class_counts, f, y)
         weight = class_weights[label]
-        counts[ROWS] += 1
-        sums[SURROGATE] += weight * loss_value(loss, epsilon, f, y)
-        step = step_at(step_size, decaying, counts[ROWS])
-        following = step_at(step_size, decaying, counts[ROWS] + 1)
+        counts[sgd.ROWS] += 1
+        sums[sgd.SURROGATE] += weight * sgd.loss_value(loss, epsilon, f, y)
+        step = sgd.step_at(step_size, decaying, counts[sgd.ROWS])
+        following = sgd.step_at(step_size, decaying, counts[sgd.ROWS] + 1)
         _mean(mean, values, shares)
         _count_violation(violation, mean, limits, n_outputs)
-        g, length = weight * slope(loss, epsilon, f, y), 0.0
+        g, length = weight * sgd.slope(loss, epsilon, f, y), 0.0
         if g != 0.0:
             length = np.float64(dot(left, left) + dot(right, right))
             if several:  # the gradient is of the weights of two classes
                 length *= 2.0
-            sums[STEPPED_GRADIENTS] += step * g * g * length
-            counts[UPDATES] += 1
+            sums[sgd.STEPPED_GRADIENTS] += step * g * g * length
+            counts[sgd.UPDATES] += 1
             for i in range(along.shape[0]):
                 along[i] = np.float64(dot(limits.rows[i, :width], left) + dot(limits.rows[i, width:], right))
         for e in range(n_experts):
             own = weights[e * n_outputs : (e + 1) * n_outputs]
             own_values = values[e * n_values : (e + 1) * n_values]
             queue = queues[e * n_limits : (e + 1) * n_limits]
-            outside = _price(queue, own_values, work, limits, step, following, np.float64(counts[ROWS]))
+            outside = _price(queue, own_values, work, limits, step, following, np.float64(counts[sgd.ROWS]))
             if g != 0.0 or outside:
                 _copy(reach, own_values)
             if g != 0.0:
@@ -324,10 +291,10 @@ def learn_constrained_block(
                     score -= np.float64(each[e * n_outputs + wrong])
                 factor = weights.dtype.type(-step * g)
                 if several:
-                    move_two_classes(own, true, wrong, left, right, factor)
+                    sgd.move_two_classes(own, true, wrong, left, right, factor)
                 else:
-                    add_scaled(own[0, :width], left, factor)
-                    add_scaled(own[0, width:], right, factor)
+                    sgd.add_scaled(own[0, :width], left, factor)
+                    sgd.add_scaled(own[0, width:], right, factor)
                 squared[e] += factor * (2.0 * score + factor * length)
                 _reach(reach, along, np.float64(factor), true, wrong)
             if g != 0.0 or outside:
@@ -338,8 +305,8 @@ def learn_constrained_block(
             step, following = 2.0 * step, 2.0 * following
         if n_experts > 1 and g != 0.0:
             _shift_shares(shares, each, f, limits.rate * g, true, wrong)
-        if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            add_sample(total, counts, weights, counts[ROWS] // sample_every)
+        if sample_every > 0 and counts[sgd.ROWS] % sample_every == 0:
+            sgd.add_sample(total, counts, weights, counts[sgd.ROWS] // sample_every)
 
 
 # Loop of each thread over a window of rows: features in a private buffer, shared state in ordered sections.
@@ -352,26 +319,26 @@ def learn_constrained_block(
 class RowSteps(NamedTuple):
     """Task: learn rows one after the other; learnt changes in place."""
 
-    learnt: LearnerArrays
-    rule: UpdateRule
+    learnt: sgd.LearnerArrays
+    rule: sgd.UpdateRule
 
 
 class LimitedSteps(NamedTuple):
     """Task: learn rows one after the other under limits; learnt and watched change in place, work is scratch."""
 
-    learnt: LearnerArrays
+    learnt: sgd.LearnerArrays
     watched: LimitCounters
-    work: StepBuffers
-    rule: UpdateRule
+    work: oco.StepBuffers
+    rule: sgd.UpdateRule
     limits: Limits
 
 
 class GradientSums(NamedTuple):
     """Task: add rows up at fixed weights (n_outputs, n_columns); summed changes in place."""
 
-    summed: SummedGradients
+    summed: sgd.SummedGradients
     weights: FloatArray
-    rule: UpdateRule
+    rule: sgd.UpdateRule
 
 
 BlockTask = RowSteps | LimitedSteps | GradientSums
@@ -391,7 +358,7 @@ def _no_scores(task: RowSteps | LimitedSteps, block: Block) -> None:
 
 @compiled
 def _learn_steps(task: RowSteps, block: Block, scores: None, targets: Vector) -> None:
-    learn_block(task.learnt, block, targets, task.rule)
+    sgd.learn_block(task.learnt, block, targets, task.rule)
 
 
 @compiled
@@ -401,7 +368,7 @@ def _learn_limited(task: LimitedSteps, block: Block, scores: None, targets: Vect
 
 @compiled
 def _add_gradients(task: GradientSums, block: Block, scores: FloatArray, targets: Vector) -> None:
-    sum_block(task.summed, block, scores, targets, task.rule)
+    sgd.sum_block(task.summed, block, scores, targets, task.rule)
 
 
 _BEFORE_TURN: dict[type, Any] = {RowSteps: _no_scores, LimitedSteps: _no_scores, GradientSums: _score_at_fixed}
