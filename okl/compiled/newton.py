@@ -124,8 +124,6 @@ def descend_pairs(
     A step moves the pair of a group that violates the optimality conditions: the entry that gains most by a rise, and
     the one with which the quadratic falls most. Without groups it moves one entry. Point and slopes change in place.
 
-    Parameters
-    ----------
     point : a (n,); slopes : Q a + c (n,); products : Q (n, n), symmetric
     starts : (n_groups + 1,), entries from starts[g] to starts[g + 1] are group g; (1,) where no sum is fixed
     tolerance : of the violation, a difference of slopes; max_steps : int >= 1

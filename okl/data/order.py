@@ -62,15 +62,10 @@ def plan_windows(
     their rows are permuted uniformly. A window that holds all rows is a uniform shuffle; otherwise rows of one row
     group stay within one window, whose share of the pass `largest_window_share` states.
 
-    Parameters
-    ----------
     shards : shards to visit; n_features : inputs a row; order : "shuffle" or "stored"
     seed : integers that, with the pass, decide the order
     window_bytes : memory for the inputs of one window as float32
-
-    Returns
-    -------
-    windows in the order of visiting; their rows add up to the rows of the shards
+    Returns windows in the order of visiting; their rows add up to the rows of the shards.
     """
     pieces = [(shard.index, group, rows) for shard in shards for group, rows in enumerate(shard.row_groups) if rows > 0]
     if order == "shuffle":

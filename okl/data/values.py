@@ -175,15 +175,10 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> Doub
     years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on
     Mondays) and of the time of day, each as an angle of 2 pi a period: so December and January are neighbours.
 
-    Parameters
-    ----------
     column : dates or timestamps
     time_of_day : whether the time of day counts; without, timestamps are taken as their dates
     time_zone : of the parts, "" for times without a zone, which are used as they are
-
-    Raises
-    ------
-    DataError : a time zone that this machine does not know
+    Raises DataError : a time zone that this machine does not know
     """
     micros = _local_micros(column, time_zone)
     absent = pc.is_null(micros).to_numpy(zero_copy_only=False)

@@ -91,20 +91,12 @@ def choose_landmarks(kernel: Kernel, rows: Any, n_landmarks: int, method: Landma
     rows of at most 10,000 sampled ones, one after the other, in proportion to how much of k(x, x) those before it leave
     unexplained; if nothing is left, the rest uniformly.
 
-    Parameters
-    ----------
     kernel : for rpcholesky only; rows : (rows, n_inputs), finite; sparse ones give sparse landmarks, without kmeans
     n_landmarks : int >= 1, at most the number of rows
     seed : int >= 0; the same landmarks on any number of threads
-
-    Returns
-    -------
-    (n_landmarks, n_inputs), in the precision of the rows
-
-    Raises
-    ------
-    ConfigError : more landmarks than rows that the method reads, or an unknown method
-    DataError : a kernel of the user's own has values that do not fit
+    Returns (n_landmarks, n_inputs), in the precision of the rows.
+    Raises ConfigError : more landmarks than rows that the method reads, or an unknown method
+    Raises DataError : a kernel of the user's own has values that do not fit
 
     Source: uniform, Williams & Seeger, NIPS 2000; kmeans, Zhang, Tsang & Kwok, ICML 2008, section 4; rpcholesky, Chen,
     Epperly, Tropp & Webber, arXiv 2207.06503, Algorithm 2.1.

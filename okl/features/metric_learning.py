@@ -36,15 +36,10 @@ def gradient_sums(
 
     The time is O(rows n_landmarks n_inputs n_outputs).
 
-    Parameters
-    ----------
     kernel : with `slopes`
     landmarks : (n_landmarks, n_inputs); weights : (n_outputs, n_landmarks); inputs : (rows, n_inputs)
     n_threads : bits do not depend on it
-
-    Raises
-    ------
-    ConfigError : the gradient of the kernel is not known
+    Raises ConfigError : the gradient of the kernel is not known
     """
     wide = np.ascontiguousarray(landmarks, dtype=np.float64)
     transposed = np.ascontiguousarray(wide.T)

@@ -27,15 +27,10 @@ from okl.kernels import Kernel, describe_kernel, kernel_diagonal, kernel_matrix
 class NystromFeatures:
     """The map z(x) = k(x, landmarks) @ projection; `fit_nystrom_map` makes one whose z(x)'z(x') is about k(x, x').
 
-    Parameters
-    ----------
     kernel : any positive definite kernel; one of the user's own is called through its `matrix`
     landmarks : (n_landmarks, n_inputs), in units of the input; a scipy.sparse.csr_array for sparse rows
     projection : (n_landmarks, n_columns); both float32 or both float64, which is the map's precision
-
-    Raises
-    ------
-    ConfigError : the two are not non-empty matrices of one length and precision
+    Raises ConfigError : the two are not non-empty matrices of one length and precision
 
     Source: Williams & Seeger, NIPS 2000, section 3; as used by Lu et al., JMLR 17(47), 2016, section 3.3.
     """
@@ -156,17 +151,12 @@ def fit_nystrom_map(kernel: Kernel, landmarks: Any, rank: int, precision: Precis
     above n_landmarks * (rounding of `precision`) times the largest are noise that D^(-1/2) would blow up, and are left
     out: the map then has fewer columns than `rank`. Twice the same landmark does no harm.
 
-    Parameters
-    ----------
     kernel : any positive definite kernel; landmarks : (n_landmarks, n_inputs), finite, dense or sparse
     rank : int >= 1, at most n_landmarks: the most columns of the map
     precision : of the map; eigenpairs are computed in float64
-
-    Raises
-    ------
-    ConfigError : the rank is below 1 or above the number of landmarks
-    DataError : no landmarks; values that are not finite or not symmetric; or K is not positive definite, and fewer of
-        its eigenvalues than the rank are above the size of its negative ones: the message states how many
+    Raises ConfigError : the rank is below 1 or above the number of landmarks
+    Raises DataError : no landmarks; values that are not finite or not symmetric; or K is not positive definite, and
+        fewer of its eigenvalues than the rank are above the size of its negative ones: the message states how many
 
     Source: Lu et al., JMLR 17(47), 2016, section 3.3 and Algorithm 2.
     """

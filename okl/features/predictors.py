@@ -272,8 +272,6 @@ def kept_bytes(n_bytes: int) -> int:
 class Partition:
     """Expansions in the cells of a tree, with supports that several partitions share.
 
-    Parameters
-    ----------
     order : (n_members,), index of the support of each member; members are sorted by cell
     starts : (n_cells + 1,), first member of each cell
     coefficients : (n_outputs, n_members); offsets : (n_cells, n_outputs)
@@ -295,15 +293,10 @@ class LocalExpansion(_OnSupports):
 
     f(x) = mean_p (b_c + sum_(s in c) a_s k(s, x)),  c the cell of x in partition p
 
-    Parameters
-    ----------
     kernel : with a rule for compiled code
     supports : (n_supports, n_inputs), float32 or float64
     partitions : at least one, with coefficients and offsets of that precision
-
-    Raises
-    ------
-    ConfigError : partitions and supports do not fit together, or the kernel has no rule
+    Raises ConfigError : partitions and supports do not fit together, or the kernel has no rule
     """
 
     partitions: tuple[Partition, ...]
@@ -446,8 +439,6 @@ class Predictor(Protocol):
 class LinearPredictor:
     """Scores z(x) @ weights' + offsets for an explicit feature map z.
 
-    Parameters
-    ----------
     feature_map : z, with n_columns columns
     weights : (n_outputs, n_columns); one output for two classes and for regression
     offsets : (n_outputs,) of the same precision; None: 0
@@ -495,8 +486,6 @@ class CalibratedPredictor:
 
     Two classes have one score: 0 is the threshold of the second. Several have logits, of which the largest wins.
 
-    Parameters
-    ----------
     base : predictor of the scores that were calibrated
     calibration : log-odds of these scores
     shifts : one for each output: log-odds of the threshold, or minus the logarithm of each class's weight

@@ -48,20 +48,13 @@ def validate_file(
 ) -> ShardRecord | None:
     """Hold a file to the contract, and accept or quarantine it; killed at any moment, it is done again.
 
-    Parameters
-    ----------
     sha256 : of the file's bytes; baseline : what was accepted before
     ingesting : holdout is the share of rows that are reserved, seed decides which
     released : accept the shard with findings that allow training
-
-    Returns
-    -------
-    its record, written; None if the file was changed since it was listed, so that the digest may be of other bytes
-
-    Raises
-    ------
-    LocationError : its data set cannot be written, or the file cannot be read now; there is no record
-    ConflictError : another process takes in the same shard
+    Returns its record, written; None if the file was changed since it was listed, so that the digest may be of other
+        bytes.
+    Raises LocationError : its data set cannot be written, or the file cannot be read now; there is no record
+    Raises ConflictError : another process takes in the same shard
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
     result = check_contract(arrival.location, arrival.name, replace(baseline, rows=others), contract, time_column)

@@ -101,15 +101,10 @@ def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArra
 
     Targets are (n+ + 1) / (n+ + 2) for positives and 1 / (n- + 2) for negatives, n+ and n- the weights of the classes.
 
-    Parameters
-    ----------
     scores : (m,), of rows that were not learned from
     labels : (m,), -1 or +1
     sample_weight : (m,) or None
-
-    Raises
-    ------
-    DataError : a class does not occur, or scores are not finite
+    Raises DataError : a class does not occur, or scores are not finite
 
     Source: Lin, Lin & Weng, Machine Learning 68, 2007, appendix C: Newton's method with backtracking for Platt's
     sigmoid, in a form without cancellation.

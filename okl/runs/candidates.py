@@ -170,8 +170,6 @@ class MetricCheck:
 class Selection:
     """Results of all candidates, best first.
 
-    Parameters
-    ----------
     logistic : result of logistic regression, and of the winner on the same folds; None if these were not tried
     enlarged : whether the winner's metric was learnt again on a larger sample
     check : of the winner's metric; None if there were enough rows to do without

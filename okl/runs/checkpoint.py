@@ -318,15 +318,10 @@ def write_checkpoint(
 ) -> None:
     """Write a checkpoint of a loop; the previous one is removed when this one is complete.
 
-    Parameters
-    ----------
     run : folder of the run; name : of the loop
     value : its position; about : what it belongs to, JSON; shared : see EncodedTree
     worker_files : folder of files of workers to store, too; None: there are none
-
-    Raises
-    ------
-    OSError : it cannot be written; the last one stays
+    Raises OSError : it cannot be written; the last one stays
     """
     home = run / CHECKPOINT
     home.mkdir(exist_ok=True)

@@ -54,8 +54,6 @@ class SamplePart(NamedTuple):
 class Sample:
     """Seeded sample of rows with an order and folds; small to send, as each process reads the rows itself.
 
-    Parameters
-    ----------
     folds : number of parts of a cross validation
     holdout : None, a share in (0, 1), or "test"; with a holdout there is one part
     feature_map : map of the certified models; None: they are linear in the inputs
@@ -209,8 +207,6 @@ Kind = Literal["value", "share", "margin"]
 class ComparedGrid:
     """Grid points of one parameter, from most to least regularisation.
 
-    Parameters
-    ----------
     points : grid points, in the unit of the kind
     kind : "value": C itself; "share": of the open valid range, of each class against the rest; "margin": sqrt(m nu)
     ranges : (low, high) of each class against the rest; one for two classes

@@ -53,15 +53,11 @@ def train_growing_models(
     would not reach the best size of another solver. All of this depends on the data and the settings alone: a budget
     that allows more sizes adds candidates, and takes none away. A single model, of any solver, is trained as it is.
 
-    Parameters
-    ----------
     checkpoints_of : returns the checkpoints of a loop by its name; None: none are written
     elapsed : returns the seconds since the run started, for the record
     keep : called with settings, solver and state of the best model so far, after a size or a pass, but not the last one
-
-    Raises
-    ------
-    DivergedError, ConfigError : the first model diverged, or rounding is in its way; a later one only ends the sizes
+    Raises DivergedError, ConfigError : the first model diverged, or rounding is in its way; a later one only ends the
+        sizes
     """
     observer, criterion = observer or NullObserver(), choice.record["criterion"]
     models = choice.models

@@ -59,15 +59,10 @@ def run_loop(
 ) -> TrainedSolver:
     """Advance until the solver has finished.
 
-    Parameters
-    ----------
     begin : first state, or the Position of an interrupted loop
     checkpoints : checkpoints of the loop; None: none are written
     passed : called with the state after each pass of an online solver, and each solved partition, but the last
-
-    Raises
-    ------
-    DivergedError : the weights are no longer finite
+    Raises DivergedError : the weights are no longer finite
     """
     observer, checkpoints = observer or NullObserver(), checkpoints or LoopCheckpoints()
     at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))

@@ -143,15 +143,10 @@ def plan_run(
 
     No rows are read, except for the automatic choice of a solver, which samples rows; of assumed data it is fogd.
 
-    Parameters
-    ----------
     settings : settings of the run; data is a data set unless `assumed` is given
     every_solver : plan all solvers instead of that of the settings
     worker_memory_bytes : memory limit of a worker; None: an equal share of the memory of this machine
-
-    Raises
-    ------
-    ConfigError, DataError : invalid settings or data; ConfigError : too little memory
+    Raises ConfigError, DataError : invalid settings or data; ConfigError : too little memory
     """
     data = None
     if assumed is not None:

@@ -139,8 +139,6 @@ held_vectors = RunVectors()
 class WorkerState:
     """Work for `execution.sum`: answers messages by the vectors of a shard that this process holds.
 
-    Parameters
-    ----------
     run : name of the run, unlike any other
     opened : makes the vectors of a shard as they are before the first message; a pure function
     folder : of checkpoints, which all processes can reach; None: there are none

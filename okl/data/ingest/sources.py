@@ -410,8 +410,6 @@ def read_piece(
 ) -> Iterator[SourceBatch]:
     """Read one piece in order as batches of bounded size.
 
-    Parameters
-    ----------
     columns : names to read, in this order; None: all
     batch_rows : rows a batch at most; None: 16384, fewer where columns are many
     exact : columns whose whole numbers stay whole (keys); the others of a text file are read as float64

@@ -187,8 +187,6 @@ class ModelTask:
 
         The least nu that has weights takes a linear program over all rows; a few are tried instead.
 
-        Parameters
-        ----------
         value, highest : nu so far, and the largest valid one
         iterations, over : done so far, and whether the method has ended
         has_weights : whether a primal objective far enough below 0 has proved that there are some
@@ -280,15 +278,10 @@ def path(name: str, rows: Any, grid: Sequence[float], method: Chooser, fit_inter
     The point of the one before is taken as it is or, where that is better, scaled by the ratio of the parameters,
     which brings points of one box or ball into the next. The first is solved from the problem's own start.
 
-    Parameters
-    ----------
     name : one of MODEL_NAMES
     grid : values of C, nu or kappa; neighbours that are close together save most
     method : one of them, or a MethodChoice
-
-    Raises
-    ------
-    ConfigError : a value outside the valid range for these rows
+    Raises ConfigError : a value outside the valid range for these rows
     """
     points: list[PathPoint] = []
     for value in grid:

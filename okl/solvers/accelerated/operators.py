@@ -215,15 +215,10 @@ ClaimedWork = Callable[[Claims], None]
 class DenseRows(MatrixRows):
     """A = [s_1 z_1, ..., s_m z_m] of a matrix in memory; sums are float64 whatever the matrix is.
 
-    Parameters
-    ----------
     rows : (m, n_columns), C-contiguous float32 or float64 (anything else is copied), finite
     labels : (m,), -1 or +1
     n_threads : int >= 1; the same bits for any
-
-    Raises
-    ------
-    DataError : shapes that do not fit, values that are not finite, labels that are not both -1 and +1
+    Raises DataError : shapes that do not fit, values that are not finite, labels that are not both -1 and +1
     """
 
     rows: FloatArray

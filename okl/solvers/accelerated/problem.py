@@ -666,15 +666,10 @@ def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
 def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> float:
     """Find a bias b with the fewest errors of the sign of score - b, half way between two scores.
 
-    Parameters
-    ----------
     scores : (m,), <w, x_i> without any bias
     labels : (m,), -1 or +1
     sample_weight : (m,) or None, what an error on a row counts
-
-    Returns
-    -------
-    The first of the best biases; one beyond all scores where one answer for all rows is best.
+    Returns the first of the best biases; one beyond all scores where one answer for all rows is best.
 
     Source: Ito et al., 2017, (26) and its four steps; equal scores are never separated.
     """

@@ -178,16 +178,11 @@ def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> 
 
     argmin_a sum_i threshold_i |a_i| + 1/2 ||a - point||^2
 
-    Parameters
-    ----------
     out, point : (n,), float32 or float64, of one precision; out may be the point itself
     threshold : a number or (n,), at least 0. For a step of length 1/L it is 1/L times the weight of the norm: the paper
         prints L
-
-    Raises
-    ------
-    ConfigError : a threshold is negative or NaN
-    DataError : shapes or precisions that do not fit
+    Raises ConfigError : a threshold is negative or NaN
+    Raises DataError : shapes or precisions that do not fit
 
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, section 2.2 and appendix D, with 1/L.
     """

@@ -130,15 +130,10 @@ class Method:
     def learn(self, state: MethodState, subgradient: Vector, constraints: Constraints | None = None) -> MethodState:
         """Return the state after a round; its argument stays as it is.
 
-        Parameters
-        ----------
         state : before
         subgradient : (p,) of the round's loss at play(state)
         constraints : of this round, where they change; None for the problem's. See `takes_changing`
-
-        Raises
-        ------
-        ConfigError : a subgradient of another shape, or not finite; constraints for a method whose cannot change
+        Raises ConfigError : a subgradient of another shape, or not finite; constraints for a method whose cannot change
         """
         if constraints is not None and self.rule == oco.PROJECTED:
             raise ConfigError(self._fixed_only)

@@ -50,8 +50,6 @@ def check_schedule(schedule: Schedule, problem: Problem, horizon: int | None) ->
 class _Power:
     """alpha_0, gamma_0 and c of steps that shrink as a power.
 
-    Parameters
-    ----------
     step_scale : alpha_0 > 0
     penalty_scale : gamma_0 > 0
     exponent : c in (0, 1)

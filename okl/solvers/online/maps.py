@@ -72,8 +72,6 @@ class FourierChoice:
 class ExtensionChoice:
     """A map that an extension has declared.
 
-    Parameters
-    ----------
     map : its name
     kernel, bandwidth : as for FourierChoice; whether they mean anything is the map's own
     n_frequencies : the map has 2 n_frequencies columns

@@ -98,8 +98,6 @@ _ALIKE = 1.05
 class Candidates:
     """Maps that take part in a race, all of the same inputs and precision.
 
-    Parameters
-    ----------
     bases : Fourier maps of the widest bandwidth, one for each scaling of the inputs, of one shape; may be empty
     n_octaves : int >= 1: each base comes with its bandwidth divided by 1, 2, 4, ...
     linear : a linear map, or None
@@ -155,16 +153,11 @@ def draw_candidates(
     Standardising is part of the frequencies: those of a column are divided by its standard deviation; a shift of the
     inputs changes no kernel of x - x'. Inputs of like spread get no map of their own for it.
 
-    Parameters
-    ----------
     sample : (rows, n_inputs), at random from the data
     n_frequencies : of each map; seed : the maps share one draw of frequencies
     kernel : name of a shift-invariant kernel
-
-    Raises
-    ------
-    ConfigError : the kernel has no spectral density, or a number is out of range
-    DataError : the sample is empty
+    Raises ConfigError : the kernel has no spectral density, or a number is out of range
+    Raises DataError : the sample is empty
     """
     if "bandwidth" not in kernel_parameters(kernel):
         raise ConfigError(f"kernel = {kernel!r} has no bandwidth to choose. Use a shift-invariant kernel.")
@@ -665,8 +658,6 @@ class ExpertFactory:
     map of the one that leads is what the shards learn in. A sample is short, so nobody leaves before its end: maps that
     predict the majority class are ahead in the first rows, where another one stands out later.
 
-    Parameters
-    ----------
     loss : of the table; kernel : name of a shift-invariant one; n_frequencies : of each map
     class_weights : weight of each class's steps, None for 1
     average, adaptive : as in LinearFactory, for mix and sum

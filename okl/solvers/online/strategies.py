@@ -384,8 +384,6 @@ class SampledGradientDescent(BudgetStrategy):
     stay are divided by their chance to stay, 1 - p_i: f stays right on average. A negative p_i counts as 0, and all
     are divided by their sum. The rest is as in BOGD.
 
-    Parameters
-    ----------
     step_size : > 0; regularisation : >= 0, step_size * regularisation < 1
     largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound,
         with which few supports can carry most of f, and a regression's errors grow
@@ -506,8 +504,6 @@ class Norma(BudgetStrategy):
     margin -= step_size (1 - nu) for a row beyond it and += step_size nu for others; epsilon of a regression moves the
     other way. With a budget the oldest support is dropped, which is the paper's truncation; without, all stay.
 
-    Parameters
-    ----------
     step_size : > 0; regularisation : >= 0, step_size * regularisation <= 0.9
     nu : share in (0, 1), or None for a margin that stays
     margin : at first, for classes; a regression starts with the learner's epsilon

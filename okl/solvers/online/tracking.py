@@ -276,8 +276,6 @@ class TrackingFactory:
 
     Rows are learned one after the other only: what changes with time cannot be learned on shards apart.
 
-    Parameters
-    ----------
     maps : the feature map to draw; loss : of the table
     class_weights : weight of each class's steps and mistakes, None for 1
     radius : of the ball that models lie in which a certificate compares with; None for no certificate; two classes

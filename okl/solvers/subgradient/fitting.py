@@ -59,15 +59,10 @@ class GeometricGrowth:
     independent samples bound its gap over all rows, at ever larger confidence so that all tries together keep to the
     one that is stated.
 
-    Parameters
-    ----------
     first_sample : int >= 2, rows
     replicates : int >= 2, samples of a bound
     confidence : in (0, 1); None: no bound but the exact one, on all rows
-
-    Raises
-    ------
-    ConfigError : a number out of range
+    Raises ConfigError : a number out of range
 
     Source: the bound is that of Mak, Morton & Wood, Operations Research Letters 24, 1999, section 3.
     """
@@ -350,15 +345,10 @@ class PaperGrowth:
     divided by it after one that was not. A step of 0 is a failure. When the rows end, they join the sample, and it is
     solved to the gap.
 
-    Parameters
-    ----------
     first_sample, step_rows : int >= 2 and >= 1, rows at first and new ones in an iteration
     validation_rows : int >= 1, fixed from the beginning, never in the sample: fresh ones cost kernel values by the
         square and brought nothing
-
-    Raises
-    ------
-    ConfigError : a number out of range
+    Raises ConfigError : a number out of range
 
     Source: Zhang & Sen, Algorithm 1, with the inequality of acceptance the right way round (their Lemma 3.9), and the
     regulariser of the validation objective that of the sample's kernel values.

@@ -247,8 +247,6 @@ SEGMENT = 4096  # rows mapped and summed in one go: fixed, so that bits depend o
 class SampledRows:
     """z(x) of the sampled rows of a data set, shard by shard; cheap to send.
 
-    Parameters
-    ----------
     data : whose rows are drawn; feature_map : z, whose precision the mapped rows have; design : how they are drawn
     constant : whether a last column of ones is appended, for a bias that is regularised like a weight
     tag : names data and map in the process cache (see okl.distributed.cache), whose bound is the memory budget
@@ -341,8 +339,6 @@ class ReplicateWork:
     Both ends are unbiased for rows drawn each with the same probability p: losses are added up and divided by p times
     the number of all rows, whatever number of rows came. They go with other weights of the norm, which `lam` takes up.
 
-    Parameters
-    ----------
     rows : of all shards, drawn by designs that follow from its own and the index; share : p
     weights : the point, (n_columns,) or (n_outputs, n_columns)
     method : how a sample is solved, and how far; n_outputs : scores a row

@@ -67,15 +67,10 @@ class GapBounder:
 
     Rows that are no more than those of all fresh samples together are all taken, and the bound is exact.
 
-    Parameters
-    ----------
     loss, lam : of the problem; confidence : in (0, 1), of a bound that is not exact
     replicates, replicate_rows : fresh samples, and rows of each; solved_to : the gap that each is solved to
     seed : of the samples; a point that was learned from other random numbers does not depend on them
-
-    Raises
-    ------
-    ConfigError : a number outside its range
+    Raises ConfigError : a number outside its range
     """
 
     loss: PiecewiseLinear

@@ -110,15 +110,10 @@ def inner_product(left: Vector, right: Vector) -> float:
 class ExplicitRows:
     """Rows z_i of a matrix in memory; sums are float64 whatever the matrix is.
 
-    Parameters
-    ----------
     rows : (n_rows, n_columns), C-contiguous float32 or float64 (anything else is copied), or CSR float64; finite
     n_outputs : int >= 1
     n_threads : int >= 1; the same bits for any
-
-    Raises
-    ------
-    DataError : not a matrix with rows and columns
+    Raises DataError : not a matrix with rows and columns
     """
 
     rows: Inputs
@@ -250,15 +245,10 @@ def indefinite(kernel: Kernel, sign: str) -> ConfigError:
 class KernelRows:
     """The first rows of kernel values as a space: <u, v> = sum u_i (K v)_i.
 
-    Parameters
-    ----------
     values : KernelValues, which smaller samples share
     n_rows : of the sample
     n_outputs, n_threads : int >= 1; the same bits for any number of threads
-
-    Raises
-    ------
-    ConfigError : the kernel is found to be indefinite
+    Raises ConfigError : the kernel is found to be indefinite
     """
 
     values: KernelValues

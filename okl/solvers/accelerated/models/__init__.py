@@ -44,15 +44,10 @@ def make_model(
 ) -> Classifier:
     """Return the model of a name.
 
-    Parameters
-    ----------
     name : one of MODEL_NAMES, or of an extension
     C, nu, kappa : the model's own parameter, or None for its default; the other two None
     fit_intercept : whether there is a bias; without effect on models that have none of their own
-
-    Raises
-    ------
-    ConfigError : an unknown name, another model's parameter, a value that no data could make valid
+    Raises ConfigError : an unknown name, another model's parameter, a value that no data could make valid
     """
     given = {"C": C, "nu": nu, "kappa": kappa}
     own = parameter_of(name)

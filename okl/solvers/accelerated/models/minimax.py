@@ -140,8 +140,6 @@ class MMMPM(MinimaxModel):
     Dual: minimise 1/2 ||d + S+^(1/2) u+ - S-^(1/2) u-||^2 over ||u+||, ||u-|| <= kappa, which is w. Own bias: half way
     between the means, each moved towards the other by kappa standard deviations of its class along w.
 
-    Parameters
-    ----------
     kappa : > 0, see MinimaxModel; kappa_max = 1 / min {sqrt(w'S+ w) + sqrt(w'S- w) : <w, d> = 1}, of the part of d in
         the range of S+ + S-
     fit_intercept : whether there is a bias, which the objective does not depend on

@@ -32,19 +32,12 @@ def nu_min(rows: base.RowOperator, sample_weight: FloatArray | None = None, fit_
     which is the least mean hinge loss, min over w and b of sum_i t_i max(0, 1 - s_i (<w, z_i> - b)), by duality. It is
     0 if a plane separates the classes.
 
-    Parameters
-    ----------
     rows : operator; points of a kernel matrix are taken to be independent, as those of distinct inputs are for
         strictly positive definite kernels: 0
     sample_weight : (m,) or None
-
-    Returns
-    -------
-    nu_min, to about 1e-7; m bounded variables and n + 1 equations: seconds up to some 10,000 rows of 100 columns
-
-    Raises
-    ------
-    ConfigError : the linear program was not solved
+    Returns nu_min, to about 1e-7; m bounded variables and n + 1 equations: seconds up to some 10,000 rows of 100
+        columns.
+    Raises ConfigError : the linear program was not solved
 
     Source: Crisp & Burges, NIPS 1999, on the geometry of nu-SVM; Ito et al., 2017, sections 3.2.4 and 5.
     """
@@ -146,8 +139,6 @@ class NuSVM(base.Classifier):
     Dual: minimise 1/2 ||A a||^2 over 0 <= a_i <= weight_i / (nu sum of weights) and sum_i a_i = 1, half of it in each
     class with a bias; w = A a. Any factor before ||w||^2 only scales w.
 
-    Parameters
-    ----------
     nu : in (nu_min, nu_max], where nu_max = 2 min(m+, m-) / m with a bias, m+ and m- the weights of the classes, and 1
         without; at nu_min and below, w = 0 is best
     fit_intercept : whether there is a bias b
