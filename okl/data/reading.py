@@ -302,7 +302,6 @@ def read_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Precision, 
     """Read runs of a shard, in their order, scaled by the schema.
 
     last : the row group read last, used and replaced
-
     Raises DataError : a shard that is missing or damaged
     """
     last = last or LastGroup()
@@ -343,7 +342,6 @@ def sample_rows(
 
     most_groups : row groups to read, unless these hold fewer than n rows; with few groups, a sample of a data set whose
         neighbouring rows are similar is not representative
-
     Raises DataError : a shard is missing or damaged
     """
     parts = []

@@ -92,7 +92,6 @@ def apply_missing_policy(
     """Apply the policy for missing values to inputs (n_features, rows), in place; names : of their columns.
 
     means : (n_features,) of the training rows, for columns of numbers of which none was missing in training
-
     Returns which rows hold all their values, (rows,), under "drop"; None where all rows may stay.
     Raises DataError : an infinity, or a missing value under "error": names file, column and the first such row
     """

@@ -37,7 +37,6 @@ def security_from(folder: str | Path | None) -> Any:
     """Return Dask's settings for mutual TLS from a folder that infra/tls/make.py wrote; None: Dask's own ones.
 
     folder : with ca.pem (the authority of both sides), cert.pem and key.pem (of this side)
-
     Raises ConfigError : a file is missing, cannot be read, or is no certificate or key, or the key is of another
         certificate
     """
@@ -253,7 +252,6 @@ def start_managed(file: ClusterFile, security: Any = None) -> Any:
     """Start the cluster of a file and request its workers; closing it stops them.
 
     security : certificates for the class, see `security_from`; None: none
-
     Raises ConfigError : the package is not installed, or has no such class
     Raises ExecutionError : the class rejects its options, or does not start
     """

@@ -59,7 +59,6 @@ def kernel_with_bandwidth(
     bandwidth : None for the median distance, in the kernel's own measure of it; a polynomial kernel takes it as the
         unit of the inputs, scale = bandwidth^-2; the linear kernel has none
     degree, offset : of the polynomial kernel
-
     Raises ConfigError : the kernel is unknown, or a parameter is out of range
     Raises DataError : the sample has no rows
     """

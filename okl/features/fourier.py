@@ -160,7 +160,6 @@ def draw_orthogonal_map(
     density, so inner products are unbiased; the last block is cut.
 
     kernel : of ||x - x'||: gaussian, matern32, matern52; others as of `draw_fourier_map`
-
     Raises ConfigError : a size is below 1; the kernel is not shift-invariant, or its density is not the same in all
         directions
 

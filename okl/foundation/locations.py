@@ -782,7 +782,6 @@ def readable(location: Place, size_bytes: int = 0, sha256: str = "") -> Iterator
     """Open a file for Arrow, as long as the context lasts.
 
     size_bytes, sha256 : of a shard, whose bytes are then verified, once in a process
-
     Raises DataError : a shard whose bytes are others, a URL that cannot be read; OSError : a path that cannot be
     """
     if isinstance(location, Path):

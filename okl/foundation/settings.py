@@ -39,7 +39,6 @@ def read_toml(path: str | Path, option: str) -> dict[str, Any]:
 
     path : file to read
     option : option that named the file, such as "--config"; errors start with it
-
     Raises ConfigError : the file cannot be read, or is not TOML in UTF-8
     """
     try:
@@ -273,7 +272,6 @@ def settings_from(
 
     shown : names in messages of fields that the caller names otherwise; strict : refuse text and booleans for numbers
     others : further options that the caller takes, for messages
-
     Raises ConfigError : starts with `where` and names each invalid field with its value
     """
     try:

@@ -394,7 +394,6 @@ def check_contract(
     """Check a file against the contract in one read; violations are findings, not errors.
 
     location, name : the file, and what to call it
-
     Raises LocationError : a store that does not answer
     """
     try:

@@ -45,7 +45,6 @@ def first_reference(
     choose : returns the reference of the rows of these files, with a chosen scaling and metric; their warnings are
         those of the first file
     default_scale : scaling of tables whose settings have none
-
     Raises DataError : no file can be read with these settings
     """
     ingest_settings = settings.model_copy(update={"holdout": None})
@@ -187,7 +186,6 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
     """Check settings against the inputs and the target of a model; defaults are always accepted.
 
     reference : schema of all shards of the model
-
     Raises ConfigError : another target, task, scaling or policy of missing values; inputs that are to be made of
         columns otherwise, or not to be learned; a criterion or threshold that does not fit the classes
     Raises DataError : a constraint of a column that is neither an input nor a key

@@ -135,7 +135,6 @@ def latest_attempts(model: RegisteredModel) -> list[dict[str, Any]]:
 
     outcome : "published" or "kept"; version : None if rejected; champion : the compared champion, None for none
     page : location of its report; at : ISO 8601, "" if unknown
-
     Raises RegistryError, DataError : the registry does not answer, or its log is damaged
     """
     published = [

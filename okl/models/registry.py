@@ -53,7 +53,6 @@ def read_sealed(path: Place, advice: str) -> dict[str, Any]:
     """Read a sealed file, its digest included.
 
     advice : what to do if it is missing or damaged: a sentence
-
     Raises RegistryError : it is missing, damaged, or written by a later okl
     """
     try:

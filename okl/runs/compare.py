@@ -79,7 +79,6 @@ def model_names(settings: CompareSettings, task: Task = "binary", sparse: bool =
     """Return the names of the models to compare, without duplicates, in the order of the setting.
 
     sparse : whether rows are sparse: models of dense rows are left out
-
     Raises ConfigError : a name is unknown or not for the task or the rows, or there is no name
     """
     groups = OF_REGRESSION if task == "regression" else GROUPS

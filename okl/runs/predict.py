@@ -256,7 +256,6 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
     """Validate the settings before rows are scored; return the model, the pieces and the key columns.
 
     look : whether long CSV files are read for the types of their columns
-
     Raises OklError : the model or the source cannot be opened, they do not fit each other, or the destination exists
     """
     check_published(place_of(settings.out))

@@ -53,7 +53,6 @@ def training_columns(
 
     named : name of the data in errors, such as its source; None: its folder
     metric : learnt weights of these columns
-
     Raises DataError : a constraint names a column that does not exist; ConfigError : no input would be left, or rows
         are sparse and the solver takes dense ones
     """

@@ -94,7 +94,6 @@ class SolverSettings(BaseModel):
         """Make the solver for data of a schema.
 
         rows : training rows, None if unknown
-
         Raises ConfigError : settings that do not fit each other or the data
         """
         raise NotImplementedError

@@ -52,7 +52,6 @@ def open_text(
     """Open a file as a stream of uncompressed UTF-8; one that is neither compressed nor UTF-16 can also be sought in.
 
     span : first byte and the one after the last, of a file that can be sought in; None: the whole file
-
     Raises DataError : what is compressed cannot be unpacked, or its end is missing
     """
     codec = packing_of(file.name)
@@ -244,7 +243,6 @@ def inspect(file: Place, decimal: str = "") -> tuple[pa.Schema, Dialect]:
     """Return names and types of columns by the first 2 MiB of a file, null without a value, and how text is values.
 
     decimal : mark of decimals, "" for as the values show
-
     Raises DataError : the file is empty, has no rows, or is not CSV; two columns share a name, or one has none in UTF-8
     """
     if size_of(file) == 0:

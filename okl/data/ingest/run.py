@@ -188,7 +188,6 @@ def scan_columns(
     """Scan the TRAIN rows of a source for the content of some columns: TermCounts of text, else ColumnScan.
 
     source : one whose pieces know their rows, where workers read it
-
     Raises DataError : rows that cannot be read, or whose split is none
     """
     if not plans:
@@ -276,7 +275,6 @@ def learn_encodings(
     whose values occur once, such as an id, has no information on other rows: it is left out.
 
     keep_fills : whether numbers are encoded with their means even if none is missing, as later files may miss some
-
     Returns roles whose features are the inputs, and sentences on each column that was left out.
     Raises DataError : numbers among which there are a few words; more inputs than fit; no input left
     """
@@ -426,7 +424,6 @@ def find_formats(
     """Return the source with those columns of text as numbers or dates that hold them, and a note on each.
 
     preview : decide by the first rows alone
-
     Raises DataError : see `decide_formats`
     """
     roles, kinds = assign_roles(source, settings), dict(zip(source.schema.names, source.schema.types, strict=True))
@@ -483,7 +480,6 @@ def check_first_rows(source: Source, roles: Roles, settings: IngestSettings, tar
     """Check the first batch of rows, except of svmlight text.
 
     targets : reads the target; not to be used again, as it has seen these rows then
-
     Raises DataError : text that is rather dates or numbers; a number or a date that is missing where none may be (for a
         word that is missing there is an input); a target that is infinite; rows that cannot be read: each as when all
         are

@@ -162,7 +162,6 @@ class TargetReader:
         """Decide the task after all rows were read.
 
         positive : the label, as text, that comes second of two; None: the larger one
-
         Raises DataError : a constant target, or one class only; more than two for a binary task; too many; a label that
             only test rows have
         Raises ConfigError : a positive class that is none of two
@@ -281,7 +280,6 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
     """Return which rows of a batch are test rows, (rows,); None if the source has none.
 
     first_row : number of the batch's first row in the whole source, which the hash goes by
-
     Raises DataError : a split that is neither train nor test, or a holdout column that is neither 0 nor 1
     """
     if roles.split is not None:

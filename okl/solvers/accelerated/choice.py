@@ -84,7 +84,6 @@ class MethodChoice:
         """Return the method for a problem.
 
         problem : or the prototype of one over shards, whose rows have n_columns; sparse : whether these are sparse
-
         Raises ConfigError : Newton's method is set for a problem that it does not solve
         """
         of_kernel = working_sets.is_supported(problem)

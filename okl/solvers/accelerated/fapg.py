@@ -286,7 +286,6 @@ class Fapg:
         """Return the state before the first iteration, with a check, because a warm start may already suffice.
 
         point : (n_points,) to start from, brought into the problem's set; None: the problem's own start
-
         Raises DataError : the point has another length, or is not finite
         """
         lipschitz = self.first_lipschitz or problem.first_lipschitz

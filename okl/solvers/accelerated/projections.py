@@ -543,7 +543,6 @@ def hyperplane_set(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike, total: 
 
     signs : y (m,), -1 or +1; those that come as int8 need no copy
     lower, upper : numbers or (m,), those that come as float64 need no copy; may be infinite on their own side
-
     Raises ConfigError : the set is empty
     Raises DataError : shapes or signs that do not fit
 

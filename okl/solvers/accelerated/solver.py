@@ -291,7 +291,6 @@ class AcceleratedSolver:
         """Draw the map, and bring the shards to the first point of the first class.
 
         warm : a solution of the same model for other rows, whose map is kept
-
         Raises ConfigError, DataError : what `check` raises, and a kappa above what the rows allow
         """
         self.check(data.schema)

@@ -76,7 +76,6 @@ def fill(
     """Learn rows by kernel gradient descent until one more support would not fit: the state, and how many were learned.
 
     inputs : (rows, n_inputs), targets : (rows,); checked
-
     Raises DataError : a kernel value is not finite
     """
     counts, sums, class_counts = online.progress_arrays(state.filled)

@@ -166,7 +166,6 @@ def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> 
     """Refuse what a factory would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
 
     rows : training rows, None if unknown
-
     Raises ConfigError : as raised by the factory
     """
     maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory | TrackingFactory) else None

@@ -108,7 +108,6 @@ def solve_rows(
     Large coefficients that cancel are accurate in float64 only: scores without a row have the error of its own score.
 
     inputs : (rows, n_inputs); others as for `solve_cell`
-
     Raises ConfigError : as for `solve_cell`; DataError : coefficients beyond what the precision holds
     """
     wide = inputs.astype(np.float64)
@@ -464,7 +463,6 @@ class LocalSolver(LeastSquaresSolver):
 
         n_threads : bits do not depend on it
         compared : whether the errors will be compared with those of other solvers, which takes those of more cells
-
         Raises DataError : shards that cannot be read
         """
         few = min(self.cell_rows, TUNED_ROWS)

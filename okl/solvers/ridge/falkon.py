@@ -84,7 +84,6 @@ def factorise(array: FloatArray, diagonal: list[FloatArray], n_threads: int) -> 
     """Overwrite the tiles below the diagonal by those of the Cholesky factor L, array = L L', and return it.
 
     diagonal : the tiles on the diagonal, which are replaced
-
     Raises numpy.linalg.LinAlgError : the matrix is not positive definite
     """
     n_tiles = len(diagonal)
@@ -153,7 +152,6 @@ def preconditioner(matrix: FloatArray, penalty: float, n_threads: int) -> Precon
     """Overwrite the kernel matrix (m, m) of landmarks by both factors: 2/3 m^3 multiply-adds.
 
     matrix : symmetric, with what is added to its diagonal
-
     Raises numpy.linalg.LinAlgError : rounding has made it indefinite
     """
     m = len(matrix)

@@ -457,7 +457,6 @@ def solve(
 
     sample : some of the summed rows, on which a penalty is chosen; called only if none is given
     calibrate : whether the leave-one-out scores of the chosen penalty are calibrated
-
     Raises DataError : sums that are not finite
     """
     refuse_infinite(gram)
@@ -596,7 +595,6 @@ def leave_folds_out(
     mean.
 
     folds : (rows,), at least two different ones; n_threads : bits do not depend on it
-
     Raises ConfigError : all rows are of one fold
     Raises DataError : sums that are not finite
     """

@@ -200,7 +200,6 @@ class SubgradientSolver:
         """Draw the map and the first sample, and take the first cut, at 0.
 
         warm : a solution of the same problem for other rows, whose map is kept, and whose weights are cut at first
-
         Raises ConfigError, DataError : what `check` raises, and shards that cannot be read
         """
         n_rows = data.rows("train")
