@@ -53,20 +53,12 @@ def perform_run(
 ) -> Any:
     """Perform a run in this process, and record it if a Prefect server is configured or up, or if asked.
 
-    Parameters
-    ----------
     run : an open run; it is closed in any case
     flow : flow that would perform it for a deployment, such as "flows.runs:okl_train"
     record : start a temporary server if there is no other one
-
-    Returns
-    -------
-    result of the run, as printed by the command with --json
-
-    Raises
-    ------
-    KeyboardInterrupt : the run was interrupted
-    OklError : the run failed
+    Returns result of the run, as printed by the command with --json.
+    Raises KeyboardInterrupt : the run was interrupted
+    Raises OklError : the run failed
     """
     recorder = open_recorder(run, flow, record, parameters or {})
     copy = FollowedRun(()) if recorder is None else recorder.copy
@@ -155,8 +147,6 @@ class FollowedRun:
 class Recorder:
     """Thread that performs the flow of a run with a copy of the run, so that Prefect records it.
 
-    Parameters
-    ----------
     flow : "MODULE:NAME" of its flow
     parameters : of the flow, as plain values
     server : of okl, or None for the configured one

@@ -55,11 +55,8 @@ def record(flow: str, run: StagedRun, parameters: dict[str, Any], timeout_second
     """Perform a flow with a run that is already open, and wait until the server has stored its records.
 
     flow : "MODULE:NAME"; parameters : of the flow, as plain values
-
-    Raises
-    ------
-    ExecutionError : the server has not stored all records in time
-    Exception : that of the run, or of Prefect
+    Raises ExecutionError : the server has not stored all records in time
+    Raises Exception : that of the run, or of Prefect
     """
     mark_killed_runs()
     follow = Followed(run, Started())
@@ -98,9 +95,7 @@ def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
     Flow runs and artifacts are stored when the call that creates them returns. The states of task runs are sent as
     events in the background and stored later; a server that is stopped too early loses them.
 
-    Returns
-    -------
-    descriptions of the runs that were not stored in time; empty if all were
+    Returns descriptions of the runs that were not stored in time; empty if all were.
     """
     deadline = time.monotonic() + timeout_seconds
     for kind in (EventsWorker, APILogWorker):

@@ -251,9 +251,7 @@ class TemporaryServer:
     def wait_ready(self) -> None:
         """Return as soon as the server answers.
 
-        Raises
-        ------
-        ExecutionError : the server ended, or it did not answer within three minutes
+        Raises ExecutionError : the server ended, or it did not answer within three minutes
         """
         assert self.process is not None, "call start() first"
         deadline = time.monotonic() + READY_SECONDS

@@ -29,9 +29,7 @@ HOPELESS_RESTARTS = 3
 def prepare(options: StackOptions) -> Path:
     """Check the options and create the folder of the stack, which only this user may enter.
 
-    Raises
-    ------
-    ConfigError : a number out of range; ExecutionError : the folder cannot be written
+    Raises ConfigError : a number out of range; ExecutionError : the folder cannot be written
     """
     if not 0 <= options.port <= 65535:
         raise ConfigError(f"--port {options.port} is invalid: expected a number from 1 to 65535.")
@@ -52,18 +50,10 @@ def prepare(options: StackOptions) -> Path:
 def up(options: StackOptions, show: Callable[[dict[str, str]], None]) -> tuple[StackState, bool]:
     """Start a stack in the background and wait until all of it answers; or find that it is up.
 
-    Parameters
-    ----------
     show : called repeatedly with the result of `flows.stack.status.health`
-
-    Returns
-    -------
-    its state, and whether it was started now
-
-    Raises
-    ------
-    ExecutionError : the disk is full, the port is taken, the supervisor ended, or a process does not answer within
-        three minutes
+    Returns its state, and whether it was started now.
+    Raises ExecutionError : the disk is full, the port is taken, the supervisor ended, or a process does not answer
+        within three minutes
     """
     folder = prepare(options)
     if supervisor_of(folder) is not None:

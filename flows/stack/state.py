@@ -161,9 +161,7 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
     A stack whose supervisor runs exists, however busy: if silence counted as absence, a caller would start a second
     server, or report that there is none.
 
-    Raises
-    ------
-    ExecutionError : the stack runs, but its server did not answer within `patience_seconds`
+    Raises ExecutionError : the stack runs, but its server did not answer within `patience_seconds`
     """
     deadline = time.monotonic() + patience_seconds
     while (state := live_stack(home)) is not None:

@@ -244,9 +244,7 @@ def listening_socket(*ports: int) -> socket.socket:
 
     It listens, because two sockets that are only bound can share a port; requests wait until a server accepts them.
 
-    Raises
-    ------
-    OSError : none of them is free
+    Raises OSError : none of them is free
     """
     for port in ports:
         opened = socket.socket()
