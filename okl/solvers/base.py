@@ -392,11 +392,13 @@ def fisher_test(past_wrong: int, past_rows: int, wrong: int, rows: int) -> Drift
     return DriftTest(float(p_value), wrong / rows, past_wrong / past_rows)
 
 
+DrawnMap = tuple[FeatureMap, dict[str, Any]]
+"""A feature map, and what was chosen from a sample, with the reasons."""
+
+
 class SolverMap(Protocol):
     """Frozen configuration that becomes a feature map after a sample of the data has been seen."""
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         """Return the map, and what was chosen from the sample (rows, n_features), with the reason."""
         ...

@@ -19,6 +19,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_choice
 from okl.kernels import Kernel, shift_invariant
+from okl.solvers.base import DrawnMap
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,7 @@ class FourierChoice:
         if self.map in ("orthogonal", "structured"):
             radial_kernel(some, self.map)
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         """Return the map, and the bandwidth with its reason; with map auto also how it was drawn."""
         kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample)
         if schema.sparse is not None:
@@ -82,9 +81,7 @@ class ExtensionChoice:
     bandwidth: float | None = None
     n_frequencies: int = 400
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample)
         feature_map = draw_extension_map(self.map, kernel, schema.n_features, 2 * self.n_frequencies, seed, precision)
         return feature_map, chosen | {"map": self.map, "map_reason": f"as given, of {feature_map.origin}"}
@@ -134,9 +131,7 @@ class NystromChoice:
         if isinstance(self.kernel, str):
             kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         """Return the map; its bandwidth, landmarks and rank with their reasons."""
         kernel, chosen = suitable_kernel(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         number = min(self.n_landmarks, sample.shape[0]) if self.fewer else self.n_landmarks
@@ -171,9 +166,7 @@ def refuse_bandwidth_with(kernel: str | Kernel, bandwidth: float | None) -> None
 class InputsChoice:
     """No kernel: inputs with the scaling of the data set; the constant column is 0, for models with a bias."""
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         if schema.sparse is not None:
             return SparseInputs(schema.n_features, precision), {}
         shift, factor = np.zeros(schema.n_features, dtype=precision), np.ones(schema.n_features, dtype=precision)
@@ -184,9 +177,7 @@ class InputsChoice:
 class LinearChoice:
     """No kernel: inputs standardised by the training rows' statistics, and a constant column. The linear baseline."""
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         return StandardisedLinear.of_schema(schema, precision), {}
 
 
@@ -194,9 +185,7 @@ class LinearChoice:
 class SparseChoice:
     """Sparse rows as they are, and a constant column, for learners without a bias."""
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         return SparseInputs(schema.n_features, precision, 1.0), {}
 
 
@@ -207,7 +196,5 @@ class ChosenMap:
     feature_map: FeatureMap
     chosen: dict[str, Any]
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         return self.feature_map, self.chosen

@@ -21,6 +21,7 @@ from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Precision
 from okl.kernels import Kernel, KnownKernel
+from okl.solvers.base import DrawnMap
 
 Inputs = Any  # (rows, n), an array of floats or a CSR matrix of them
 
@@ -344,9 +345,7 @@ class ExactChoice:
     def __post_init__(self) -> None:
         kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
 
-    def draw(
-        self, schema: Schema, sample: FloatArray, seed: int, precision: Precision
-    ) -> tuple[FeatureMap, dict[str, Any]]:
+    def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         kernel, chosen = kernel_with_bandwidth(self.kernel, self.bandwidth, sample, self.degree, self.offset)
         return KernelInputs(kernel, schema.n_features, precision), chosen
 
