@@ -26,9 +26,8 @@ from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
 from okl.metrics.calibration import log_losses
-from okl.metrics.criterion import criterion_error, criterion_of
+from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar, paired_t, scores_test
 from okl.metrics.definitions import Tally, merge, merge_named, predicted_classes
-from okl.metrics.paired import TESTS, mcnemar, paired_t, scores_test
 from okl.models.inputs import class_indices
 from okl.models.quality import HasLogits, logits_of, tally_of
 from okl.report.format import CRITERION_NAMES, criterion_value, number, scalar_metrics
