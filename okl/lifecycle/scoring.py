@@ -15,9 +15,9 @@ from okl.data.execution import Execution
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver
-from okl.foundation.types import Task
+from okl.foundation.types import Doubles, Task
 from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
-from okl.lifecycle.decide import ALL, Doubles, paired_sums
+from okl.lifecycle.decide import ALL, paired_sums
 from okl.lifecycle.error_drift import ShardScores, compared, drift_of
 from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.record import Finding, ShardRecord

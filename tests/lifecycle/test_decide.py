@@ -9,12 +9,11 @@ from scipy import stats
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.data.values import Mask
-from okl.foundation.types import Criterion, Task
+from okl.foundation.types import Criterion, Doubles, Task
 from okl.lifecycle.decide import (
     ALL,
     BEFORE,
     NEWEST,
-    Doubles,
     PairedSums,
     PublishRule,
     apply_rule,

@@ -143,20 +143,24 @@ Take = Callable[[Any], Any]
 """Function from numbers of all rows to those of some rows."""
 
 
-class Separable(Protocol):
+class Separable:
     """A smooth convex sum over the entries of a point (m,)."""
 
     def value(self, point: FloatArray) -> float:
         """Return the sum."""
+        raise NotImplementedError
 
     def add_slopes(self, gradient: FloatArray, point: FloatArray) -> None:
         """Add the slopes at a point to a gradient (m,)."""
+        raise NotImplementedError
 
     def excess(self, point: FloatArray, at: FloatArray) -> float:
         """Return value(a) - value(b) - <slopes at b, a - b>, without its cancellation; a inside the box."""
+        raise NotImplementedError
 
     def part(self, take: Take) -> Self:
         """Return the terms of some rows."""
+        raise NotImplementedError
 
 
 @stored("linear-term")
@@ -559,7 +563,7 @@ _Slope = Callable[[float], float]
 _KINK = 0.05  # of margins, to either side of a kink
 
 
-class Risk(Protocol):
+class Risk:
     """The loss part of a primal objective.
 
     Where rows lie in several partitions, a risk holds the rows of one of them. It is then a function of thresholds, the
@@ -568,24 +572,31 @@ class Risk(Protocol):
 
     def value(self, margins: FloatArray, bias: float) -> float:
         """Return the risk of margins (m,) with a bias."""
+        raise NotImplementedError
 
     def best_bias(self, margins: FloatArray) -> float:
         """Return the bias of least risk, the model's own."""
+        raise NotImplementedError
 
     def part(self, take: Take, signs: FloatArray) -> Self:
         """Return the risk of some rows of these signs."""
+        raise NotImplementedError
 
     def totals(self, intercept: bool) -> FloatArray:
         """Return what the whole risk adds to the sum of the slopes at each threshold, (n_thresholds,)."""
+        raise NotImplementedError
 
     def slopes(self, margins: FloatArray, candidates: FloatArray) -> Sums:
         """Return minus the derivative, 0, and the size of its terms at candidates (n_thresholds, K): (.., K, 3)."""
+        raise NotImplementedError
 
     def sum_at(self, margins: FloatArray, thresholds: FloatArray) -> float:
         """Return the sum over the rows at thresholds (n_thresholds,)."""
+        raise NotImplementedError
 
     def bias_at(self, thresholds: FloatArray) -> float:
         """Return the bias that thresholds (n_thresholds,) imply."""
+        raise NotImplementedError
 
 
 class MarginLoss(Protocol):
