@@ -268,8 +268,8 @@ MUTANTS = [
     *_mutants(
         "quadratic programs",
         ("Algorithm 1", "steps that do not shrink", "solvers/oco/methods.py",
-         "rounds = round_numbers(first, last + 1)\n        sizes",
-         "rounds = 0.0 * round_numbers(first, last + 1) + 50.0\n        sizes"),
+         "rounds = schedules.round_numbers(first, last + 1)\n        sizes",
+         "rounds = 0.0 * schedules.round_numbers(first, last + 1) + 50.0\n        sizes"),
     ),
 ]  # fmt: skip
 
