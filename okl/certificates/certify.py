@@ -313,7 +313,7 @@ class RegretAtHorizon:
         if self.learner.task == "regression" or schema.sparse is not None:  # the theorems take a Lipschitz loss
             return self._floor_bound(rows, fourier_error(self.played.rows, feature_map.n_frequencies))
         # the training rows' inputs are in a box; frequencies of the Laplacian kernel have no moments
-        sides = np.array([column.maximum - column.minimum for column in schema.feature_statistics])
+        sides = np.array([column.maximum - column.minimum for column in schema.input_statistics])
         sides, kernel = sides * schema.shift_and_factor[1], feature_map.kernel
         setting = KernelSetting(
             n_inputs=feature_map.n_inputs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,21 @@ def _transposed(builder: Any, vectors: list[Any]) -> list[Any]:
     for _ in range(LANES.bit_length() - 1):
         vectors = [builder.shuffle_vector(vectors[i], vectors[i + half], m) for i in range(half) for m in masks]
     return vectors
+
+
+_FAR = 1e18  # beyond, z / sqrt(1 + (z / 3)^2) is 3
+
+
+@compiled
+def squash_columns(out: FloatArray, rows: Integers, columns: Integers, shift: FloatArray, factor: FloatArray) -> None:
+    """Change columns of out (., n) in place: (z / sqrt(1 + (z / 3)^2) - shift) * factor, in float64.
+
+    rows : (m,) to change; columns, shift, factor : (k,)
+    """
+    for r in rows:
+        for k in range(columns.size):
+            z = min(max(np.float64(out[r, columns[k]]), -_FAR), _FAR)  # infinite where float32 has overflowed
+            out[r, columns[k]] = (z / math.sqrt(1.0 + z * z / 9.0) - shift[k]) * factor[k]
 
 
 @compiled

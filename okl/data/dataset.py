@@ -12,7 +12,7 @@ import numpy as np
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
-from okl.foundation.types import FloatArray, Split, Task
+from okl.foundation.types import FloatArray, Integers, Split, Task
 
 # Encodings of source columns, one immutable record each.
 
@@ -134,11 +134,13 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-# with a metric or sparse columns; 4 with formats; without, 2, or 1 for numbers alone (3 is of models)
-FORMAT_VERSION = 5
+# with squashed columns; 5 with a metric or sparse columns; 4 with formats; else 2, or 1 for numbers alone (3: models)
+FORMAT_VERSION = 6
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
+Scaling = Literal["none", "standard", "minmax", "robust", "robust-minmax"]  # robust: heavy tails are squashed before
+ROBUST: dict[Scaling, Scale] = {"robust": "standard", "robust-minmax": "minmax"}
 Missing = Literal["error", "drop", "zero", "mean"]
 Label = int | float | str | bool
 
@@ -180,6 +182,24 @@ class ColumnStatistics:
         return self.minimum == self.maximum
 
 
+@stored("squashed-column")
+@dataclass(frozen=True)
+class SquashedColumn:
+    """An input with heavy tails that is read as z / sqrt(1 + (z / 3)^2), z = (value - center) / width, within +-3.
+
+    The smooth clip of RealMLP: Holzmueller, Grinsztajn & Steinwart, NeurIPS 2024, section 3, with sampled quantiles.
+
+    name : of the input
+    center, width : median and interquartile range, divided by that of the standard normal distribution
+    statistics : of the squashed values; scalings and metrics use them in place of the statistics of the values
+    """
+
+    name: str
+    center: float
+    width: float
+    statistics: ColumnStatistics
+
+
 @stored("dataset-schema")
 @dataclass(frozen=True)
 class Schema:
@@ -199,6 +219,7 @@ class Schema:
     metric : learnt weights of the squared differences of the inputs, one for each input, applied after the scaling; ()
         for all 1. Models have one, and shards of retrained models; see `okl.features.metric_learning`
     sparse : inputs that are held as sparse rows, after the features; None in most tables
+    squashed : inputs whose heavy tails are squashed before the scaling, as the metric of models; see `okl.data.squash`
     """
 
     features: tuple[str, ...]
@@ -218,6 +239,7 @@ class Schema:
     formats: tuple[ColumnFormat, ...] = field(default=(), repr=False)  # reading shards does not depend on them
     metric: tuple[float, ...] = field(default=(), repr=False)  # in `read_sha256` where there is one
     sparse: SparseColumns | None = None
+    squashed: tuple[SquashedColumn, ...] = field(default=(), repr=False)  # as the metric
 
     @cached_property
     def source_columns(self) -> tuple[str, ...]:
@@ -234,8 +256,9 @@ class Schema:
             {name: list(value) if isinstance(value, tuple) else value for name, value in encoding.items()}
             for encoding in values["encodings"]
         ]
-        values["formats"], values["metric"] = list(values["formats"]), list(values["metric"])
-        for name in ("encodings", "svmlight", "formats", "metric", "sparse"):
+        for name in ("formats", "metric", "squashed"):
+            values[name] = list(values[name])
+        for name in ("encodings", "svmlight", "formats", "metric", "sparse", "squashed"):
             if not values[name]:
                 del values[name]
         return values
@@ -243,8 +266,10 @@ class Schema:
     @property
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
-        if self.metric or self.sparse:
+        if self.squashed:
             return FORMAT_VERSION
+        if self.metric or self.sparse:
+            return 5
         if self.formats:
             return 4
         return 2 if self.encodings or self.svmlight or self.missing == "mean" else 1
@@ -275,15 +300,47 @@ class Schema:
         """Return the number of scores of a row: K for K > 2 classes, otherwise one."""
         return len(self.labels) if self.task == "multiclass" else 1
 
+    @property
+    def scaling(self) -> Scaling:
+        """Return the scaling of the inputs, a robust one with squashed columns."""
+        return next((robust for robust, scale in ROBUST.items() if self.squashed and scale == self.scale), self.scale)
+
+    def scaled_as(self, scaling: Scaling) -> Schema:
+        """Return the schema with another scaling; a robust one keeps the squashed columns of this one."""
+        if scaling == "robust" or scaling == "robust-minmax":
+            return replace(self, scale=ROBUST[scaling])
+        return replace(self, scale=scaling, squashed=())
+
+    @cached_property
+    def input_statistics(self) -> tuple[ColumnStatistics, ...]:
+        """Return the statistics of the inputs before the scaling: those of squashed columns are of squashed values."""
+        squashed = {column.name: column.statistics for column in self.squashed}
+        pairs = zip(self.features, self.feature_statistics, strict=True)
+        return tuple(squashed.get(name, statistics) for name, statistics in pairs)
+
     @cached_property
     def shift_and_factor(self) -> tuple[FloatArray, FloatArray]:
         """Return shift and factor, (n_features,) float64: an input is (value - shift) * factor; 0 if constant.
 
-        The factor includes the root of the metric, so that all distances are those of the metric.
+        The factor includes the root of the metric, so that all distances are those of the metric. Of squashed columns,
+        the value is the squashed one, see `reading_stages`.
         """
-        pairs = [scaling_of(self.scale, column) for column in self.feature_statistics]
+        pairs = [scaling_of(self.scale, column) for column in self.input_statistics]
         shift, factor = np.array([shift for shift, _ in pairs]), np.array([factor for _, factor in pairs])
         return shift, factor * np.sqrt(self.metric) if self.metric else factor
+
+    @cached_property
+    def reading_stages(self) -> tuple[tuple[FloatArray, FloatArray], tuple[Integers, FloatArray, FloatArray]]:
+        """Return shift and factor (n_features,) of stored values, and positions, shift and factor of squashed columns.
+
+        Only squashed columns have a second stage: the first one makes z of them.
+        """
+        shift, factor = (one.copy() for one in self.shift_and_factor)
+        at = np.array([self.features.index(column.name) for column in self.squashed], dtype=np.int64)
+        second = at, shift[at], factor[at]
+        shift[at] = [column.center for column in self.squashed]
+        factor[at] = [1.0 / column.width for column in self.squashed]
+        return (shift, factor), second
 
     def refuse_empty_classes(self) -> None:
         """Raise DataError for a class without a training row; accept classes that are not counted yet."""
@@ -332,8 +389,8 @@ class Dataset:
 
         The digest in the manifest does not cover a schema that replaces its own: rescaled, or that of a model.
         """
-        metric = f" {self.schema.metric}" if self.schema.metric else ""
-        return hashlib.sha256(f"{self.sha256} {self.schema!r}{metric}".encode()).hexdigest()
+        learnt = "".join(f" {part}" for part in (self.schema.metric, self.schema.squashed) if part)
+        return hashlib.sha256(f"{self.sha256} {self.schema!r}{learnt}".encode()).hexdigest()
 
     def with_metric(self, metric: tuple[float, ...]) -> Dataset:
         """Return the same shards, to be read with a metric (n_features,), or without one if it is ()."""

@@ -32,7 +32,7 @@ def describe(data: Dataset) -> dict[str, Any]:
         ],
         "target_statistics": asdict(schema.target_statistics) if schema.target_statistics else None,
         "keys": list(schema.keys),
-        "scale": schema.scale,
+        "scale": schema.scaling,
         "scale_target": schema.scale_target,
         "missing": schema.missing,
         "splits": splits,
@@ -59,7 +59,7 @@ def describe_text(data: Dataset) -> str:
     target = f" (scaled: {schema.scale})" if schema.scale_target else ""
     lines = [
         f"{data.folder}",
-        f"{schema.task} target {schema.target!r}{target}, {schema.n_features} input columns, scaling {schema.scale}, "
+        f"{schema.task} target {schema.target!r}{target}, {schema.n_features} input columns, scaling {schema.scaling}, "
         f"missing values: {schema.missing}" + (f", keys {', '.join(schema.keys)}" if schema.keys else ""),
     ]
     for name, split in content["splits"].items():

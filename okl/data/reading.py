@@ -134,8 +134,6 @@ def read_group(
     data: Dataset, shard: Shard, group: int, into: Positions, inputs_out: FloatArray, targets_out: Targets
 ) -> None:
     """Read a row group; row r goes to row into[r] of inputs_out (., n_features) and targets_out (.,)."""
-    from okl.compiled.columns import scatter_columns  # numba: not needed to describe a data set
-
     schema = data.schema
     table = read_columns(data, shard, group, [*schema.features, schema.target])
     if len(table) != len(into):
@@ -145,8 +143,30 @@ def read_group(
         )
     *inputs, targets = [one_array(column) for column in table.columns]  # referenced: the addresses point into them
     addresses = np.array([_address(chunk) for chunk in inputs], dtype=np.int64)
-    scatter_columns(inputs_out, addresses, into, *schema.shift_and_factor)
+    write_inputs(schema, inputs_out, addresses, into)
     targets_out[into] = targets_of(schema, targets.to_numpy(zero_copy_only=True))
+
+
+def write_inputs(schema: Schema, inputs_out: FloatArray, addresses: Positions, into: Positions) -> None:
+    """Write scaled inputs into rows `into` of inputs_out (., n_features) from columns of raw float32 in memory.
+
+    addresses : (n_features,) of the columns, see `okl.compiled.columns.scatter_columns`
+    """
+    from okl.compiled.columns import scatter_columns, squash_columns  # numba: not needed to describe a data set
+
+    first, second = schema.reading_stages
+    scatter_columns(inputs_out, addresses, into, *first)
+    if schema.squashed:
+        squash_columns(inputs_out, into, *second)
+
+
+def scaled_inputs(schema: Schema, values: FloatArray, precision: Precision) -> FloatArray:
+    """Return scaled inputs (rows, n_features) of raw values that are rounded to float32, the same as `write_inputs`."""
+    columns = np.ascontiguousarray(np.transpose(values), dtype=np.float32)
+    inputs = np.empty(values.shape, dtype=precision)
+    addresses = columns.ctypes.data + np.arange(len(columns), dtype=np.int64) * columns.strides[0]
+    write_inputs(schema, inputs, addresses, np.arange(len(inputs)))
+    return inputs
 
 
 def _address(chunk: pa.Array) -> int:

@@ -52,7 +52,7 @@ class StandardisedLinear:
     def of_schema(cls, schema: Schema, precision: Precision = "float32") -> StandardisedLinear:
         """Map of a data set's inputs, as they come once its scaling is applied, by the statistics of its TRAIN rows."""
         shift, factor = schema.shift_and_factor
-        columns = schema.feature_statistics
+        columns = schema.input_statistics
         means = np.array([column.mean for column in columns])
         deviations = np.array([_deviation(column) for column in columns])
         return cls.of_columns((means - shift) * factor, deviations * np.abs(factor), precision)

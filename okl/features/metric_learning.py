@@ -109,9 +109,7 @@ def metric_shares(schema: Schema) -> dict[str, float]:
     if not schema.metric:
         return {}
     _, factors = schema.shift_and_factor
-    deviations = np.array(
-        [0.0 if column.constant else column.standard_deviation for column in schema.feature_statistics]
-    )
+    deviations = np.array([0.0 if column.constant else column.standard_deviation for column in schema.input_statistics])
     squares = (factors * deviations) ** 2
     shares = dict.fromkeys(schema.source_columns, 0.0)
     for column, square in zip(origins(schema.features, schema.encodings), squares, strict=True):

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from html import escape
-from math import inf
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,10 @@ def _faults(schema: Schema) -> Iterator[str]:
         yield f"its metric has {len(schema.metric)} weights, but it names {n_features} features"
     if not all(0.0 <= weight < inf for weight in schema.metric):
         yield "its metric has a weight that is negative or not finite"
+    if not {column.name for column in schema.squashed} <= set(schema.features):
+        yield "a squashed column is no feature"
+    if not all(isfinite(column.center) and 0.0 < column.width < inf for column in schema.squashed):
+        yield "a squashed column has a center that is not finite, or a width that is not positive and finite"
     if {"regression": n_labels > 0, "binary": n_labels != 2, "multiclass": n_labels < 2}[schema.task]:
         yield f"a {schema.task} task has {n_labels} labels"
     for name in ("stored_labels", "class_counts"):
@@ -95,7 +99,8 @@ def _faults(schema: Schema) -> Iterator[str]:
             yield f"column {encoding.column!r} has {len(encoding.fills)} fills for {len(encoding.inputs)} inputs"
 
 
-FORMAT_VERSION = 5  # with a metric or sparse columns; 4 with formats; 3 with probabilities; 2, or 1 for numbers alone
+# with squashed columns; 5 with a metric or sparse columns; 4 with formats; 3 with probabilities; else 2 or 1
+FORMAT_VERSION = 6
 DESCRIPTION, SEAL = "model.json", "description_sha256"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (

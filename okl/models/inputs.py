@@ -21,6 +21,7 @@ from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
 from okl.data.ingest.targets import stored_index
 from okl.data.ingest.value_formats import convert_table
+from okl.data.reading import scaled_inputs
 from okl.data.sparse import beside, finite_sparse_rows
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_in, numbers, one_array
 from okl.foundation.errors import DataError, DivergedError, ModelError, first_of, listed
@@ -298,8 +299,6 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     ------
     DataError : a missing value, an infinity, or a label never seen in training: names file, column and first row
     """
-    from okl.compiled.columns import scatter_columns  # numba: not needed to check columns
-
     n, n_dense = rows.batch.num_rows, len(schema.features)
     values = np.empty((n_dense, n), dtype=np.float32)
     encoder = encoder_of(schema)
@@ -313,9 +312,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
         if present is not None:
             replaced[NO_TARGET] = int((~present).sum())
         complete = present if complete is None else complete if present is None else complete & present
-    inputs: Any = np.empty((n, n_dense), dtype=precision)
-    addresses = values.ctypes.data + np.arange(n_dense, dtype=np.int64) * values.strides[0]
-    scatter_columns(inputs, addresses, np.arange(n), *schema.shift_and_factor)
+    inputs: Any = scaled_inputs(schema, values.T, precision)
     if complete is not None:
         inputs[~complete] = 0.0
         if targets is not None:
@@ -479,8 +476,7 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
             f"Column {schema.features[column]!r} holds {values[row, column]} in row {row}, but the model requires "
             "finite numbers within float32 (3.4e38). Fill or drop such rows."
         )
-    shift, factor = schema.shift_and_factor  # of float64, as the arithmetic with them is
-    return np.ascontiguousarray((rounded - shift) * factor, dtype=precision)
+    return scaled_inputs(schema, rounded, precision)
 
 
 def class_indices(schema: Schema, targets: FloatArray) -> IntArray:

@@ -549,8 +549,15 @@ def to_onnx(model: Model) -> ModelProto:
 
 def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
     """Return inputs from raw values, as `Model.prepare` makes them: in double precision, then rounded."""
+    if schema.squashed:
+        (shift, factor), (at, *_) = schema.reading_stages
+        z = graph.add("Mul", graph.add("Sub", values, shift[None, :]), factor[None, :])
+        ninths = graph.add("Div", graph.add("Mul", z, z), np.array(9.0))
+        roots = graph.add("Sqrt", graph.add("Add", ninths, np.array(1.0)))
+        is_squashed = np.isin(np.arange(schema.n_features), at)[None, :]
+        values = graph.add("Where", is_squashed, graph.add("Div", z, roots), values)
     shift, factor = schema.shift_and_factor
-    if schema.scale != "none":
+    if shift.any() or (factor != 1.0).any():
         values = graph.add("Sub", values, shift[None, :])
         values = graph.add("Mul", values, factor[None, :])
     return graph.cast(values, precision)

@@ -124,9 +124,27 @@ def _steps(schema: Schema) -> list[tuple[str, BaseEstimator]]:
         steps.append(("missing", _imputer(np.asarray(fills, dtype=np.float32)[np.newaxis].astype(np.float64))))
     if schema.encodings:
         steps += _filled(schema)
-    if schema.scale != "none":
-        steps.append(("scale", _scaler(schema)))
+    if schema.squashed:
+        steps += _squashed(schema)
+    shift, factor = schema.shift_and_factor
+    if shift.any() or (factor != 1.0).any():
+        steps.append(("scale", _scaler(shift, factor)))
     return steps
+
+
+def _squashed(schema: Schema) -> list[tuple[str, BaseEstimator]]:
+    """Return the steps to z / sqrt(1 + (z / 3)^2) of squashed columns, which is 3 sin(arctan(z / 3))."""
+    (shift, factor), (at, *_) = schema.reading_stages
+    n, others = schema.n_features, np.setdiff1d(np.arange(schema.n_features), at)
+    shifts, factors, thirds = np.zeros(n), np.ones(n), np.ones(n)
+    shifts[at], factors[at], thirds[at] = shift[at], factor[at] / 3.0, 3.0
+    order, rows = np.argsort(np.concatenate([at, others])), np.zeros((1, n))
+    steps = [("z", _scaler(shifts, factors))]
+    for name, function in (("angle", np.arctan), ("sine", np.sin)):
+        parts = [(name, FunctionTransformer(function), at.tolist()), ("others", "passthrough", others.tolist())]
+        steps.append((name, ColumnTransformer(parts).fit(rows)))
+        steps.append((f"order_{name}", ColumnTransformer([("order", "passthrough", order.tolist())]).fit(rows)))
+    return [*steps, ("squashed", _scaler(np.zeros(n), thirds))]
 
 
 def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
@@ -154,11 +172,10 @@ def _imputer(rows: FloatArray) -> KNNImputer:
     return KNNImputer(n_neighbors=1, add_indicator=True, keep_empty_features=True).fit(rows)
 
 
-def _scaler(schema: Schema) -> StandardScaler:
-    shift, factor = schema.shift_and_factor
+def _scaler(shift: FloatArray, factor: FloatArray) -> StandardScaler:
     with np.errstate(divide="ignore"):
         scale = 1.0 / factor  # infinite where a column never changed: it stays out, as it did in training
-    return _fitted(StandardScaler(), schema.n_features, mean_=shift, scale_=scale, var_=scale**2)
+    return _fitted(StandardScaler(), len(shift), mean_=shift, scale_=scale, var_=scale**2)
 
 
 def _sampler(frequencies: FloatArray) -> RBFSampler:

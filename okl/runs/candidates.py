@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from okl.data.dataset import Scale, Schema, scaling_of
+from okl.data.dataset import ROBUST, Scaling, Schema
 from okl.data.execution import Rows
+from okl.data.reading import scaled_inputs
 from okl.features.bandwidth import kernel_of_bandwidth, median_distance
 from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric
 from okl.foundation.catalogue import KERNELS
@@ -55,7 +56,7 @@ class Candidate:
     metric : learnt weights of the scaled inputs, () for all 1; steps : in which they were learnt
     """
 
-    scale: Scale
+    scale: Scaling
     kernel: str
     factor: float = 1.0
     metric: tuple[float, ...] = field(default=(), repr=False)
@@ -64,7 +65,12 @@ class Candidate:
     @property
     def name(self) -> str:
         """Return a description for reports."""
-        scaling = {"none": "unscaled inputs", "standard": "standardised inputs", "minmax": "inputs scaled to 0 .. 1"}
+        scaling = {
+            "none": "unscaled inputs",
+            "standard": "standardised inputs",
+            "minmax": "inputs scaled to 0 .. 1",
+        }
+        scaling |= {name: f"{scaling[base]}, heavy tails squashed" for name, base in ROBUST.items()}
         if self.kernel in ("linear", LOGISTIC):
             return f"{self.kernel}, {scaling[self.scale]}"
         learnt = f", metric learnt in {self.steps} step{'s' if self.steps > 1 else ''}" if self.metric else ""
@@ -77,7 +83,7 @@ class Candidate:
         return replace(self, factor=self.factor / _NEXT), replace(self, factor=self.factor * _NEXT)
 
 
-def initial_candidates(scales: tuple[Scale, ...]) -> list[Candidate]:
+def initial_candidates(scales: tuple[Scaling, ...]) -> list[Candidate]:
     """Return all candidates of the first round; linear ones come first, because the first of equals is kept."""
     linear = [Candidate(scale, "linear") for scale in scales]
     curved = [
@@ -217,7 +223,7 @@ class ValidationSample:
         self._schema, self._sample, self._positions, self._threads = schema, sample, positions, n_threads
         self.outputs, self.by = outputs, by
         # by scaling, metric, rows and power of the norm: candidates that differ in the bandwidth alone share it
-        self._medians: dict[tuple[Scale, tuple[float, ...], int, int], float] = {}
+        self._medians: dict[tuple[Scaling, tuple[float, ...], int, int], float] = {}
 
     def judging(self, by: Validation) -> ValidationSample:
         """Return the same sample with another validation."""
@@ -235,9 +241,9 @@ class ValidationSample:
         targets = self._sample.targets[:some]
         return some if min((targets > 0).sum(), (targets <= 0).sum()) >= FOLDS else 0
 
-    def run_logistic(self, rows: int) -> CandidateResult:
-        """Validate logistic regression of standardised inputs in five folds, with the cost of the least error."""
-        started_at, candidate = time.perf_counter(), Candidate("standard", LOGISTIC)
+    def run_logistic(self, rows: int, scale: Scaling) -> CandidateResult:
+        """Validate logistic regression in five folds, with the cost of the least error."""
+        started_at, candidate = time.perf_counter(), Candidate(scale, LOGISTIC)
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
         targets = self._sample.targets[:rows]
         folds = self._folds_of(targets)
@@ -416,9 +422,7 @@ def _chance(errors: PenaltyErrors, rows: int) -> float:
 
 def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:
     """Return raw inputs (rows, n_inputs) scaled for a candidate by the statistics of the training rows, float64."""
-    pairs = np.array([scaling_of(candidate.scale, column) for column in schema.feature_statistics]).reshape(-1, 2)
-    factors = pairs[:, 1] * np.sqrt(candidate.metric) if candidate.metric else pairs[:, 1]
-    return np.ascontiguousarray((inputs - pairs[:, 0]) * factors, dtype=np.float64)
+    return scaled_inputs(replace(schema.scaled_as(candidate.scale), metric=candidate.metric), inputs, "float64")
 
 
 def successive_halving(
@@ -486,9 +490,10 @@ def _going_on(best_first: list[CandidateResult], best: CandidateResult, number: 
     # half by rank, the others by squared error, which is more reliable on few rows
     half = -(-number // 2)
     others = sorted(plain[half:], key=lambda result: result.squared_error)[: number - half]
-    # the best linear candidate always continues: it is cheap, and the baseline of the kernels
+    # the best linear candidate always continues: it is cheap, and the baseline of the kernels; and the best kernel
     linear = [result for result in plain if result.candidate.kernel == "linear"][:1]
-    return list(dict.fromkeys(result.candidate for result in (*better, *plain[:half], *others, *linear)))
+    curved = [result for result in plain if result.candidate.kernel != "linear"][:1]
+    return list(dict.fromkeys(result.candidate for result in (*better, *plain[:half], *others, *linear, *curved)))
 
 
 def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:

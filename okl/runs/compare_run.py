@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from okl.data.dataset import Dataset, Scale
+from okl.data.dataset import ROBUST, Dataset, Scaling
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
+from okl.data.squash import with_squashed
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import DivergedError
 from okl.foundation.folders import check_published, output_folder
@@ -184,10 +185,12 @@ class ComparisonRun(Run[CompareSettings]):
 
 def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
     """Return a data set with the scaling of a comparison: as given, or standard if the data set has none."""
-    wanted: Scale = data.schema.scale if settings.rescale == "auto" else settings.rescale
+    wanted: Scaling = data.schema.scaling if settings.rescale == "auto" else settings.rescale
     if settings.rescale == "auto" and wanted == "none" and data.schema.feature_statistics:
         wanted = "standard"
-    return replace(data, schema=replace(data.schema, scale=wanted))
+    if wanted in ROBUST and not data.schema.squashed:
+        data = with_squashed(data, settings.seed)
+    return replace(data, schema=data.schema.scaled_as(wanted))
 
 
 def check(settings: CompareSettings) -> None:

@@ -44,8 +44,10 @@ class CompareSettings(ExecutionSettings):
         description="criterion of classes by which parameters are chosen and models compared; auto: log-loss if fewer "
         "than 20% of the rows are outside the most frequent class, accuracy otherwise",
     )
-    rescale: Literal["auto", "none", "standard", "minmax"] = Field(
-        "auto", description="scaling of inputs; auto: that of the data set, or standard if it has none"
+    rescale: Literal["auto", "none", "standard", "minmax", "robust", "robust-minmax"] = Field(
+        "auto",
+        description="scaling of inputs; auto: that of the data set, or standard if it has none; robust: standard, "
+        "robust-minmax: minmax, after squashing columns with heavy tails",
     )
     folds: int = Field(5, ge=2, le=100, description="folds of the stratified cross validation")
     holdout: Holdout = Field(

@@ -17,7 +17,7 @@ from okl.data.encoder import missing_word_of
 from okl.data.execution import Execution, Traffic
 from okl.data.ingest.value_formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
-from okl.data.reading import read_columns, read_rows, sample_rows, targets_of
+from okl.data.reading import read_columns, read_rows, sample_rows, scaled_inputs, targets_of
 from okl.data.values import DAYS_TO_2000, YEAR_DAYS
 from okl.features.metric_learning import metric_shares
 from okl.features.predictors import CalibratedPredictor, Predictor
@@ -496,8 +496,7 @@ def _row(
     inside = row - int(ends[group]) + shard.row_groups[group]
     table = read_columns(data, shard, group, [*schema.features, schema.target, *schema.keys]).slice(inside, 1)
     stored = np.array([table.column(name)[0].as_py() for name in schema.features], dtype=np.float64)
-    shift, factor = schema.shift_and_factor
-    inputs: Any = np.ascontiguousarray((stored - shift) * factor, dtype=precision)[np.newaxis]
+    inputs: Any = scaled_inputs(schema, stored[np.newaxis], precision)
     if schema.sparse is not None:
         inputs = read_rows(data, shard, (group,), precision).inputs[[inside]]
     targets = targets_of(schema, table.column(schema.target).to_numpy().astype(np.float64))

@@ -10,11 +10,12 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from okl.compiled.jit import one_blas_thread
-from okl.data.dataset import Dataset, Scale, Schema
+from okl.data.dataset import ROBUST, Dataset, Scale, Scaling, Schema
 from okl.data.execution import Rows
 from okl.data.ingest.columns import share_of
 from okl.data.manifest import read_manifest
 from okl.data.reading import sample_rows
+from okl.data.squash import with_squashed
 from okl.distributed.in_process import default_threads
 from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
@@ -33,6 +34,7 @@ from okl.runs.candidates import (
     METRICS_KEPT,
     POWER,
     SURVIVORS,
+    Candidate,
     CandidateResult,
     MetricCheck,
     Report,
@@ -88,6 +90,7 @@ _NEAR = 1.25  # times the error of the best candidate: models in cells are train
 _MOST_SUPPORTS = 1.25e8  # numbers in the rows that a model in cells holds: a gigabyte
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
+_PROBES = (("laplacian", 2.0), ("gaussian", 1.0))  # kernels and factors that decide whether heavy tails are squashed
 
 
 @dataclass(frozen=True)
@@ -393,6 +396,9 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         chosen, record = _choose_sparse(settings, data, criterion, weights, options.budget_seconds)
         record |= {"criterion": criterion, "budget_seconds": options.budget_seconds}
         return Choice(((chosen, None),), record | {"seconds": time.perf_counter() - started_at})
+    if _is_scaling_open(settings, schema):
+        data = with_squashed(data, settings.seed)
+        schema = data.schema
     outputs = Outputs(schema.task, schema.n_outputs, weights, criterion)
     result, by, sentences, track = _raced(settings, options, data, outputs, observer)
     rival = result.winner if criterion in OF_PROBABILITIES else None
@@ -401,7 +407,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     if schema.task == "binary" and rival and (some := track.can_fit_logistic(result.winner.rows)):
         folds = track.judging("blocks" if by == "blocks" else "fifths")
         kernel = folds.run(rival.candidate, some, min(some, rival.landmarks), in_last_round=False)
-        result = replace(result, logistic=(folds.run_logistic(some), kernel))
+        scale: Scaling = "robust" if rival.candidate.scale in ROBUST else "standard"
+        result = replace(result, logistic=(folds.run_logistic(some, scale), kernel))
     update, why = _best_of(result, by, criterion)
     hint = tails = ""
     if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
@@ -556,7 +563,7 @@ def _local(
     most : their error over that of the best candidate
     """
     candidate, criterion, tried = result.winner.candidate, outputs.criterion, {}
-    rescaled = replace(data, schema=replace(data.schema, scale=candidate.scale)).with_metric(candidate.metric)
+    rescaled = replace(data, schema=data.schema.scaled_as(candidate.scale)).with_metric(candidate.metric)
     for kernel in _local_kernels(update):
         solver = LocalSolver(
             kernel=kernel,
@@ -586,7 +593,7 @@ def _nominal_seconds(
         rounds = selection_rounds(options.budget_seconds / cost, shape, n_candidates, learns_metric)
         return cost * rounds_seconds(rounds, shape, n_candidates, learns_metric)
 
-    n_candidates, learns_metric = len(initial_candidates(_scales(settings, schema))), settings.metric != "none"
+    n_candidates, learns_metric = _n_candidates(_scales(settings, schema)), settings.metric != "none"
     if options.validation == "blocks":
         return of_rounds(_FOLDED, learns_metric)
     return of_rounds(1.0, learns_metric) + (of_rounds(_FOLDED, False) if by == "blocks" else 0.0)
@@ -595,7 +602,7 @@ def _nominal_seconds(
 def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> str:
     """Return the sentence on the metric of the winner: the columns that matter, and the error without it."""
     winner = result.winner
-    learnt = replace(schema, scale=winner.candidate.scale, metric=winner.candidate.metric)
+    learnt = replace(schema.scaled_as(winner.candidate.scale), metric=winner.candidate.metric)
     shares, total, named = metric_shares(learnt), 0.0, list[str]()
     for column, share in shares.items():
         if total >= _MOST_OF or len(named) == _MOST_NAMED:
@@ -636,7 +643,7 @@ def learn_metric(
         raise ConfigError(f"{data.folder} has {data.rows('train')} training rows, but a metric needs at least 2.")
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     given = settings.options.model_dump().get("kernel")
-    starters = [each for each in initial_candidates((schema.scale,)) if each.kernel != "linear"]
+    starters = [each for each in initial_candidates((schema.scaling,)) if each.kernel != "linear"]
     if kernel_has_gradient(str(given)):
         starters = [each for each in starters if each.kernel == given]
     shape = Shape(data.rows("train"), schema.n_features, schema.n_outputs)
@@ -700,16 +707,17 @@ def _raced(
     settings: TrainSettings, options: AutoSettings, data: Dataset, outputs: Outputs, observer: Observer
 ) -> tuple[Selection, Validation, list[str], ValidationSample]:
     """Return the results that decide, their validation, sentences on similar neighbouring rows, and the sample."""
-    starters = initial_candidates(_scales(settings, data.schema))
+    scales = _scales(settings, data.schema)
     shape = Shape(data.rows("train"), data.schema.n_features, data.schema.n_outputs)
     learns_metric = settings.metric != "none"
     by: Validation = "blocks" if options.validation == "blocks" else "rows"
     in_folds = options.budget_seconds / _FOLDED
     budget = in_folds if by == "blocks" else options.budget_seconds
-    rounds = selection_rounds(budget, shape, len(starters), learns_metric)
+    rounds = selection_rounds(budget, shape, _n_candidates(scales), learns_metric)
     check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
     track = _sample(settings, data, _ROUNDS[-1][0], outputs, by)  # the same for any budget
     tell = _teller(observer)
+    starters = _starters(track, scales, *rounds[0])
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
     early = shape.rows >= _ROWS_OF_INPUT * shape.inputs
@@ -750,18 +758,44 @@ def _sample(
     settings: TrainSettings, data: Dataset, n: int, outputs: Outputs, by: Validation = "rows"
 ) -> ValidationSample:
     """Return at most n raw rows, shuffled."""
-    raw = replace(data, schema=replace(data.schema, scale="none", metric=()))
+    raw = replace(data, schema=replace(data.schema.scaled_as("none"), metric=()))
     rows = sample_rows(raw, "train", n, settings.seed, "float64", SAMPLE_GROUPS)
     order = np.random.default_rng((settings.seed, 0x2ACE)).permutation(len(rows.targets))[:n]
     shuffled = Rows(rows.inputs[order], rows.targets[order])
     return ValidationSample(data.schema, shuffled, order, outputs, _threads(settings), by)
 
 
-def _scales(settings: TrainSettings, schema: Schema) -> tuple[Scale, ...]:
+def _is_scaling_open(settings: TrainSettings, schema: Schema) -> bool:
+    return settings.rescale == "stored" and schema.scale == "none" and bool(schema.feature_statistics)
+
+
+def _scales(settings: TrainSettings, schema: Schema) -> tuple[Scaling, ...]:
     """Return the scalings to try: the given one, otherwise those for columns of any unit."""
-    if settings.rescale != "stored" or schema.scale != "none" or not schema.feature_statistics:
-        return (schema.scale,)
-    return tuple(scale for scale in get_args(Scale) if scale != "none")
+    if not _is_scaling_open(settings, schema):
+        return (schema.scaling,)
+    open_ones: tuple[Scaling, ...] = get_args(Scaling) if schema.squashed else get_args(Scale)
+    return tuple(scale for scale in open_ones if scale != "none")
+
+
+def _n_candidates(scales: tuple[Scaling, ...]) -> int:
+    """Return the fits of the first round, with those that decide whether heavy tails are squashed."""
+    plain = tuple(scale for scale in scales if scale not in ROBUST)
+    decided = len(scales) - len(plain) if plain else 0
+    return len(initial_candidates(plain or scales)) + decided * (1 + 2 * len(_PROBES))
+
+
+def _starters(track: ValidationSample, scales: tuple[Scaling, ...], rows: int, landmarks: int) -> list[Candidate]:
+    """Return the candidates of the first round: those of kernels with heavy tails squashed or not, by a few fits."""
+
+    def error(scale: Scaling) -> float:
+        probes = (Candidate(scale, kernel, factor) for kernel, factor in _PROBES)
+        return min(track.run(probe, rows, landmarks, in_last_round=False).squared_error for probe in probes)
+
+    taken = set(scales)
+    for robust, plain in ROBUST.items():
+        if {robust, plain} <= taken:
+            taken.remove(plain if error(robust) < error(plain) else robust)
+    return [each for each in initial_candidates(scales) if each.kernel == "linear" or each.scale in taken]
 
 
 def _threads(settings: TrainSettings) -> int:
@@ -781,8 +815,8 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
                 _how_good(logistic, 1 + len(result.ran), by, criterion, "5 folds"),
                 f"The best model of least squares, {least_squares.candidate.name}, has {value} on the same folds.",
             ]
-            options = {"solver": "logistic", "kernel": "linear", "rescale": "standard", "C": logistic.penalty}
-            return options | {"precision": "float64"}, why
+            options = {"solver": "logistic", "kernel": "linear", "rescale": logistic.candidate.scale}
+            return options | {"C": logistic.penalty, "precision": "float64"}, why
     taken = linear if _is_linear_enough(result) else winner
     folds = f"{result.check.folds} folds" if result.check and taken.candidate.metric else None
     why = [_how_good(taken, len(result.ran), by, criterion, folds)]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from okl.data.dataset import Dataset, Schema
+from okl.data.dataset import ROBUST, Dataset, Schema
+from okl.data.squash import with_squashed
 from okl.foundation.errors import ConfigError
 from okl.solvers.base import Solver
 from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
@@ -58,7 +59,9 @@ def training_columns(
     """
     check_rows(settings, data.schema)
     if settings.rescale != "stored":
-        data = replace(data, schema=replace(data.schema, scale=settings.rescale))
+        if settings.rescale in ROBUST and not data.schema.squashed:
+            data = with_squashed(data, settings.seed)
+        data = replace(data, schema=data.schema.scaled_as(settings.rescale))
     options = settings.options
     if not isinstance(options, MapLearningOptions):
         return data.with_metric(metric)

@@ -133,10 +133,11 @@ class TrainSettings(ExecutionSettings):
         description="baselines next to the constant one; linear: logistic or ridge regression, tuned on its penalty; "
         "boosting: histogram gradient boosting of scikit-learn, too",
     )
-    rescale: Literal["stored", "none", "standard", "minmax"] = Field(
+    rescale: Literal["stored", "none", "standard", "minmax", "robust", "robust-minmax"] = Field(
         "stored",
         description="scaling of inputs, applied when rows are read; stored: that of the data set; of a source with a "
-        "given solver: standard, but for --track, constraints of columns, and fogd without bandwidth and step size",
+        "given solver: standard, but for --track, constraints of columns, and fogd without bandwidth and step size; "
+        "robust and robust-minmax: after squashing columns with heavy tails to z / sqrt(1 + (z / 3)^2)",
     )
     metric: Literal["auto", "none", "diagonal"] = Field(
         "auto",

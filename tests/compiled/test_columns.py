@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.compiled.columns import scatter_columns
+from okl.compiled.columns import scatter_columns, squash_columns
 from okl.foundation.types import Precision
 from tests.naive import columns as naive_columns
 
@@ -43,3 +43,19 @@ def test_scatter_columns_reads_values_at_any_address(rows: int, columns: int, be
     out = np.empty((rows, columns), np.float32)
     scatter_columns(out, addresses, np.arange(rows)[::-1].copy(), np.zeros(columns), np.ones(columns))
     np.testing.assert_array_equal(out[::-1], values.T)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_squash_columns_matches_naive_and_leaves_other_rows_and_columns(precision: Precision) -> None:
+    random = np.random.default_rng(3)
+    out = random.standard_cauchy((40, 7)).astype(precision)
+    out[3, 5] = -np.inf
+    expected, before = out.copy(), out.copy()
+    rows, columns = random.permutation(40)[:25], np.array([5, 0, 2])
+    shift, factor = random.normal(size=3), random.uniform(0.1, 2.0, 3)
+    naive_columns.squash_columns(expected, rows, columns, shift, factor)
+    squash_columns(out, rows, columns, shift, factor)
+    np.testing.assert_array_equal(out, expected)
+    changed = np.zeros(out.shape, bool)
+    changed[np.ix_(rows, columns)] = True
+    np.testing.assert_array_equal(out != before, changed)

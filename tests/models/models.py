@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from okl.data.dataset import ColumnStatistics, Label, Schema
+from okl.data.squash import heavy_tailed
 from okl.features.base import FeatureMap
 from okl.features.fourier import draw_fourier_map, draw_structured_map
 from okl.features.linear import StandardisedLinear
@@ -72,12 +73,15 @@ class Case:
     task: Task = "binary"
     precision: Precision = "float32"
     metric: tuple[float, ...] = ()
+    squashed: bool = False
 
     def model(self) -> Model:
         """With random weights."""
         rng = np.random.default_rng(2)
         n_outputs = 3 if self.task == "multiclass" else 1
-        schema = schema_of(self.task, metric=self.metric)
+        squashed = heavy_tailed(schema_of(self.task), raw_rows() ** 3)[:2] if self.squashed else ()
+        assert len(squashed) == 2 * self.squashed
+        schema = schema_of(self.task, metric=self.metric, squashed=squashed)
         return Model(schema, self._predictor(n_outputs, rng), {}, {"data_sha256": "abc"})
 
     def _predictor(self, n_outputs: int, rng: np.random.Generator) -> Predictor:
@@ -110,6 +114,8 @@ CASES = [
     *(Case(kind) for kind in (*MAPS, *EXPANSIONS)),
     *(Case(kind, task) for kind in ("fourier", "nystrom gaussian", "expansion gaussian") for task in LABELS),
     *(Case(kind, metric=(4.0, 1.0, 0.9, 1e-3, 0.09, 0.01)) for kind in ("fourier", "expansion gaussian")),
+    *(Case(kind, squashed=True) for kind in ("standardised", "expansion gaussian")),
+    Case("fourier", metric=(4.0, 1.0, 0.9, 1e-3, 0.09, 0.01), squashed=True),
     *(Case(kind, "multiclass", "float64") for kind in ("fourier", "structured", "expansion laplacian")),
 ]
 CELL_CASES = [

@@ -824,7 +824,7 @@ def test_a_linear_model_that_errs_less_by_the_logistic_loss_has_it(tmp_path: Pat
     inputs = random.exponential(size=(1200, 30)) * (random.random((1200, 30)) < 0.05)  # least squares fit large values
     target = (3.0 * inputs @ random.normal(size=30) + 0.5 * random.logistic(size=1200) > 0.0).astype(int)
     found = stored(tmp_path / "seldom", inputs, target, "binary")
-    result = train(asked(found, out=str(tmp_path / "run"), budget_seconds=5.0))
+    result = train(asked(found, out=str(tmp_path / "run"), budget_seconds=5.0, rescale="standard"))
     assert result["criterion"] == "accuracy"
     assert result["settings"]["solver"] == "logistic"
     first, second = result["choice"]["why"][:2]

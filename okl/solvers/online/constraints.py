@@ -358,6 +358,7 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
             feature_statistics=tuple(statistics[index] for index in indices) if statistics else (),
             keys=(*schema.keys, *moved),
             encodings=encodings,
+            squashed=tuple(column for column in schema.squashed if column.name not in apart),
         ),
     )
 
