@@ -795,7 +795,11 @@ def _starters(track: ValidationSample, scales: tuple[Scaling, ...], rows: int, l
     for robust, plain in ROBUST.items():
         if {robust, plain} <= taken:
             taken.remove(plain if error(robust) < error(plain) else robust)
-    return [each for each in initial_candidates(scales) if each.kernel == "linear" or each.scale in taken]
+    curved = initial_candidates(tuple(scale for scale in scales if scale in taken))
+    return [
+        *(each for each in initial_candidates(scales) if each.kernel == "linear"),
+        *(each for each in curved if each.kernel != "linear"),
+    ]
 
 
 def _threads(settings: TrainSettings) -> int:
