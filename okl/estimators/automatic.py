@@ -106,7 +106,8 @@ class AutomaticEstimator(base.ScoringEstimator):
     n_jobs : threads, None for 1, -1 for all cores
     random_state : int, RandomState or None, of samples, landmarks and orders
     text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear model
-    max_categories : int >= 1, inputs for the most frequent values of a column of text; all other values share one
+    max_categories : int >= 1, inputs for the most frequent values of a column of text, all other values share one;
+        None for 64, and those in at least 5 rows while all rows hold at most 100 million numbers
 
     Attributes
     ----------
@@ -122,7 +123,7 @@ class AutomaticEstimator(base.ScoringEstimator):
     n_jobs: int | None = None
     random_state: base.RandomState = 0
     text: str | Sequence[str] | None = None
-    max_categories: int = 64
+    max_categories: int | None = None
 
     SOLVER: ClassVar[str] = "auto"
 
@@ -196,10 +197,8 @@ class AutomaticEstimator(base.ScoringEstimator):
         texts = (self.text,) if isinstance(self.text, str) else tuple(self.text or ())
         if texts and weights is not None:
             raise ConfigError("sample_weight is given with text, whose models take weights of classes only. Remove it.")
-        values_with_input = check_at_least("max_categories", self.max_categories, 1)
-        ingested = IngestSettings(
-            target=name, task=task, compression="none", text=texts, max_categories=values_with_input
-        )
+        most = None if self.max_categories is None else check_at_least("max_categories", self.max_categories, 1)
+        ingested = IngestSettings(target=name, task=task, compression="none", text=texts, max_categories=most)
         with location_of(table, "X") as location, LocalExecution(threads) as execution:
             file = Path(str(location))
             data = ingest(file, file.with_name("data"), ingested).dataset

@@ -197,8 +197,11 @@ class IngestSettings(BaseModel):
     categories: Columns = Field(
         (), description="numeric columns to encode as categories: one input for each value, as for a text column"
     )
-    max_categories: int = Field(
-        64, ge=1, description="inputs for the most frequent values of a text column; all other values share one input"
+    max_categories: int | None = Field(
+        None,
+        ge=1,
+        description="inputs for the most frequent values of a text column, all others share one; not set: 64, and "
+        "those in at least 5 training rows while all rows hold at most 100 million numbers",
     )
     dates: Literal["error", "parts", "drop"] = Field(
         "parts",

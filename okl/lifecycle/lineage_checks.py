@@ -263,7 +263,7 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
             f"{recorded}. {ANOTHER}"
         )
     requested = settings.ingest.max_categories
-    if requested == IngestSettings.model_fields["max_categories"].default:
+    if requested is None:
         return
     made = [
         (len(encoding.categories), encoding.other) for encoding in reference.encodings if encoding.kind == "category"

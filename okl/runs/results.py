@@ -237,11 +237,18 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
 def rare_values(schema: Schema, option: str) -> list[str]:
     """Return a sentence on each column in many of whose rows values have no input of their own."""
     return [
-        f"the {len(encoding.categories)} most frequent values of {encoding.column} are inputs; all others, in "
-        f"{share:.0%} of the rows, share one ({option})"
+        f"the {len(encoding.categories)} most frequent values of {encoding.column}, each in at least "
+        f"{_rows_of_rarest(schema, encoding)} training rows, are inputs; all others, in {share:.0%} of the rows, share "
+        f"one ({option})"
         for encoding in schema.encodings
         if (share := share_of_other(schema, encoding)) >= RARE_VALUES
     ]
+
+
+def _rows_of_rarest(schema: Schema, encoding: Encoding) -> int:
+    """Return the training rows of the rarest value with an input."""
+    first = schema.features.index(encoding.inputs[0])
+    return min(round(each.count * each.mean) for each in schema.feature_statistics[first:][: len(encoding.categories)])
 
 
 def mode_assumption(settings: TrainSettings) -> list[str]:

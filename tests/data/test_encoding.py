@@ -75,6 +75,30 @@ def test_the_most_frequent_values_get_an_input_and_the_others_share_one(data: Da
     assert (found.sum(axis=1) == 1).all()
 
 
+def values_with_input(rows: pa.Table, folder: Path, **values: Any) -> dict[str, set[str]]:
+    folder.mkdir()
+    data = ingest(parquet(folder, rows), folder / "data", settings(**values)).dataset
+    return {one.column: {*one.categories} for one in data.schema.encodings if one.kind == "category"}
+
+
+def test_values_in_five_training_rows_have_an_input_and_the_64_most_frequent_in_any_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of `often` 100 values have 6 rows and 40 have 4; of `seldom` 200 have 3 and 160 one."""
+    often = [f"o{i:03d}" for i in range(100)] * 6 + [f"p{i:02d}" for i in range(40)] * 4
+    seldom = [f"s{i:03d}" for i in range(200)] * 3 + [f"t{i:02d}" for i in range(160)]
+    rows = pa.table({"often": often, "seldom": seldom, "x": range(760), "y": [0, 1] * 380})
+    first = {"seldom": {f"s{i:03d}" for i in range(64)}}
+    assert values_with_input(rows, tmp_path / "all") == {"often": {*often[:100]}} | first
+    # 64 of each, an input of all others and one of missing values of each, x and whether it is missing: 134
+    monkeypatch.setattr("okl.data.ingest.run.MOST_NUMBERS", 760 * (134 + 7))
+    assert values_with_input(rows, tmp_path / "few") == {"often": {*often[:71]}} | first
+    monkeypatch.setattr("okl.data.ingest.run.MOST_NUMBERS", 0)
+    assert values_with_input(rows, tmp_path / "least") == {"often": {*often[:64]}} | first
+    given = values_with_input(rows, tmp_path / "given", max_categories=120)
+    assert {name: len(words) for name, words in given.items()} == {"often": 120, "seldom": 120}
+
+
 def test_the_mean_of_the_training_rows_stands_for_a_missing_number_and_an_input_says_so(data: Dataset) -> None:
     content = mixed()
     train = content[content["split"] == "train"]["age"]

@@ -328,8 +328,8 @@ def test_rare_values_of_a_text_column_that_share_an_input_are_stated(tmp_path: P
     share = data.schema.feature_statistics[data.schema.features.index("sku=(other)")].mean
     assert 0.8 < share < 0.95
     assert sentence == (
-        f"the 4 most frequent values of sku are inputs; all others, in {share:.0%} of the rows, share one "
-        "(--max-categories)"
+        "the 4 most frequent values of sku, each in at least 3 training rows, are inputs; all others, in "
+        f"{share:.0%} of the rows, share one (--max-categories)"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -260,6 +260,8 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
 # Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
+MOST_FREQUENT, LEAST_ROWS = 64, 5  # values of a column with an input at least; training rows of each further one
+MOST_NUMBERS = 100_000_000  # in all training rows, for further values to have inputs
 MANY_WORDS = 4  # in the mean of different values: then these look like texts
 LONGEST_NAME = 60
 OTHER, MISSING = "(other)", "(missing)"
@@ -270,9 +272,9 @@ def learn_encodings(
 ) -> tuple[Roles, list[str]]:
     """Decide how each column becomes inputs; a table of numbers none of which is missing is left as it is.
 
-    The most frequent values of a text column, `max_categories` at most (of equally frequent ones the first in the
-    order of the alphabet), get an input each, in the order of the alphabet; all others share one. A column most of
-    whose values occur once, such as an id, has no information on other rows: it is left out.
+    The most frequent values of a text column, as many as `_numbers_of_inputs` says (of equally frequent ones the first
+    in the order of the alphabet), get an input each, in the order of the alphabet; all others share one. A column most
+    of whose values occur once, such as an id, has no information on other rows: it is left out.
 
     keep_fills : whether numbers are encoded with their means even if none is missing, as later files may miss some
     Returns roles whose features are the inputs, and sentences on each column that was left out.
@@ -290,13 +292,16 @@ def learn_encodings(
     if numeric and not keep_fills and not any(scan.missing + scan.missing_in_test for scan in scans.values()):
         return roles, []
     taken = {roles.target, *roles.keys, *(plan.name for plan in plans if plan.kind == "number")}
-    notes, made = list[str](), dict[str, Encoding | None]()
+    words = {plan.name: scans[plan] for plan in plans if plan.kind == "category"}
+    unused = {name: _why_unused(name, scan, settings, source.location) for name, scan in words.items()}
+    words = {name: scan for name, scan in words.items() if not unused[name]}
+    notes, made = [note for note in unused.values() if note], dict[str, Encoding | None]()
+    n_others = sum(len(plan.parts) + 1 for plan in plans if plan.kind != "category")
+    n_most = _numbers_of_inputs(words, n_others, settings.max_categories)
     for plan in plans:
         if plan.kind == "category":
-            if note := _why_unused(plan.name, scans[plan], settings, source.location):
-                notes.append(note)
-                continue
-            made[plan.name] = _category(plan.name, scans[plan], settings, taken)
+            if plan.name in words:
+                made[plan.name] = _category(plan.name, scans[plan], n_most[plan.name], settings, taken)
         elif plan.kind == "number" and not mean:
             made[plan.name] = None
         else:
@@ -320,10 +325,29 @@ def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence
     return replace(roles, features=features, encodings=encodings)
 
 
-def _category(name: str, scan: ColumnScan, settings: IngestSettings, taken: set[str]) -> Encoding:
+def _numbers_of_inputs(scans: Mapping[str, ColumnScan], n_others: int, given: int | None) -> dict[str, int]:
+    """Return the number of values with an input of each text column.
+
+    The MOST_FREQUENT of each column have one. So have all others in at least LEAST_ROWS training rows, those of more
+    rows first, as long as a row has no more than MOST_INPUTS inputs and all rows no more than MOST_NUMBERS numbers.
+
+    n_others : inputs of other columns; given : the number, if it was set
+    """
+    if given is not None or not scans:
+        return dict.fromkeys(scans, given or 0)
+    counts = {name: sorted((scan.values or Counter()).values(), reverse=True) for name, scan in scans.items()}
+    rows = max(scan.rows + scan.missing for scan in scans.values())
+    room = min(MOST_INPUTS, MOST_NUMBERS // max(1, rows)) - n_others
+    room -= sum(min(MOST_FREQUENT, len(of_column)) + 2 for of_column in counts.values())
+    further = sorted((-count, name) for name, rest in counts.items() for count in rest[MOST_FREQUENT:])
+    chosen = Counter(name for count, name in further[: max(0, room)] if -count >= LEAST_ROWS)
+    return {name: MOST_FREQUENT + chosen[name] for name in scans}
+
+
+def _category(name: str, scan: ColumnScan, n_most: int, settings: IngestSettings, taken: set[str]) -> Encoding:
     assert scan.values is not None
     ranked = sorted(scan.values, key=lambda word: (-scan.values[word], word))  # type: ignore[index]
-    categories = tuple(sorted(ranked[: settings.max_categories]))
+    categories = tuple(sorted(ranked[:n_most]))
     other, missing = len(ranked) > len(categories), scan.missing > 0 and settings.missing != "drop"
     shown = [*(_shortened(word) for word in categories), *([OTHER] if other else []), *([MISSING] if missing else [])]
     inputs = tuple(_unused(f"{name}={word}", taken) for word in shown)
