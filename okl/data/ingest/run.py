@@ -261,7 +261,7 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
 MOST_FREQUENT, LEAST_ROWS = 64, 5  # values of a column with an input at least; training rows of each further one
-MOST_NUMBERS = 100_000_000  # in all training rows, for further values to have inputs
+MOST_NUMBERS = 30_000_000  # in all training rows, for further values to have inputs
 MANY_WORDS = 4  # in the mean of different values: then these look like texts
 LONGEST_NAME = 60
 OTHER, MISSING = "(other)", "(missing)"
