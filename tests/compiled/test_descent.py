@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import tests.naive.descent as naive
-from okl.compiled.newton import descend_pairs, descend_weights
+from okl.compiled.descent import descend_pairs, descend_sparse_rows, descend_weights
 
 
 def test_descent_over_weights_matches_naive() -> None:
@@ -53,3 +54,41 @@ def test_entries_without_a_fixed_sum_meet_the_optimality_conditions() -> None:
     assert np.abs(slopes[(point > 0.0) & (point < 0.4)]).max() <= 1e-8
     assert slopes[point == 0.0].min(initial=0.0) >= -1e-8
     assert slopes[point == 0.4].max() <= 1e-8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("border", [0.0, 0.7])
+def test_passes_over_sparse_rows_match_naive(border: float, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    m, n = 200, 6
+    values = (rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)).astype(dtype)
+    values[:3] = 0.0  # rows without a value
+    matrix, signs, upper = sparse.csr_array(values), rng.choice([-1.0, 1.0], m), rng.uniform(0.1, 0.6, m)
+    rows = np.column_stack([values.astype(np.float64), np.full(m, border)])
+    bias, point, weights = (0.2 if border else 0.0), np.zeros(m), np.zeros(n + 1)
+    active, limits, n_left = np.arange(m), np.array([-np.inf, np.inf]), []
+    arrays = (matrix.data, matrix.indices, matrix.indptr, signs, np.sum(rows**2, axis=1), upper)
+    for _ in range(6):
+        shifts, before = rng.random(8), tuple(limits)
+        run = max(1, min(8, len(active) // 64))
+        size = -(-len(active) // (8 * run)) * run
+        begins = [
+            (step + int(shift * size) // run * run) % size + k * size
+            for step in range(0, size, run)
+            for k, shift in enumerate(shifts)
+        ]
+        order = active[[place for begin in begins for place in range(begin, begin + run) if place < len(active)]]
+        assert np.array_equal(np.sort(order), active)
+        expected, left, movable = naive.descend_rows(point, rows, signs, upper, order, before, bias)
+        count = descend_sparse_rows(point, weights, active, limits, shifts, *arrays, bias, border)
+        np.testing.assert_allclose(point, expected, atol=1e-12)
+        np.testing.assert_allclose(weights, (signs * point) @ rows, atol=1e-12)
+        np.testing.assert_allclose(limits, movable, atol=1e-12)
+        assert active[:count].tolist() == left
+        active = active[:count].copy()
+        n_left.append(count)
+    assert n_left[0] == m
+    assert 0 < n_left[-1] < m
+    assert np.any(point == 0.0)
+    assert np.any(point == upper)
+    assert np.any((point > 0.0) & (point < upper))

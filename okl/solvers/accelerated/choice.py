@@ -12,6 +12,7 @@ from okl.foundation.types import FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_positive
 from okl.solvers.accelerated import l1_newton, minimax_newton, working_sets
 from okl.solvers.accelerated.base import CompositeProblem
+from okl.solvers.accelerated.dual_descent import is_descended
 from okl.solvers.accelerated.fapg import Fapg, FapgState
 from okl.solvers.accelerated.l1_newton import L1Newton, L1State
 from okl.solvers.accelerated.minimax_newton import MinimaxNewton, MinimaxState
@@ -52,10 +53,10 @@ class MethodChoice:
     Parameters
     ----------
     name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
-        for explicit rows of all models with at most 1,000 columns, for
-        logistic with any number, as for l2-svm over sparse shards, and for l1 models in memory with at most 5,000
-        columns or rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others, and for
-        dense rows in memory of c-svm, l2-svm and logistic where C is so small that it is faster
+        for explicit rows of all models with at most 1,000 columns; with any number for logistic, for l2-svm over
+        sparse shards and for c-svm of sparse rows in memory; and for l1 models in memory with at most 5,000 columns or
+        rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others, and for dense rows in
+        memory of c-svm, l2-svm and logistic where C is so small that it is faster
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -108,7 +109,12 @@ class MethodChoice:
         suits = (
             possible
             and not takes_few_steps(problem, self.tolerance)
-            and ((n_columns or problem.n_image) <= MOST_COLUMNS or is_smooth(problem) or (sparse and bends(problem)))
+            and (
+                (n_columns or problem.n_image) <= MOST_COLUMNS
+                or is_smooth(problem)
+                or (sparse and bends(problem))
+                or is_descended(problem)
+            )
         )
         return self._either(Newton, suits)
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from okl.compiled.newton import descend_weights
+from okl.compiled.descent import descend_weights
 from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import EPSILON, CompositeProblem, Iterate, check_start

@@ -74,22 +74,25 @@ class Newton(CertifiedSteps):
 
     def opened(self, problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
         """Return what the other methods take, for rows in this process; see `in_memory`."""
-        return in_memory(problem, point)
+        return in_memory(problem, point, self.tolerance)
 
     def start(self, problem: NewtonProblem, point: FloatArray | None = None) -> NewtonState:
-        run = _Run(problem, self.tolerance, 0, 0)
+        run = _Run(problem, self.tolerance, 0, problem.reads)
         weights, thresholds = problem.start or (
             np.zeros(problem.n_columns),
             np.zeros(len(problem.prototype.region.totals)),
         )
-        pace = _FIRST_PACE / run.unit(weights) if problem.anchored else 0.0
+        # 0: the entries are those of the start
+        pace = _FIRST_PACE / run.unit(weights) if problem.anchored and not problem.reads else 0.0
         return run.checked(Place(Point(0, weights, thresholds, pace), ()), None)
 
     def advance(self, state: NewtonState, problem: NewtonProblem) -> NewtonState:
         largest = state.history[0].certificate.primal
         run = _Run(problem, self.tolerance, state.history[-1].iteration, state.reads, largest)
         place = Place(state.point, state.anchors)
-        if state.point.pace > 0.0:
+        if problem.anchored and state.point.pace == 0.0:
+            place = Place(replace(state.point, pace=_FIRST_PACE), ())
+        elif state.point.pace > 0.0:
             faster = min(_FASTER * state.point.pace, _MOST_PACE) if state.anchors else state.point.pace
             place = Place(replace(state.point, pace=faster), (*state.anchors, state.point))
         place = run.minimised(place, self.max_iterations)
@@ -339,7 +342,8 @@ class _Run:
 
     def checked(self, place: Place, before: NewtonState | None) -> NewtonState:
         """Return the state at a place, whose thresholds are made those of a dual point."""
-        place = self.balanced(place)
+        if place.point.pace > 0.0 or not self.problem.anchored:
+            place = self.balanced(place)
         gradient, prototype = added(self.evaluate(NewtonPart.gradient, place)), self.problem.prototype
         point, of_losses = place.point, gradient.risk
         residual = float(np.linalg.norm(point.weights - gradient.image))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.base import CompositeProblem
 from okl.solvers.accelerated.dual import DualProblem
+from okl.solvers.accelerated.dual_descent import descended, is_descended
 from okl.solvers.accelerated.newton_parts import (
     ARRAYS_OF_SHARD,
     Cache,
@@ -60,10 +62,12 @@ class NewtonProblem(PartsProblem):
 
     holds_rows : whether there is one partition, here
     rough : whether rows are sparse and of like length: rough steps are good for squared losses, too
+    reads : of all rows so far, by passes over dual entries; 0 where the start is not their result
     """
 
     holds_rows: bool = False
     rough: bool = False
+    reads: int = 0
 
     @property
     def anchored(self) -> bool:
@@ -104,8 +108,10 @@ def bends(problem: Any) -> bool:
 _UNIT = 1.01  # squared length of sparse rows that were divided by their lengths
 
 
-def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
+def in_memory(problem: DualProblem, point: FloatArray | None = None, tolerance: float = math.inf) -> NewtonProblem:
     """Return the problem of rows in this process, from its own start or near a dual point (m,).
+
+    tolerance : of passes over dual entries, where these come first
 
     Raises ConfigError : a problem that Newton's method does not solve
     Raises DataError : the point has another length, or is not finite
@@ -117,15 +123,19 @@ def in_memory(problem: DualProblem, point: FloatArray | None = None) -> NewtonPr
         )
     first: FloatArray = np.zeros(problem.n_points)
     start: tuple[FloatArray, FloatArray] | None = None
+    reads = 0
     if point is not None:
         near = problem.first_iterate(point, problem.first_lipschitz)
         slope = problem.outer.slope(float(near.image @ near.image))
         first, start = near.point, (slope * near.image, np.zeros(len(problem.region.totals)))
+    elif tolerance < math.inf and is_descended(problem):
+        near, thresholds, reads = descended(problem, tolerance)
+        first, start = near.point, (near.image, thresholds)
     longest = float(problem.rows.squared_lengths().max())
     rough = isinstance(problem.rows, SparseRows) and longest <= _UNIT
     part = NewtonPart(problem, longest, first, LastArrays())
     evaluate = partial(result_of, part)
-    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True, rough=rough)
+    return NewtonProblem(problem, problem.n_image, evaluate, start, holds_rows=True, rough=rough, reads=reads)
 
 
 @stored("newton-work")

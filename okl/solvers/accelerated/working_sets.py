@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.newton import descend_pairs
+from okl.compiled.descent import descend_pairs
 from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start

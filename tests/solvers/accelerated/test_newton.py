@@ -306,3 +306,96 @@ def test_sparse_rows_far_from_the_margin_are_left_out_of_steps(model: Any, monke
     assert violation(sparse_problem, found) < 1e-4
     few = solve(sparse_problem, Newton(1e-8, 9))[0]
     assert few.history[-1].iteration == 9
+
+
+def unlike_rows(n_rows: int, n_columns: int, share: float, noise: float = 1.0) -> tuple[Doubles, Doubles]:
+    """Draw sparse inputs, sorted by class, some without a value, and labels."""
+    random = np.random.default_rng(5)
+    inputs = random.normal(size=(n_rows, n_columns)) * (random.random((n_rows, n_columns)) < share)
+    inputs[::7] = 0.0
+    labels = np.where(inputs @ random.normal(size=n_columns) + noise * random.normal(size=n_rows) > 0.8, 1.0, -1.0)
+    order = np.argsort(labels, kind="stable")
+    return inputs[order], labels[order]
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["no bias", "bias"])
+def test_passes_over_dual_entries_solve_a_small_c(fit_intercept: bool) -> None:
+    inputs, labels = unlike_rows(1500, 12, 0.4)
+    weights = np.where(np.arange(1500) % 5 == 0, 0.0, 1.0 + np.arange(1500) % 3)
+    model = CSVM(0.01, fit_intercept)
+    problem: Any = model.problem(SparseRows(sparse.csr_array(inputs), labels), weights)
+    found, outcome, method = solve(problem, Newton(1e-4))
+    assert outcome.kind == "done"
+    assert found.history[-1].iteration == 0
+    assert found.reads > 1
+    expected = solve(model.problem(DenseRows(inputs, labels), weights), Newton(1e-9))[0].best_record.certificate
+    proof = found.best_record.certificate
+    assert proof.dual - 1e-9 * proof.primal <= expected.primal <= proof.primal
+    assert violation(problem, found) < 1.0
+    solution = method.solution(found, problem)
+    value = problem.risk.value(problem.rows.margins(solution.weights), solution.bias)
+    assert value + 0.5 * solution.weights @ solution.weights == pytest.approx(proof.primal, rel=1e-9)
+    again = solve(problem, Newton(1e-4))[0]
+    assert np.array_equal(again.best.point, found.best.point)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["no bias", "bias"])
+def test_newton_steps_follow_passes_that_are_slow(fit_intercept: bool) -> None:
+    inputs, labels = unlike_rows(1500, 12, 0.4)
+    model = CSVM(100.0, fit_intercept)
+    found, outcome, _ = solve(model.problem(SparseRows(sparse.csr_array(inputs), labels)), Newton(1e-8))
+    assert outcome.kind == "done"
+    assert found.history[-1].iteration > 0
+    expected = solve(model.problem(DenseRows(inputs, labels)), Newton(1e-8))[0].best_record.certificate
+    assert found.best_record.certificate.primal == pytest.approx(expected.primal, rel=2e-8)
+
+
+def test_many_sparse_columns_take_passes_and_newton_steps() -> None:
+    inputs, labels = unlike_rows(600, 1500, 0.02)
+    for C in (0.1, 10.0):
+        problem = CSVM(C).problem(SparseRows(sparse.csr_array(inputs), labels))
+        assert type(MethodChoice().of(problem)) is Newton
+        state, outcome, _ = solve(problem, MethodChoice(tolerance=1e-5))
+        assert outcome.kind == "done"
+        expected = solve(problem, Fapg(tolerance=1e-6, max_iterations=20_000))[0].best_record.certificate
+        assert state.best_record.certificate.primal == pytest.approx(expected.primal, rel=2e-5)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["no bias", "bias"])
+def test_passes_that_leave_the_range_of_float64_are_not_called_solved(fit_intercept: bool) -> None:
+    rows = two_classes(6, n_rows=100, n_columns=3)
+    problem = CSVM(1.0, fit_intercept).problem(SparseRows(sparse.csr_array(1e30 * rows.rows), rows.labels))
+    outcome = solve(problem, MethodChoice(tolerance=1e-4))[1]
+    assert outcome.kind == "not converged"
+
+
+def test_a_direction_after_a_rejected_one_has_margins_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs, labels = unlike_rows(1500, 12, 0.4, noise=0.1)
+    problem: Any = CSVM(100.0).problem(SparseRows(sparse.csr_array(inputs), labels))
+    narrowed, step, line = newton._Run._narrowed, newton._Run._step, NewtonPart.line
+    rejected: list[int] = []
+    named: dict[int, Any] = {}
+
+    def reversed_once(run: Any, *given: Any) -> Point | None:
+        direction = narrowed(run, *given)
+        if direction is None or rejected:
+            return direction
+        rejected.append(direction.serial)
+        return replace(direction, weights=-direction.weights, thresholds=-direction.thresholds)
+
+    def stepped(run: Any, place: Place, gradient: Any, direction: Point) -> float:
+        if run.problem.holds_rows and len(run.problem.prototype.rows.labels) == 1500:
+            assert np.array_equal(named.setdefault(direction.serial, direction.weights), direction.weights)
+        return step(run, place, gradient, direction)
+
+    def compared(part: Any, at: Place, direction: Point, steps: Any) -> Doubles:
+        margins = part._margins(direction.serial, direction.weights)
+        np.testing.assert_allclose(margins, part._problem.rows.margins(direction.weights))
+        return np.asarray(line(part, at, direction, steps))
+
+    monkeypatch.setattr(newton._Run, "_narrowed", reversed_once)
+    monkeypatch.setattr(newton._Run, "_step", stepped)
+    monkeypatch.setattr(NewtonPart, "line", compared)
+    _, outcome, _ = solve(problem, Newton(1e-8))
+    assert outcome.kind == "done"
+    assert rejected
