@@ -210,6 +210,8 @@ def _length(problem: PartsProblem, point: Point, slopes: FloatArray, direction: 
             high = step
         secant = low + (step - low) * below / (below - along) if along > 0.0 else 0.5 * (low + high)
         step = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
+    else:
+        step = low  # beyond, the objective may be higher than at the start
     return step, n_trials
 
 

@@ -147,3 +147,24 @@ def test_working_columns_hold_all_weights_and_the_steepest_others(monkeypatch: p
     again, outcome, _ = solved(L1LogisticRegression(5.5), DenseRows(inputs, labels), point=state.best.point)
     assert outcome.kind == "done"
     assert again.history[0].certificate.relative_gap < 0.2
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_direction_of_any_length_does_not_raise_the_objective(kind: Any) -> None:
+    problem = kind(32.0).problem(two_classes(5))
+    opened = L1Newton().opened(problem)
+    state = L1Newton().start(opened)
+
+    def objective(weights: Any) -> float:
+        problem.apply(margins := np.empty(problem.n_image), weights)
+        return float(problem.smooth(weights, margins) + problem.penalty(weights))
+
+    steps: list[float] = []
+    for length in (1e-3, 1.0, 1e20, 1e60):
+        change = -length * np.sign(state.slopes) * (np.abs(state.slopes) > 1.0)
+        direction = Point(state.point.serial + 1 + len(steps), change, np.empty(0), 0.0)
+        step, _ = l1_newton._length(opened, state.point, state.slopes, direction)
+        assert objective(step * change) <= objective(state.point.weights)
+        steps.append(step)
+    assert min(steps[:2]) > 0.0
+    assert steps[3] < 1e-40
