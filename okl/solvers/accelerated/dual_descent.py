@@ -22,7 +22,7 @@ from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, HalfSquare, LinearTerm, filled
 
 _SEQUENCES = 64  # of rows, in turn
-_LEAST_BUDGET, _OF_COLUMNS = 60.0, 0.1  # reads of all rows; as a share of the columns
+_LEAST_BUDGET, _OF_COLUMNS, _TRIED = 60.0, 0.1, 1 / 15  # reads of all rows; of the columns; before their rate counts
 _FIRST_CHECK, _MOST_PASSES = 3, 64  # passes; between two checks: as many as before, at most so many
 _FALLS = 0.5  # of the gap, from check to check: else entries that were left out come back
 _BORDER = 0.2  # squared, of the mean squared length of rows
@@ -74,7 +74,8 @@ def descended(problem: Any, tolerance: float) -> tuple[Iterate, FloatArray, int]
         reads += 1 + len(thresholds)
         if not math.isfinite(gap):  # as if there had been no pass
             return Iterate(np.zeros(m), np.zeros(problem.n_image)), np.zeros(len(thresholds)), n_passes
-        if gap <= tolerance * primal or reads * math.log(tolerance) < budget * math.log(gap / primal):
+        is_slow = reads >= _TRIED * budget and reads * math.log(tolerance) < budget * math.log(gap / primal)
+        if gap <= tolerance * primal or is_slow:
             return near, thresholds, math.ceil(reads)
         following = n_passes + min(n_passes, _MOST_PASSES)
         if not len(active) or gap > _FALLS * before:
