@@ -1,0 +1,152 @@
+"""The commands of the README and of the how-to pages end well as they are written, on small data of the same names.
+
+Those that are not run are listed with the reason: a server, workers, minutes, or a test of their own.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from okl.data.ingest.run import ingest
+from okl.foundation.settings import IngestSettings
+from tests.docs.test_site import READ, ROOT, told_commands
+from tests.flows.commandline import Terminal
+
+NOT_RUN = {
+    r"okl (up|status|down|deploy)\b|/operate\.md|infra/README\.md": "a server: python -m tests.benchmarks.composed",
+    r"--workers 2$|--scheduler|--cluster": "workers: tests/distributed",
+    r"--resume RUN": "an unfinished run: tests/flows/test_resume.py",
+    r"compare .*--models all|--optimise auc": "minutes: tests/runs/compare",
+    r"okl reproduce": "minutes, and the data of the papers: tests/papers",
+    r"/tutorial/": "test_tutorial.py",
+    r"/add\.md": "test_added.py",
+}
+TRAINED = "okl train rows.csv --target y --solver c-svm --name m"
+EARLIER = "okl train rows.csv --target y --solver fogd --frequencies 20 --name earlier"
+BEFORE = {  # what a page takes for granted
+    "export": [TRAINED],
+    "runs": [TRAINED, "okl train data/covtype --solver fogd --frequencies 50 --name cover"],
+    "registry": [EARLIER, "okl models publish churn earlier --promote", TRAINED],
+    "retrain": [
+        EARLIER,
+        "okl models publish forest earlier --promote",
+        TRAINED,
+        "okl models publish forest m --promote",
+    ],
+    "constraints": ["okl ingest data.csv data --target y --holdout 0.2"],
+}
+MEANT = (  # names in capitals, by the command
+    (r"MODEL data/covtype", "cover data/covtype"),
+    (r"predict MODEL rows.csv", "predict covtype cover.parquet"),
+    (r"\b(MODEL|RUN)\b", "m"),
+    (r"train DATASET", "train rows.csv --target y"),
+    (r"compare rows ", "compare rows.csv --target y --rows 150 --folds 2 --grid 3 "),
+    (r"(compare data/covtype.*)", r"\1 --rows 120 --folds 2 --grid 3"),
+    (r"reviews ~/inbox", "reviews texts"),
+    (r"~/inbox", "inbox"),
+)
+N_ROWS = 160
+
+
+def commands(path: Path) -> list[str]:
+    """Return the commands of a page that are run."""
+    return [line for line in told_commands(path) if not reason(path, line)]
+
+
+def reason(path: Path, line: str) -> str:
+    """Return why a command is not run; "" if it is."""
+    return next((why for pattern, why in NOT_RUN.items() if re.search(pattern, f"{path}\n{line}")), "")
+
+
+RUN = [path for path in READ if commands(path)]
+
+
+def table() -> pd.DataFrame:
+    """Return rows of every column that the pages name."""
+    random = np.random.default_rng(3)
+    rows = pd.DataFrame(random.standard_normal((N_ROWS, 3)), columns=["x0", "x1", "x2"])
+    for name, values in (("sex", 2), ("group", 2), ("area", 2)):
+        rows[name] = random.integers(1, 1 + values, N_ROWS) - (name != "area")
+    rows["zip"] = random.choice(["8001", "8002", "8400"], N_ROWS)
+    score = np.sin(2.0 * rows["x0"]) + rows["x1"] + 0.3 * random.standard_normal(N_ROWS)
+    rows["body"] = np.where(score > 0, "good and quick ", "poor and late ") + random.choice(["box", "bag"], N_ROWS)
+    rows["price"], rows["stars"], rows["y"] = 500.0 + 100.0 * score, np.where(score > 0, "five", "one"), score > 0
+    return rows.astype({"y": int})
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make a folder of the files that the pages name."""
+    folder, rows = tmp_path_factory.mktemp("pages"), table()
+    columns = ["x0", "x1", "x2"]
+    files = {
+        "data.csv": [*columns, "zip", "sex", "y"],
+        "rows.csv": [*columns, "y"],
+        "rows.parquet": [*columns, "group", "y"],
+        "stream.parquet": [*columns, "y"],
+        "prices.parquet": [*columns, "area", "price"],
+        "houses.csv": [*columns, "price"],
+        "reviews.csv": ["body", "x0", "stars"],
+    }
+    for name, wanted in files.items():
+        frame = rows[wanted]
+        frame.to_csv(folder / name, index=False) if name.endswith(".csv") else frame.to_parquet(
+            folder / name, index=False
+        )
+    for name, file in (("inbox", "rows.parquet"), ("texts", "reviews.csv")):
+        (folder / name).mkdir()
+        shutil.copy(folder / file, folder / name)
+    (folder / "infra").symlink_to(ROOT / "infra")
+    (folder / "data").mkdir()
+    lines = (ROOT / "data" / "flights.csv").read_text().splitlines(keepends=True)
+    (folder / "data" / "flights.csv").write_text("".join(lines[:1] + lines[1::48]))
+    (folder / "new.csv").write_text("".join(lines[:51]))
+    cover = pq.read_table(ROOT / "data" / "covtype" / "part-00000.parquet").to_pandas()
+    cover.groupby("y").head(40).to_parquet(folder / "cover.parquet", index=False)
+    ingest(folder / "cover.parquet", folder / "data" / "covtype", IngestSettings(holdout=0.2, target="y"))
+    return folder
+
+
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.stem)
+def test_the_commands_of_a_page_end_well(
+    path: Path, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, terminal = commands(path), Terminal(capsys, monkeypatch)
+    named = " ".join(BEFORE.get(path.stem, []) + lines)
+    for file in place.iterdir():
+        if file.name != "data" or not re.search(r" data( |$)", named):
+            (tmp_path / file.name).symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    for line in BEFORE.get(path.stem, []) + lines:
+        for pattern, replacement in MEANT:
+            line = re.sub(pattern, replacement, line)
+        done = terminal.okl(*shlex.split(line, comments=True)[1:])
+        assert done.code == 0, (line, done.err)
+
+
+def test_commands_that_are_not_run_have_a_reason() -> None:
+    every = [(path, line) for path in READ for line in told_commands(path)]
+    run = sum(map(len, map(commands, RUN)))
+    assert run + sum(bool(reason(path, line)) for path, line in every) == len(every)
+    assert run >= 30
+    for pattern in NOT_RUN:
+        assert any(re.search(pattern, f"{path}\n{line}") for path, line in every), f"needless: {pattern}"
+
+
+def test_the_python_of_the_readme_runs(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["chances"].shape == (len(names["flights"]), 2)
+    np.testing.assert_allclose(names["chances"].sum(axis=1), 1.0, rtol=1e-6)
