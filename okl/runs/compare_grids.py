@@ -30,6 +30,7 @@ from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
+from okl.solvers.ridge.solver import SAMPLE_GROUPS
 
 # A seeded sample in memory, mapped, in an order in which all classes are evenly spread.
 
@@ -120,7 +121,7 @@ class Sample:
         return ("compare", *source, self.folds, self.holdout, mapped)
 
     def _ordered(self) -> tuple[Any, Doubles]:
-        rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision)
+        rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision, SAMPLE_GROUPS)
         random = np.random.default_rng((self.seed, 0xC0))
         key, kinds = np.empty(len(rows.targets)), self._kinds(rows.targets)
         for value in np.unique(kinds):
@@ -139,7 +140,8 @@ class Sample:
 
     def _holdout(self) -> Rows:
         return resident(
-            (*self.key, "test"), lambda: sample_rows(self.data, "test", self.rows, self.seed, self.precision)
+            (*self.key, "test"),
+            lambda: sample_rows(self.data, "test", self.rows, self.seed, self.precision, SAMPLE_GROUPS),
         )
 
     def _part(self, number: int) -> SamplePart:

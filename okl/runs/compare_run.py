@@ -6,14 +6,18 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from okl.data.dataset import ROBUST, Dataset, Scaling
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
 from okl.data.squash import with_squashed
 from okl.distributed.cluster_file import check_execution_options
-from okl.foundation.errors import DivergedError
+from okl.foundation.errors import DataError, DivergedError
 from okl.foundation.folders import check_published, output_folder
 from okl.foundation.locations import COMPARED, Place, place_of
 from okl.models.file import Model, save_model
+from okl.models.inputs import class_indices
 from okl.report.comparison import comparison_page
 from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
@@ -29,6 +33,7 @@ from okl.solvers.online.solver import SAMPLE_ROWS
 
 # Stages of a comparison.
 
+LEAST_OF_CLASS = 2
 COMPARE_STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
 
 
@@ -69,10 +74,21 @@ class ComparisonRun(Run[CompareSettings]):
             self.feature_map, self.chosen = choice.draw(self.data.schema, few, settings.seed, settings.precision)
         self.sample = Sample(*shared, self.feature_map)
         rows = self.sample.all()
+        if self.data.schema.task != "regression":
+            self._check_classes(np.bincount(class_indices(self.data.schema, rows.targets), minlength=n_classes))
         features, signs = self.sample.mapped(rows.inputs), signs_of_classes(rows.targets, n_classes)
         grids = {name: make_grid(name, features, signs, settings.grid) for name in self.names if is_model(name)}
         self._search = compare.ModelSearch(settings, self.sample, self.names, grids, n_classes)
         return {"rows": len(rows.targets), "rungs": list(self._search.steps()), "models": list(self.names)}
+
+    def _check_classes(self, counts: NDArray[np.int64]) -> None:
+        """Raise DataError if a class of the data has too few sampled rows to be in the training rows of every fold."""
+        rarest = int(np.argmin(counts))
+        if counts[rarest] < LEAST_OF_CLASS and counts.sum() < self.data.rows("train"):
+            raise DataError(
+                f"Class {self.data.schema.labels[rarest]} has {counts[rarest]} of the {counts.sum():,} sampled rows; "
+                f"each fold needs one to train on. Raise --rows, up to {self.data.rows('train'):,}."
+            )
 
     def search(self) -> dict[str, Any]:
         """Fit and validate all values of all models."""

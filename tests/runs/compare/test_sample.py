@@ -86,3 +86,13 @@ def test_a_class_of_few_rows_is_among_the_first_training_rows_of_every_fold(tmp_
     sample = Sample(ingest(write(tmp_path, rows), tmp_path / "set", IngestSettings()).dataset, 6000, 1, "float32")
     for number in range(5):
         assert set(sample.part(number).targets[:20]) == {0, 1, 2}
+
+
+def test_a_class_whose_rows_lie_together_is_in_the_sample_with_its_share(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    labels = np.where(np.arange(12_000) // 600 == 9, 2, random.integers(0, 2, 12_000))
+    rows = pa.table({"x": random.standard_normal(12_000), "y": labels})
+    settings = IngestSettings(rows_per_group=200, rows_per_shard=1000)
+    data = ingest(write(tmp_path, rows), tmp_path / "set", settings).dataset
+    counts = np.bincount(Sample(data, 1000, 1, "float32").all().targets.astype(int), minlength=3)
+    assert 30 < counts[2] < 70  # 50 of 1000
