@@ -14,14 +14,15 @@ import pyarrow.parquet as pq
 
 from okl.foundation.folders import write_durably
 from okl.papers.base import BETTER, MEASURED, REPRODUCED, WORSE, Outcome
-from okl.report.blocks import Figure, Page, Section, Table, page, paragraphs
+from okl.report.blocks import Figure, Page, Section, Table, page, paragraphs, without_empty
 from okl.report.format import counted, flatten, mean_and_spread
 from okl.report.render import html, markdown, text
 
 # Cells and data sets as tables.
 
-CELL_HEADER = ("Data set", "Algorithm", "Metric", "Paper", "okl", "Difference", "Allowed", "Verdict", "Seconds",
-               "Paper's seconds", "per FOGD", "Setting", "Other values")  # fmt: skip
+COMPARED = ("Paper", "okl", "Difference", "Allowed", "Verdict")
+COSTS = ("Seconds", "Paper's seconds", "per FOGD", "Setting", "Other values")
+CELL_HEADER = ("Data set", "Algorithm", "Metric", *COMPARED, *COSTS)
 DATASET_HEADER = ("Data set", "Rows", "Paper's rows", "Orders", "Constant", "Linear", "Remark")
 CANDIDATE_HEADER = ("Cell", "Error of each candidate, on an order that is not reported")
 PERCENT = frozenset({"mistake_rate", "accuracy"})
@@ -29,7 +30,7 @@ HIDDEN_SETTINGS = ("tried", "choice", "orders", "budget", "frequencies", "rank")
 
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
-    """Return the tables of cells, of data sets and, if settings were searched, of candidates, without empty columns."""
+    """Return the tables of cells, of data sets, of costs and settings and, if settings were searched, of candidates."""
     cells = result["cells"]
     hidden = () if len({cell["metric"] for cell in cells}) > 1 else ("Metric",)
     metric = cells[0]["metric"] if cells else ""
@@ -38,23 +39,16 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
          "; ".join(f"{name}: {_spread(cell['metric'], error, None)}" for name, error in tried.items())]
         for cell in cells if (tried := cell["setting"].get("tried"))
     ]  # fmt: skip
+    rows = [_cell_row(cell) for cell in cells]
+    datasets = [_dataset_row(row, metric) for row in result["datasets"]]
     shown = [
-        _without_empty("Cells", CELL_HEADER, [_cell_row(cell) for cell in cells], hidden),
-        _without_empty("Data sets", DATASET_HEADER, [_dataset_row(row, metric) for row in result["datasets"]]),
+        without_empty(Table("Cells", CELL_HEADER, rows, wide=True), (*hidden, *COSTS)),
+        without_empty(Table("Data sets", DATASET_HEADER, datasets, wide=True)),
+        without_empty(
+            Table("Seconds, settings and other values", CELL_HEADER, rows, folded=True), (*hidden, *COMPARED)
+        ),
     ]
-    return [*shown, *([Table("Candidates", CANDIDATE_HEADER, candidates, wide=True)] if candidates else [])]
-
-
-def _without_empty(
-    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], hidden: Sequence[str] = ()
-) -> Table:
-    shown = [
-        column
-        for column, name in enumerate(header)
-        if name not in hidden and (column < 2 or any(row[column] not in ("-", "") for row in rows))
-    ]
-    cells = [[row[column] for column in shown] for row in rows]
-    return Table(title, [header[column] for column in shown], cells, wide=True)
+    return [*shown, *([Table("Candidates", CANDIDATE_HEADER, candidates, folded=True)] if candidates else [])]
 
 
 def _cell_row(cell: Mapping[str, Any]) -> list[str]:
@@ -62,7 +56,7 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
     if cell["status"] != MEASURED:
         verdict = cell["note"] or cell["status"]
     elif cell["no_information"]:
-        verdict = f"no information ({verdict})"
+        verdict = f"({verdict})"
     elif verdict in (BETTER, WORSE) and cell["note"]:
         verdict = f"{verdict}: {cell['note']}"
     allowed = None if cell["margin"] is None else cell["margin"] + 2.0 * cell["standard_error"]
@@ -139,33 +133,46 @@ def _signed(metric: str, value: float | None) -> str:
 def conclusions(result: Mapping[str, Any]) -> list[str]:
     """Return the conclusions of the table as sentences."""
     settings = result["settings"]
-    read = settings["data"] and result.get("reads_data", True)
-    data = f"with data from {settings['data']}" if read else "with generated data"
-    sentences = [f"{result['title']}, {data}."]
-    if (settings["repeats"] or math.inf) < (wanted := result.get("table_repeats", 0)):
-        sentences.append(
-            f"Verdicts rest on {counted(settings['repeats'], 'repeat')}, but the table takes {wanted:,}, as the paper "
-            "if it states a number: they may be chance. Leave --repeats out to run all."
-        )
+    sentences = []
     for name, counts in result["counts"].items():
         informative = sum(counts[verdict] for verdict in (REPRODUCED, BETTER, WORSE))
         if not (informative or counts["no information"]):
             continue
+        if name != "all" and counts == result["counts"].get("all"):
+            sentences.append("All are blind: no setting was chosen on these data sets.")
+            continue
         cells = "cells" if name == "all" else "blind cells, on data sets that no setting was chosen on"
+        told = (
+            f"Reproduced {counts[REPRODUCED]} of {informative} {cells}; better {counts[BETTER]}, worse {counts[WORSE]}."
+        )
+        if counts["no information"]:
+            told += (
+                f" {counts['no information']} more, in brackets, have no information: they have no exponent, or the "
+                "constant predictor or the simplest rival's printed number passes, too."
+            )
+        sentences.append(told)
+    if (settings["repeats"] or math.inf) < (wanted := result.get("table_repeats", 0)):
         sentences.append(
-            f"Reproduced {counts[REPRODUCED]} of {informative} {cells}; better {counts[BETTER]}, worse "
-            f"{counts[WORSE]}. {counts['no information']} more have no information: they have no exponent, or the "
-            "constant predictor or the simplest rival's printed number passes, too."
+            f"Verdicts rest on {counted(settings['repeats'], 'repeat')}, but the table takes {wanted:,}, as the paper "
+            "if it states a number: they may be chance. Leave --repeats out to run all."
         )
     if result["rule"]:
         sentences.append(f"Reproduced means: {result['rule']}. Settings and margins are frozen: {result['frozen']}.")
     return [*sentences, *result["remarks"], f"Measured on {result['processor']}."]
 
 
+def headline(result: Mapping[str, Any]) -> str:
+    """Return what was reproduced, and on which data."""
+    read = result["settings"]["data"] and result.get("reads_data", True)
+    return f"{result['title']}, with {'data from ' + result['settings']['data'] if read else 'generated data'}."
+
+
 def text_summary(result: Mapping[str, Any]) -> str:
     """Return aligned lines for a terminal."""
-    shown = [[table._replace(title="")] for table in tables(result)[:2]]
-    return text(*shown, paragraphs(*conclusions(result), f"Report: {result['run']}/report.html"))
+    cells, datasets = (table._replace(title="") for table in tables(result)[:2])
+    files = f"Report, with seconds, settings and other values: {result['run']}/report.html"
+    narrow = [without_empty(cells, ("Allowed",))]
+    return text(paragraphs(headline(result)), narrow, [datasets], paragraphs(*conclusions(result), files))
 
 
 def paper_page(result: Mapping[str, Any], figures: Sequence[Figure]) -> Page:
@@ -173,7 +180,7 @@ def paper_page(result: Mapping[str, Any], figures: Sequence[Figure]) -> Page:
     facts = flatten({name: value for name, value in result.items() if name not in ("cells", "datasets")})
     return page(
         result["table"],
-        paragraphs(*conclusions(result)),
+        paragraphs(headline(result), *conclusions(result)),
         Section("tables", "Tables", tables(result)),
         Section("pictures", "Figures", figures),
         Section("run", "Settings and the run", [Table("All values", (), facts, folded=True)]),

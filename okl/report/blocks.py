@@ -138,6 +138,21 @@ def records_table(title: str, columns: Mapping[str, str], records: Sequence[Mapp
     return Table(title, [*columns.values()], [[number(record.get(key)) for key in columns] for record in records])
 
 
+def without_empty(table: Table, hidden: Sequence[str] = ()) -> Table:
+    """Return a table without the hidden columns, and without those after the second that have no values.
+
+    >>> without_empty(Table("", ("Model", "Score", "Gap"), [["ridge", "0.5", "-"]])).header
+    ['Model', 'Score']
+    """
+    shown = [
+        column
+        for column, name in enumerate(table.header)
+        if name not in hidden and (column < 2 or any(row[column] not in ("-", "") for row in table.rows))
+    ]
+    rows = [[row[column] for column in shown] for row in table.rows]
+    return table._replace(header=[table.header[column] for column in shown], rows=rows)
+
+
 def cut(rows: Sequence[Sequence[str]], most: int) -> list[Sequence[str]]:
     """Return the first rows of a table, and a row with the number of the others.
 

@@ -10,14 +10,14 @@ from typing import Any
 from okl.foundation.locations import typed_model
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import METRICS
-from okl.report.blocks import Figure, Page, Section, Table, WarningBlock, page, paragraphs
+from okl.report.blocks import Figure, Page, Section, Table, WarningBlock, page, paragraphs, without_empty
 from okl.report.figures import compared_scores, score_paths
 from okl.report.format import CRITERION_NAMES, criterion_value, duration, flatten, mean_and_spread, number
 from okl.report.render import text
 from okl.report.results import Result
 
 HEADER = ("Model", "Score", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
-BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias (26)", "Difference")
+BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias", "Difference")
 SIGNIFICANT = 0.05
 LOOSE_GAP = 10.0  # times the tolerance
 MORE_ITERATIONS = 10  # times those that did not suffice
@@ -168,25 +168,39 @@ def chosen_sentence(row: Mapping[str, Any]) -> str:
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return sentences on the comparison and its result."""
-    data, settings, winner = result["dataset"], result["settings"], result["winner"]
-    parts = result["parts"]
+    """Return the winner, how it was found, and how it was trained again, as sentences."""
+    data, parts = result["dataset"], result["parts"]
     how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} held-out rows"
     searched, available = number(result["search_rows"]), number(data["train_rows"])
     rows = f"all {available}" if searched == available else f"{searched} of {available}"
-    lines = [
+    return [
+        winner_sentence(result),
+        f"It was trained again on {number(result['winner']['rows'])} rows{_certified(result)}{_test(result)}.",
         (
             f"{len(result['models'])} models were trained to predict {data['target']} from "
             f"{number(data['features'])} columns and validated by {how}, judged by {_judged(result)}, on {rows} "
             f"training rows. The search took {duration(result['search_seconds'])}, the whole run "
             f"{duration(result['total_seconds'])}."
         ),
-        winner_sentence(result),
-        (f"It was trained again on {number(winner['rows'])} rows{_certified(result)}{_test(result)}."),
-        *(f"Assumed: {sentence}." for sentence in result.get("assumptions") or []),
-        *filter(None, map(chosen_sentence, result["models"])),
-        *_legend(result),
     ]
+
+
+def notes(result: Mapping[str, Any]) -> list[str]:
+    """Return what the columns and marks of the table mean, and what was chosen, as sentences."""
+    settings, unit = result["settings"], " in percentage points" if _in_percent(result) else ""
+    lines = list(filter(None, map(chosen_sentence, result["models"])))
+    if result["parts"] > 1:
+        lines.append("±: standard deviation over the folds.")
+    if any(row["kind"] == "certified" for row in result["models"]):
+        lines.append(
+            "Bias: own, the one that solves the model; none; error-minimising, the one of fewest errors on training "
+            "rows. Gap: largest relative gap to the optimum over the folds."
+        )
+    lines.append(
+        f"Seconds: the sum of all fits of a model, which may run in parallel. Behind: distance to the best "
+        f"{score_name(result)}{unit}. p: {result['test_name']} against the best model, two-sided, not corrected for "
+        "multiple tests. Parameters are chosen on the same rows that the table reports, for every model."
+    )
     if any(_unsolved(row, settings["tolerance"]) for row in result["models"]):
         lines.append(
             f"Marked {UNSOLVED}: not solved to the relative gap of {settings['tolerance']:g} within "
@@ -199,26 +213,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
             f"All {settings['grid']} values of a model were tried on few rows, and the better "
             f"half on twice as many each time: {steps} training rows."
         )
-    return [*filter(None, lines)]
-
-
-def _legend(result: Mapping[str, Any]) -> list[str]:
-    """Return what the columns of the table are."""
-    certified = any(row["kind"] == "certified" for row in result["models"])
-    return [
-        "±: standard deviation over the folds." if result["parts"] > 1 else "",
-        (
-            "Bias: own, the one that solves the model; none; error-minimising, the one of fewest errors on training "
-            "rows. Gap: largest relative gap to the optimum over the folds."
-            if certified
-            else ""
-        ),
-        (
-            f"p: {result['test_name']} against the best model, two-sided, not corrected for "
-            "multiple tests. Parameters are chosen on the same rows that the table reports, for "
-            "every model. Seconds: the sum of all fits of a model, which may run in parallel."
-        ),
-    ]
+    return lines
 
 
 def warning_sentences(result: Mapping[str, Any]) -> list[str]:
@@ -330,34 +325,44 @@ def _test(result: Mapping[str, Any]) -> str:
 
 def comparison_page(result: Mapping[str, Any]) -> Page:
     """Return the report of a comparison."""
-    paths = [row for row in result["models"] if len(row["path"]) > 1]
-    name = score_name(result)
-    drawn = {"name": name, "constant": _constant(result), "constant_name": _constant_name(result)}
+    name, constant = score_name(result), f"{_constant_name(result)}, {score_text(result, _constant(result))}"
+    title = f"{name[0].upper()}{name[1:]}"
+    drawn = {"name": name, "constant": _constant(result), "percent": _in_percent(result)}
     drawn["error"] = criterion_of_result(result) == "log-loss"
-    figures = [Figure(f"{name[0].upper()}{name[1:]} of each model", partial(compared_scores, result, drawn), wide=True)]
-    if paths:
-        caption = f"{name[0].upper()}{name[1:]} along each model's grid"
-        figures.append(Figure(caption, partial(score_paths, paths, drawn), wide=True))
-    tables = [Table("Models", header(result), table_rows(result), wide=True)]
-    if rows := bias_rows(result):
-        tables.append(Table("Each bias rule at its own best value", BIAS_HEADER, rows, wide=True))
-    facts = flatten({name: value for name, value in result.items() if name != "models"})
+    spread = f"Mean and standard deviation over {result['parts']} folds" if result["parts"] > 1 else "On held-out rows"
+    figures = [
+        Figure(f"{title} of each model", partial(compared_scores, result, drawn), f"{spread}. Dashed: {constant}.")
+    ]
+    if paths := [row for row in result["models"] if len(row["path"]) > 1]:
+        hollow = "Hollow: left out early, on fewer rows." if len(result["rungs"]) > 1 else ""
+        figures.append(Figure(f"{title} by parameter", partial(score_paths, paths, drawn), hollow))
+    models = [_table(result, "Models"), *paragraphs(*notes(result), *linear_note(result)), *figures]
+    if biases := bias_rows(result):
+        models.append(Table("Each bias rule at its own best value", BIAS_HEADER, biases, wide=True))
+    assumed = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in result.get("assumptions") or []]
+    facts = flatten({key: value for key, value in result.items() if key != "models"})
     return page(
         f"{result['name']}: which model predicts {result['dataset']['target']} best",
         [*paragraphs(*sentences(result)), *map(WarningBlock, warning_sentences(result))],
-        Section("pictures", "In pictures", figures),
-        Section("tables", "In figures", tables),
-        Section("run", "Settings, data and the run", [Table("All of it", (), facts, folded=True)]),
+        Section("models", "How good is each model?", models),
+        Section("data", "What was assumed about the data?", paragraphs(*assumed)),
+        Section("run", "Settings, data and the run", [Table("All values", (), facts, folded=True)]),
     )
+
+
+def _table(result: Mapping[str, Any], title: str = "") -> Table:
+    return without_empty(Table(title, header(result), table_rows(result), wide=True))
 
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Return the summary as aligned lines for a terminal."""
-    table = Table("", header(result), table_rows(result))
-    files = (
+    lines = (
+        *(f"Assumed: {sentence}." for sentence in result.get("assumptions") or []),
+        *notes(result),
+        *(f"Warning: {sentence}" for sentence in warning_sentences(result)),
         f"Model: {result['model']}",
         f"Report: {result['run']}/report.html",
         f"To use it: okl predict {typed_model(result)} ROWS --out SCORES",
     )
-    lead = [*paragraphs(*sentences(result)), *map(WarningBlock, warning_sentences(result)), *paragraphs(*files)]
-    return text([table, *paragraphs(*linear_note(result))], lead)
+    table = [_table(result), *paragraphs(*linear_note(result))]
+    return text(paragraphs(*sentences(result)), table, paragraphs(*lines))

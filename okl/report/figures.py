@@ -557,40 +557,34 @@ def wilson(hits: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> tuple[np.n
     return middle - half, middle + half
 
 
-# Comparison: accuracy of each model, and along each grid
+# Comparison: score of each model, and along each grid
 
-BAR_HEIGHT, MARGIN_HEIGHT = 0.3, 1.1  # inches
-COLUMNS, PANEL = 3, (3.1, 2.1)
+BAR_HEIGHT, MARGIN_HEIGHT = 0.3, 0.7  # inches
+COLUMNS, PANEL_HEIGHT = 2, 1.75
 
 
 def compared_scores(result: Mapping[str, Any], drawn: Mapping[str, Any]) -> str:
     """Draw the mean score of each model with one standard deviation, the best on top, and that of a constant.
 
-    drawn : name of the score, score and name of the constant, and whether the value is 1 less the score
+    drawn : name of the score, score of the constant, and whether the value is 1 less the score, and a percentage
     """
     rows = [row for row in result["models"] if row["mean"] is not None][::-1]
-    figure, axes = figure_with_axes(7.2, MARGIN_HEIGHT + BAR_HEIGHT * len(rows))
+    _, axes = figure_with_axes(height=MARGIN_HEIGHT + BAR_HEIGHT * len(rows))
     for height, row in enumerate(rows):
         axes.errorbar(
-            [_percent(row["mean"], drawn)], [height], xerr=[100 * (row["spread"] or 0.0)], marker="o", markersize=5,
+            [_value(row["mean"], drawn)], [height], xerr=[row["spread"] or 0.0], marker="o", markersize=5,
             capsize=3, linestyle="", color=LIGHT.line if row["best"] else LIGHT.ink,
         )  # fmt: skip
-    constant, label = _percent(drawn["constant"], drawn), drawn["constant_name"]
-    axes.axvline(constant, color=LIGHT.other, linestyle="--", linewidth=1.2, label=label)
+    axes.axvline(_value(drawn["constant"], drawn), color=LIGHT.other, linestyle="--", linewidth=1.2)
     axes.set_yticks(range(len(rows)), [row["model"] for row in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xlabel(f"{drawn['name']} x 100")
-    axes.grid(axis="x", color=LIGHT.faint, linewidth=0.6)
-    parts = result["parts"]
-    text = f"mean and standard deviation over {parts} folds" if parts > 1 else "rows held out"
-    title = f"{drawn['name'][0].upper()}{drawn['name'][1:]}: {text}"
-    axes.set_title(title, loc="left", fontsize=10, color=LIGHT.ink)
-    axes.legend(frameon=False, labelcolor=LIGHT.ink, fontsize=8.5, loc="best")
-    return svg(figure)
+    axes.xaxis.set_major_formatter(percents if drawn["percent"] else large_numbers)
+    axes.locator_params(axis="x", nbins=6)
+    return labelled(axes, drawn["name"], "", None, across="x")
 
 
-def _percent(score: float, drawn: Mapping[str, Any]) -> float:
-    return 100.0 * (1.0 - score if drawn["error"] else score)
+def _value(score: float, drawn: Mapping[str, Any]) -> float:
+    return 1.0 - score if drawn["error"] else score
 
 
 def score_paths(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any]) -> str:
@@ -600,11 +594,11 @@ def score_paths(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any]) -> 
     """
     columns = min(COLUMNS, len(rows))
     lines = -(-len(rows) // COLUMNS)
-    figure = empty_figure(PANEL[0] * columns, PANEL[1] * lines + 0.3)
+    figure = empty_figure(SIZE[0], PANEL_HEIGHT * lines + (columns == 1))
     for panel, row in enumerate(rows):
         axes = add_axes(figure, (lines, columns, panel + 1))
         places = [float(point["place"] if point["value"] is None else point["value"]) for point in row["path"]]
-        scores = [_percent(point["mean"], drawn) for point in row["path"]]
+        scores = [_value(point["mean"], drawn) for point in row["path"]]
         points = sorted(zip(places, scores, (point["rows"] for point in row["path"]), strict=True))
         most = max(rows for _, _, rows in points)
         axes.plot([x for x, _, _ in points], [y for _, y, _ in points], color=LIGHT.soft, linewidth=1.2)
@@ -612,13 +606,15 @@ def score_paths(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any]) -> 
             face = LIGHT.line if rows_used == most else LIGHT.ground
             axes.plot([x], [y], marker="o", markersize=4, color=LIGHT.line, markerfacecolor=face)
         if row["parameter"] != "kappa" and points[0][0] > 0.0:
-            axes.set_xscale("log")
+            axes.set_xscale("log", subs=())
+            axes.locator_params(axis="x", numticks=4)
         unit = "" if row["path"][0]["value"] is not None or row["parameter"] == "C" else ", share of its range"
-        axes.set_title(f"{row['model']}: {row['parameter']}{unit}", loc="left", fontsize=9, color=LIGHT.ink)
-        axes.tick_params(which="both", labelsize=7.5)
-        axes.grid(axis="y", color=LIGHT.faint, linewidth=0.6)
-        if panel % COLUMNS == 0:
-            axes.set_ylabel(f"{drawn['name']} x 100", fontsize=8)
+        axes.set_title(row["model"], loc="left", fontsize=SMALL, color=LIGHT.ink)
+        axes.set_xlabel(f"{row['parameter']}{unit}", fontsize=8.5)
+        axes.yaxis.set_major_formatter(percents if drawn["percent"] else large_numbers)
+        axes.locator_params(axis="y", nbins=5)
+        axes.tick_params(which="both", labelsize=8)
+        lines_across(axes)
     return svg(figure)
 
 

@@ -1,9 +1,9 @@
 """Reports in a real browser: `python -m tests.benchmarks.reportpages FOLDER [KIND ...]`.
 
 Runs of every kind that has sections of its own are learnt (two classes, several, a hundred, a regression, certificates
-of each sort, constraints, tracking, workers, a run published after another, a retraining). Chromium, without a screen,
-takes pictures (PNG) of each report into FOLDER, on a phone (360 pixels) and on a desk (1280), light and dark, and
-prints it to a PDF.
+of each sort, constraints, tracking, workers, a run published after another, a retraining, a comparison, a table of a
+paper). Chromium, without a screen, takes pictures (PNG) of each report into FOLDER, on a phone (360 pixels) and on a
+desk (1280), light and dark, and prints it to a PDF.
 
 Asked of every page: no wider than its window; every picture drawn, and told in words; text of at least 12 pixels, with
 a contrast of 4.5 or more; no complaint of the browser; below 700 kB. What is not so is printed and ends this with 1.
@@ -28,6 +28,8 @@ from okl.foundation.locations import place_of
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
+from okl.papers.run import reproduce
+from okl.papers.settings import ReproduceSettings
 from tests.benchmarks.browser import Browser, browser
 from tests.lifecycle.stories import settings as retrain_settings
 from tests.lifecycle.stories import shards
@@ -50,7 +52,7 @@ RUNS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "tracked": ("electricity", {"solver": "fogd", "track": True, "certify": True, "radius": 10.0}),
     "workers": ("satimage", {"solver": "fogd", "frequencies": 200, "workers": 2}),
 }
-OTHERS = ("published", "retraining")
+OTHERS = ("published", "retraining", "compared", "reproduced")
 
 
 class Looks:
@@ -103,6 +105,19 @@ def learn(kind: str, data: Path, scratch: Path) -> Path:
         return retrained(scratch / kind)
     if kind == "published":
         return published(data, scratch / kind)
+    if kind == "compared":
+        asked: dict[str, Any] = {
+            "models": "ridge,fogd,c-svm",
+            "rows": 500,
+            "ingest": {"target": "y"},
+            "out": str(scratch / kind),
+        }
+        okl.compare(str(data / "spambase.parquet"), **asked)
+        return scratch / kind / "report.html"
+    if kind == "reproduced":
+        asked = {"datasets": ("german", "spambase"), "repeats": 2, "out": str(scratch / kind)}
+        reproduce(ReproduceSettings.model_validate({"table": "lu2016-table5", "data": str(data), **asked}))
+        return scratch / kind / "report.html"
     source, options = RUNS[kind]
     file = hundred(scratch) if source == "hundred" else data / f"{source}.parquet"
     given: dict[str, Any] = {"ingest": {"target": "y"}, "name": kind, "out": str(scratch / kind)}

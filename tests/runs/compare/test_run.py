@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,17 @@ from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import criterion_error
 from okl.models.file import load_model
-from okl.report.comparison import ComparisonResult, linear_note, sentences, table_rows, text_summary, warning_sentences
+from okl.report.blocks import Figure, Table
+from okl.report.comparison import (
+    ComparisonResult,
+    comparison_page,
+    linear_note,
+    notes,
+    sentences,
+    table_rows,
+    text_summary,
+    warning_sentences,
+)
 from okl.runs.api import evaluate
 from okl.runs.compare import ONLINE_NAMES, check_models, model_names, train_ridge
 from okl.runs.compare_grids import Sample
@@ -88,14 +99,14 @@ def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(res
     assert [cells[5].endswith("*") for cells in table_rows(strict)] == certified
     tested = [one or certified[0] for one in certified[1:]]  # an unfinished best one makes all tests unfinished
     assert [cells[8].endswith("*") for cells in table_rows(strict)][1:] == tested
-    assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(sentences(strict))
+    assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(notes(strict))
     assert any("c-svm" in told and "--iterations, for example to 400" in told for told in warning_sentences(strict))
     proof = {"certificate": {"relative_gap": 0.1}}
     ending = "but not solved to the relative gap of 1e-09 (continue with --iterations 400)"
-    assert f"certified within 1.0e-01 of the least objective, {ending}" in sentences(strict | proof)[2]
+    assert f"certified within 1.0e-01 of the least objective, {ending}" in sentences(strict | proof)[1]
     solved = result | {"settings": result["settings"] | {"tolerance": 1.0}}
     assert not any("*" in cell for cells in table_rows(solved) for cell in cells)
-    assert "not solved" not in " ".join([*sentences(solved | proof), *warning_sentences(solved)])
+    assert "not solved" not in " ".join([*sentences(solved | proof), *notes(solved), *warning_sentences(solved)])
 
 
 def test_the_summary_says_which_models_are_linear(result: dict[str, Any]) -> None:
@@ -121,6 +132,20 @@ def test_the_folder_holds_result_report_and_model(result: dict[str, Any]) -> Non
     assert "http://" not in page
     assert "https://" not in page
     assert "error-minimising" in page
+    assert page.index("The best model is") < page.index("<table") < page.index("±: ")
+
+
+def test_the_report_has_scores_in_their_unit_and_no_empty_columns(result: dict[str, Any]) -> None:
+    section = next(one for one in comparison_page(result).sections if one.key == "models")
+    scores = next(block for block in section.blocks if isinstance(block, Figure))
+    assert ">accuracy<" in scores.svg
+    assert re.search(r">\d+%<", scores.svg)
+    by_loss = comparison_page({**result, "criterion": "log-loss"}).sections[0].blocks
+    assert not any("%<" in block.svg for block in by_loss if isinstance(block, Figure))
+    online = [row for row in result["models"] if row["kind"] != "certified"]
+    table = comparison_page({**result, "models": [online[0] | {"best": True}]}).sections[0].blocks[0]
+    assert isinstance(table, Table)
+    assert {"Bias", "Gap", "p"}.isdisjoint(table.header)
 
 
 def test_a_result_has_its_model_and_names_winner_scores_and_folder_in_a_few_lines(result: ComparisonResult) -> None:
@@ -132,6 +157,18 @@ def test_a_result_has_its_model_and_names_winner_scores_and_folder_in_a_few_line
     assert winner.startswith(f"  Winner    {best['model']} ")
     assert scores.startswith(f"  Accuracy  {best['model']} {100 * best['mean']:.2f} ± ")
     assert folder == f"  Folder    {result.run}"
+
+
+def test_a_class_without_sampled_rows_is_named(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    labels = np.where(np.arange(3000) % 500 == 7, "rare", np.where(random.random(3000) < 0.4, "a", "b"))
+    pq.write_table(pa.table({"x": random.standard_normal(3000), "y": labels}), tmp_path / "rows.parquet")
+    with pytest.raises(
+        DataError, match=r"^Class rare has [01] of the 100 sampled rows; .* Raise --rows, up to 3,000\.$"
+    ):
+        compare(
+            CompareSettings(data=str(tmp_path / "rows.parquet"), models="c-svm", rows=100, out=str(tmp_path / "run"))
+        )
 
 
 def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: Dataset, tmp_path: Path) -> None:
