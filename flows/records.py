@@ -85,8 +85,12 @@ def quiet_terminal() -> Iterator[None]:
     printing = [handler for handler in handlers if isinstance(handler, PrefectConsoleHandler)]
     internal = logging.getLogger("prefect._internal").handlers
     consoles = [] if "PREFECT_LOGGING_LEVEL" in os.environ else [*printing, *internal]
-    with at_level(UNHEARD, *consoles):
-        yield
+    raises, logging.raiseExceptions = logging.raiseExceptions, not consoles  # the sender prints what it cannot send
+    try:
+        with at_level(UNHEARD, *consoles):
+            yield
+    finally:
+        logging.raiseExceptions = raises
 
 
 def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:

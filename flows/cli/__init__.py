@@ -119,6 +119,7 @@ def main() -> None:
         from flows.cli import compare, deploy, models, plan, predict, retrain, stack  # noqa: F401
         from flows.cli.commands import app
         from okl.foundation.errors import OklError
+        from okl.foundation.folders import FULL
         from okl.foundation.locations import keep_private
 
         try:
@@ -135,7 +136,8 @@ def main() -> None:
             if error.errno is None:
                 raise
             path = f" of {os.fspath(error.filename)!r}" if isinstance(error.filename, (str, os.PathLike)) else ""
-            _leave(f"file access{path} failed: {error.strerror}. Fix the cause and run the command again.", 1)
+            remedy = "Free disk space" if error.errno in FULL else "Fix the cause"
+            _leave(f"file access{path} failed: {error.strerror}. {remedy}, then run the command again.", 1)
 
 
 def _leave(message: str, code: int) -> NoReturn:

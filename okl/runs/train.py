@@ -15,7 +15,16 @@ from okl.data.execution import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation.errors import ConfigError, DivergedError, LocationError
-from okl.foundation.folders import CHECKPOINT, RunFolder, local_folder, name_of, output_folder, resumable, resumable_in
+from okl.foundation.folders import (
+    CHECKPOINT,
+    RunFolder,
+    local_folder,
+    name_of,
+    output_folder,
+    resumable,
+    resumable_in,
+    unwritable,
+)
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
 from okl.report.timeline import FILE, describe_timeline, write_timeline
@@ -203,16 +212,16 @@ class TrainingRun(Run[TrainSettings]):
             shutil.rmtree(folder, ignore_errors=True)
 
     def perform_stage(self, stage: str) -> dict[str, Any]:
-        """Perform a stage; an interrupt moves the best model so far, if there is one, beside the folder of the run."""
+        """Perform a stage; after an interrupt or on a full disk, move the best model so far beside the run's folder."""
         try:
             return super().perform_stage(stage)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OSError) as error:
             best = None if not isinstance(self.output, RunFolder) else self.staging / BEST
             if best is not None and (best / "model").is_dir():
                 shutil.rmtree(self._so_far, ignore_errors=True)  # of an earlier interrupt of this run
                 kept = best.rename(self._so_far)
                 _LOG.warning("The best model so far is kept. To predict: okl predict %s ROWS --out SCORES", kept)
-            elif stage == "learn" and not resumable(self.staging):
+            elif isinstance(error, KeyboardInterrupt) and stage == "learn" and not resumable(self.staging):
                 _LOG.warning(
                     "Nothing of %s is kept: training writes a checkpoint every %g s (--checkpoint-seconds).",
                     self.name, self.settings.checkpoint_seconds,
@@ -283,8 +292,8 @@ class TrainingRun(Run[TrainSettings]):
         shutil.rmtree(self._so_far, ignore_errors=True)
         saved = self.staging.rename(self._so_far)
         return LocationError(
-            f"{self.folder} cannot be written: {error.strerror}. The model is kept without its result: okl predict "
-            f"{saved} ROWS --out SCORES. Free disk space to train with a report."
+            f"{unwritable(self.folder, error)} The model is kept without its result: okl predict {saved} ROWS "
+            "--out SCORES."
         )
 
     def close(self) -> None:

@@ -282,6 +282,6 @@ def test_file_access_error_is_one_sentence(
     outcome = terminal.okl("describe", tmp_path)
     assert outcome.code == 1
     assert outcome.sentence == (
-        "Error: file access of '/disk/part-00000.parquet' failed: No space left on device. Fix the cause and run the "
-        "command again."
+        "Error: file access of '/disk/part-00000.parquet' failed: No space left on device. Free disk space, then run "
+        "the command again."
     )

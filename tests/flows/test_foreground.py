@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
 import platform
 import socket
@@ -14,18 +16,20 @@ from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
+from prefect.logging.handlers import APILogWorker
 from prefect.states import Running
 
 from flows import foreground
 from flows.foreground import perform_run
 from flows.processes import process_tag
-from flows.records import mark_killed_runs
+from flows.records import mark_killed_runs, quiet_terminal
 from flows.server import TemporaryServer
 from flows.stack.state import StackServer
 from okl.foundation.errors import DataError, ExecutionError
@@ -301,3 +305,20 @@ def test_a_run_whose_process_was_killed_is_crashed_by_the_next_one_and_no_other(
     assert {name: state.type.value for name, state in states.items() if state is not None} == {
         "killed": "CRASHED", "alive": "RUNNING", "elsewhere": "RUNNING", "another's": "RUNNING",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ["", "DEBUG"])
+def test_a_log_that_the_server_refuses_leaves_no_line_in_the_terminal(
+    level: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def refuse(_: object) -> None:
+        raise OSError("Internal Server Error")
+
+    monkeypatch.setenv("PREFECT_LOGGING_LEVEL", level)
+    if not level:
+        monkeypatch.delenv("PREFECT_LOGGING_LEVEL")
+    sender: Any = SimpleNamespace(_client=SimpleNamespace(create_logs=refuse))
+    with quiet_terminal():
+        asyncio.run(APILogWorker._handle_batch(sender, [{}]))
+    assert ("Internal Server Error" in capfd.readouterr().err) == bool(level)
+    assert logging.raiseExceptions

@@ -241,7 +241,7 @@ def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing_but_a_
     stage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write(tmp_path, curved(300))
-    run = TrainingRun(train_settings(source, tmp_path / "run", {"scale": "standard"}))
+    run = TrainingRun(train_settings(source, tmp_path / "run", {"scale": "standard"}, passes=2))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     stored = run.perform_stage
 
@@ -266,10 +266,11 @@ def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing_but_a_
     with pytest.raises((OSError, DataError), match=r"File too large") as refusal:
         run.perform()
     kept = tmp_path / "run-so-far"
-    assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", *([kept.name] if stage == "result" else [])}
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", *([kept.name] if stage != "ingest" else [])}
+    if stage != "ingest":  # that of the last but one pass, if the model itself has no room
+        assert load_model(kept / "model").predict(np.zeros((2, 3))).shape == (2,)
     if stage == "result":
         assert f"The model is kept without its result: okl predict {kept} ROWS" in str(refusal.value)
-        assert load_model(kept / "model").predict(np.zeros((2, 3))).shape == (2,)
 
 
 @pytest.mark.parametrize("options", [{"passes": 3}, {"solver": "auto", "frequencies": None}])
