@@ -179,6 +179,8 @@ class Recorder:
         except BaseException as error:
             if error is not self.copy.failure:
                 self.problem = str(error) or type(error).__name__
+                if self.problem == "None":  # as Prefect has it for an answer 404
+                    self.problem = "its server does not have this run, or another program answers at its address."
 
     def close(self) -> None:
         """Wait until the record is complete, or warn that it is not; stop a temporary server."""

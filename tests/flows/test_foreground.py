@@ -23,6 +23,7 @@ from uuid import UUID
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowRunFilter, FlowRunFilterId
+from prefect.exceptions import ObjectNotFound
 from prefect.logging.handlers import APILogWorker
 from prefect.states import Running
 
@@ -322,3 +323,17 @@ def test_a_log_that_the_server_refuses_leaves_no_line_in_the_terminal(
         asyncio.run(APILogWorker._handle_batch(sender, [{}]))
     assert ("Internal Server Error" in capfd.readouterr().err) == bool(level)
     assert logging.raiseExceptions
+
+
+def test_a_server_that_lacks_the_run_is_named(
+    configured: TemporaryServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def lost(*_: object) -> None:
+        raise ObjectNotFound(Exception("404"))
+
+    monkeypatch.setattr("flows.records.record", lost)
+    assert count(upto=3) == {"counted": 3}
+    assert capfd.readouterr().err.splitlines() == [
+        "Warning: Prefect has not recorded this run: its server does not have this run, or another program answers at "
+        "its address. The run itself is complete."
+    ]
