@@ -11,9 +11,10 @@ from okl.data.execution import Rows
 from okl.features.base import FeatureMap
 from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
+from okl.features.nystrom import fit_nystrom_map
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
-from okl.foundation.types import Precision
+from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge, Loss, ThresholdedHalfSquared
 from okl.solvers.online.linear import LinearLearner
@@ -117,15 +118,26 @@ def test_a_change_is_followed_better_than_by_the_best_single_step(loss: Loss) ->
     assert max(alone) > 1.05 * min(alone)
 
 
-def test_other_maps_are_tracked_in_blocks() -> None:
-    rows = make_rows(Hinge())
-    linear = StandardisedLinear.of_columns(rows.inputs.mean(0, dtype=np.float64), rows.inputs.std(0), "float32")
-    learner = TrackingLearner(linear, Hinge())
+def other_map(kind: str, inputs: FloatArray) -> FeatureMap:
+    if kind == "nystrom":
+        return fit_nystrom_map(Gaussian(2.0), inputs[:40].astype(np.float64), 12)
+    return StandardisedLinear.of_columns(inputs.mean(0, dtype=np.float64), inputs.std(0), "float32")
+
+
+@pytest.mark.parametrize("kind", ["linear", "nystrom"])
+def test_other_maps_are_tracked_in_blocks(kind: str) -> None:
+    rows, steps = make_rows(Hinge()), (0.1, 0.8)
+    learner = TrackingLearner(other_map(kind, rows.inputs), Hinge(), step_sizes=steps)
     whole = learner.learn(learner.start(), rows)
     cut = learner.learn(learner.learn(learner.start(), part(rows, 0, 512)), part(rows, 512, ROWS), 2)
     assert bits(cut) == bits(whole)
     assert 0 < whole.progress.error < 0.5 * whole.progress.baseline_error
-    assert learner.predictor(whole).weights.shape == (1, linear.n_columns)
+    assert learner.predictor(whole).weights.shape == (1, learner.feature_map.n_columns)
+    few = learner.learn(learner.start(), part(rows, 0, 200))
+    for t, step in enumerate(steps):
+        alone = LinearLearner(learner.feature_map, Hinge(), step)
+        weights = alone.learn(alone.start(), part(rows, 0, 200)).last
+        np.testing.assert_allclose(few.group.expert_weights(0, t, 0, 200), weights, atol=1e-4)
 
 
 def test_settings_and_rows_that_do_not_fit_are_refused() -> None:
