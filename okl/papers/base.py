@@ -101,6 +101,7 @@ class TableCell:
     verdict : "reproduced" within both, else "better" or "worse"; None without a printed number; a property of the
         data is never better; a spread beyond 3 times the printed one is worse
     no_information : the constant predictor of the same rows, or the printed rival, has the same verdict "reproduced"
+    not_told_apart : reproduced, but a planted bug of the same algorithm is, too: see [not_told_apart] of frozen.toml
     blind : no setting was chosen on this data set
     constant, linear : the metric of the majority class or mean, and of a linear model; None if not measured
     rival : printed mean of the simplest algorithm of the same kind, None if there is none
@@ -127,6 +128,7 @@ class TableCell:
     margin: float | None = None
     verdict: str | None = None
     no_information: bool = False
+    not_told_apart: bool = False
     blind: bool = False
     constant: float | None = None
     linear: float | None = None
@@ -191,13 +193,12 @@ def judged_growth(cell: TableCell, points: Mapping[str, float], values: NDArray[
 
 
 def counts_of(cells: Iterable[TableCell]) -> dict[str, int]:
-    """Return how many cells are reproduced, better and worse, and how many have a verdict without information."""
+    """Return how many cells are reproduced, better, worse, without information, and not told apart from a bug."""
     judged = [cell for cell in cells if cell.verdict]
-    counts = {
-        verdict: sum(cell.verdict == verdict and not cell.no_information for cell in judged)
-        for verdict in (REPRODUCED, BETTER, WORSE)
-    }
-    return counts | {"no information": sum(cell.no_information for cell in judged)}
+    counted = [cell for cell in judged if not (cell.no_information or cell.not_told_apart)]
+    counts = {verdict: sum(cell.verdict == verdict for cell in counted) for verdict in (REPRODUCED, BETTER, WORSE)}
+    nothing = sum(cell.no_information for cell in judged)
+    return counts | {"no information": nothing, "not told apart": len(judged) - len(counted) - nothing}
 
 
 def relative_to(algorithm: str, cells: Sequence[TableCell]) -> list[TableCell]:
@@ -668,6 +669,7 @@ class PaperTable:
         """Return a cell for each quantity of each requested case, also of those that could not be run."""
         cells = []
         causes = frozen_settings()["causes"].get(self.name, {})
+        passed = frozen_settings()["not_told_apart"].get(self.name, ())
         for case in self.requested(request):
             missing = self.experiment.unavailable(request, case)
             cause = causes.get(f"{case.dataset}, {case.algorithm}")
@@ -678,6 +680,8 @@ class PaperTable:
                     cell = self.experiment.measure(request, case, quantity)
                 if cause and cell.verdict in (BETTER, WORSE):
                     cell = replace(cell, note="; ".join(filter(None, [cell.note, cause])))
+                if cell.verdict == REPRODUCED and f"{cell.dataset}, {cell.algorithm}, {cell.metric}" in passed:
+                    cell = replace(cell, not_told_apart=True)
                 cells.append(cell)
         return relative_to(REFERENCE, cells)
 

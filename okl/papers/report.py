@@ -57,6 +57,8 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
         verdict = cell["note"] or cell["status"]
     elif cell["no_information"]:
         verdict = f"({verdict})"
+    elif cell["not_told_apart"]:
+        verdict = f"({verdict}: not told apart from a planted bug)"
     elif verdict in (BETTER, WORSE) and cell["note"]:
         verdict = f"{verdict}: {cell['note']}"
     allowed = None if cell["margin"] is None else cell["margin"] + 2.0 * cell["standard_error"]
@@ -136,7 +138,7 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
     sentences = []
     for name, counts in result["counts"].items():
         informative = sum(counts[verdict] for verdict in (REPRODUCED, BETTER, WORSE))
-        if not (informative or counts["no information"]):
+        if not (informative or counts["no information"] or counts["not told apart"]):
             continue
         if name != "all" and counts == result["counts"].get("all"):
             sentences.append("All are blind: no setting was chosen on these data sets.")
@@ -145,6 +147,11 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
         told = (
             f"Reproduced {counts[REPRODUCED]} of {informative} {cells}; better {counts[BETTER]}, worse {counts[WORSE]}."
         )
+        if counts["not told apart"]:
+            told += (
+                f" {counts['not told apart']} more are not told apart: a planted bug of the same algorithm is reproduced "
+                "there, too."
+            )
         if counts["no information"]:
             told += (
                 f" {counts['no information']} more, in brackets, have no information: they have no exponent, or the "
