@@ -296,13 +296,13 @@ MUTANTS = [
     ),
     *_mutants(
         f"{_CONSTRAINED}::test_recoo_violates_less_on_the_way_to_the_same_error",
-        ("RECOO", "prices without a floor", "compiled/constrained.py", "row**EXCESS_EXPONENT, root, step)",
-         "row**EXCESS_EXPONENT, 0.0, step)"),
+        ("RECOO", "has the prices of Algorithm 1", "solvers/online/constrained.py",
+         "self.gain, self.share_rate, self.rectified)", "self.gain, self.share_rate, False)"),
     ),
     *_mutants(
         f"{_CONSTRAINED}::test_limits_in_a_nystrom_map_match_slow_twins",
-        ("NOGD", "predicts with weights outside of the limits", "solvers/online/constrained.py",
-         "self.kept.nearest(self.raw(weights)).astype", "self.raw(weights).astype"),
+        ("NOGD", "learns under limits with a tenth of the gain", "solvers/online/constrained.py",
+         "self.kept.compiled(self.precision, self.gain,", "self.kept.compiled(self.precision, 0.1 * self.gain,"),
     ),
     *_mutants(
         "tests/solvers/online/test_tracking_learner.py::test_other_maps_are_tracked_in_blocks",
@@ -320,7 +320,7 @@ MUTANTS = [
          "norm_of(slopes, dual_power(self.power))\n        gap", "norm_of(slopes, self.power)\n        gap"),
     ),
     *_mutants(
-        "tests/solvers/subgradient/test_fitting.py::test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound",
+        "tests/solvers/subgradient/test_fitting.py::test_growth_of_the_paper_takes_only_steps_that_its_validation_rows_agree_to",
         ("SCS, paper's growth", "validation rows that must rise", "solvers/subgradient/fitting.py",
          "-(half + float(change[: self.n_validation].mean())) >= _ETA_1 * fall",
          "half + float(change[: self.n_validation].mean()) >= _ETA_1 * fall"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,26 @@ def test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound(exact_kern
     assert sizes[0] == 150
     assert sizes[1] == 166
     assert fitted.reason == "gap" or directions == "subgradient"
+
+
+def test_growth_of_the_paper_takes_only_steps_that_its_validation_rows_agree_to() -> None:
+    rows, targets = problem(4000)
+    seen: list[tuple[Vector, int]] = []
+    method = Scs(lam=0.01, gap=2e-3, directions="conjugate", max_iterations=60)
+    PaperGrowth(validation_rows=100).fit(
+        in_order(rows), targets, method, lambda point, drawn: seen.append((point.vector, drawn))
+    )
+    taken = 0
+    for (before, _), (after, drawn) in pairwise(seen):
+        if not np.array_equal(before.coefficients, after.coefficients):
+            on_sample, on_validation = (
+                objective(rows[part], targets[part], before, 0.01) - objective(rows[part], targets[part], after, 0.01)
+                for part in (slice(100, 100 + drawn), slice(100))
+            )
+            assert 0.0 < 0.2 * on_sample <= on_validation + 1e-12
+            taken += 1
+    assert taken >= 5
+    assert seen[-1][1] < 1200
 
 
 def test_bounds_of_a_growing_sample_hold_on_each_of_its_sizes() -> None:
