@@ -149,8 +149,8 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
         )
         if counts["not told apart"]:
             told += (
-                f" {counts['not told apart']} more are not told apart: a planted bug of the same algorithm is reproduced "
-                "there, too."
+                f" {counts['not told apart']} more are not told apart: a planted bug of the same algorithm is "
+                "reproduced there, too."
             )
         if counts["no information"]:
             told += (

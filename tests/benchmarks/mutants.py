@@ -280,17 +280,17 @@ MUTANTS = [
     ),
     *_mutants(
         "nu-SVM",
-        ("linear", "LIBSVM solves half of nu", "papers/ito2017/tables.py", "NuSVC(nu=nu,", "NuSVC(nu=0.5 * nu,",
+        ("linear", "LIBSVM solves half of nu", "papers/ito2017/work.py", "NuSVC(nu=nu,", "NuSVC(nu=0.5 * nu,",
          "relative_excess"),
     ),
     *_mutants(
         "logistic",
-        ("logistic", "LIBLINEAR stops after one pass", "papers/ito2017/tables.py", '"max_iter": 1000} if dual',
+        ("logistic", "LIBLINEAR stops after one pass", "papers/ito2017/work.py", '"max_iter": 1000} if dual',
          '"max_iter": 1} if dual', "slower_than_LIBLINEAR"),
     ),
     *_mutants(
         "MM-MPM",
-        ("mm_mpm", "Clarabel solves without the covariances", "papers/ito2017/tables.py",
+        ("mm_mpm", "Clarabel solves without the covariances", "papers/ito2017/work.py",
          "np.append(-problem.difference, np.full(k, problem.kappa))", "np.append(-problem.difference, np.zeros(k))",
          "slower_than_Clarabel"),
     ),
