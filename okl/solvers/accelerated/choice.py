@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -55,8 +56,8 @@ class MethodChoice:
     name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
         for explicit rows of all models with at most 1,000 columns; with any number for logistic, for l2-svm over
         sparse shards and for c-svm of sparse rows in memory; and for l1 models in memory with at most 5,000 columns or
-        rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others, and for dense rows in
-        memory of c-svm, l2-svm and logistic where C is so small that it is faster
+        rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others, and for dense rows of
+        c-svm, l2-svm and logistic where C is so small that it is faster
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -81,10 +82,17 @@ class MethodChoice:
         name: Any = "proven" if self.name == "proven" else "practical"
         return Fapg(name, self.tolerance, max_iterations=self.max_iterations)
 
-    def of(self, problem: CompositeProblem, n_columns: int | None = None, sparse: bool = False) -> Method:
+    def of(
+        self,
+        problem: CompositeProblem,
+        n_columns: int | None = None,
+        sparse: bool = False,
+        sampled: Callable[[], RowSample] | None = None,
+    ) -> Method:
         """Return the method for a problem.
 
         problem : or the prototype of one over shards, whose rows have n_columns; sparse : whether these are sparse
+        sampled : returns a sample of the rows over shards, if they are dense
         Raises ConfigError : Newton's method is set for a problem that it does not solve
         """
         of_kernel = working_sets.is_supported(problem)
@@ -108,7 +116,7 @@ class MethodChoice:
             return self._either(L1Newton, few)
         suits = (
             possible
-            and not takes_few_steps(problem, self.tolerance)
+            and not takes_few_steps(problem, self.tolerance, sampled)
             and (
                 (n_columns or problem.n_image) <= MOST_COLUMNS
                 or is_smooth(problem)
@@ -122,14 +130,23 @@ class MethodChoice:
         return self.method(kind if self.name == "newton" or (self.name == "auto" and suits) else Fapg)
 
 
-def takes_few_steps(problem: Any, tolerance: float) -> bool:
-    """Return whether FAPG is faster than Newton's method on dense rows Z (m, n) in memory.
+class RowSample(NamedTuple):
+    """Some of the rows of Z (m, n), dense, and m."""
+
+    rows: FloatArray
+    total: int
+
+
+def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSample] | None = None) -> bool:
+    """Return whether FAPG is faster than Newton's method on dense rows Z (m, n).
 
     FAPG takes about sqrt(C lambda) iterations, lambda the largest eigenvalue of Z'Z, here estimated on a sample; a
-    step of Newton's method costs about as much as n of them.
+    step of Newton's method costs about as much as n of them, also over shards, where the sums of its Hessian are sent.
+
+    sampled : returns a sample of rows over shards; without one, the rows of the problem are those in memory
     """
-    dense = isinstance(problem.rows, DenseRows) and isinstance(problem.outer, HalfSquare)
-    if not dense or tolerance < _TIGHTEST:
+    dense = sampled is not None or isinstance(problem.rows, DenseRows)
+    if not dense or not isinstance(problem.outer, HalfSquare) or tolerance < _TIGHTEST:
         return False
     region, separable = problem.region, problem.separable
     if isinstance(region, EntropyBarrier):
@@ -140,16 +157,17 @@ def takes_few_steps(problem: Any, tolerance: float) -> bool:
         share, costs = _OF_HINGE, np.asarray(region.upper)
     else:
         return False
-    rows = problem.rows.rows
-    fewest = min(rows.shape)
+    rows = problem.rows.rows if sampled is None else np.empty((0, 0))
+    some, total = sampled() if sampled else RowSample(rows[:: max(len(rows) // _SAMPLE, 1)], len(rows))
+    fewest = min(total, some.shape[1])
     if fewest < _FEWEST:
         return False
-    sample = np.asarray(rows[:: max(len(rows) // _SAMPLE, 1)], np.float64)
-    vector, eigenvalue = np.ones(rows.shape[1]), 0.0
+    sample = np.asarray(some, np.float64)
+    vector, eigenvalue = np.ones(sample.shape[1]), 0.0
     for _ in range(_POWERS):
         vector /= max(float(np.linalg.norm(vector)), np.finfo(np.float64).tiny)
         vector = sample.T @ (sample @ vector)
-        eigenvalue = float(np.linalg.norm(vector)) * len(rows) / len(sample)
+        eigenvalue = float(np.linalg.norm(vector)) * total / len(sample)
     share *= _OF_TIGHT if tolerance < _TIGHT else 1.0
     return bool(float(np.mean(costs)) * eigenvalue < share * fewest**2)
 
@@ -159,10 +177,14 @@ Chooser = MethodChoice | Method
 
 
 def choose_method(
-    chooser: Chooser, problem: CompositeProblem, n_columns: int | None = None, sparse: bool = False
+    chooser: Chooser,
+    problem: CompositeProblem,
+    n_columns: int | None = None,
+    sparse: bool = False,
+    sampled: Callable[[], RowSample] | None = None,
 ) -> Method:
-    """Return the method for a problem, or for a prototype whose rows have n_columns and may be sparse."""
-    return chooser.of(problem, n_columns, sparse) if isinstance(chooser, MethodChoice) else chooser
+    """Return the method for a problem, or for a prototype whose rows have n_columns; see `MethodChoice.of`."""
+    return chooser.of(problem, n_columns, sparse, sampled) if isinstance(chooser, MethodChoice) else chooser
 
 
 def method_of_state(chooser: Chooser, state: MethodState) -> Any:

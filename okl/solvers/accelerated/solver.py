@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
 from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem, Solution
 from okl.solvers.accelerated.certified_steps import NO_WEIGHTS
-from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, choose_method, method_of_state
+from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, RowSample, choose_method, method_of_state
 from okl.solvers.accelerated.dual import MinimaxProblem
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, distance_of_classes
@@ -93,7 +94,8 @@ class ClassProblem:
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
-        method = choose_method(chooser, prototype, rows.n_columns, rows.is_sparse)
+        sampled = None if rows.is_sparse else partial(_row_sample, rows)
+        method = choose_method(chooser, prototype, rows.n_columns, rows.is_sparse, sampled)
         if isinstance(method, Newton | L1Newton):
             return self._begin_newton(rows, method, prototype, execution)
         opening = OpenPartition(rows, prototype, self.positive, len(self.classes.rows))
@@ -192,6 +194,11 @@ class ClassProblem:
     @property
     def _highest(self) -> float:
         return self.task.highest(self.classes.signs, self.classes.totals)
+
+
+def _row_sample(rows: MappedRows) -> RowSample:
+    sample = sample_rows(rows.data, "train", SAMPLE_ROWS, 0, rows.feature_map.precision)
+    return RowSample(rows.feature_map.transform(sample.inputs), rows.data.rows("train"))
 
 
 # Progress of a model over shards, class by class, as values.

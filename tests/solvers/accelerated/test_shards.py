@@ -27,10 +27,12 @@ from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fapg import Fapg, FapgState, solve
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary
 from okl.solvers.accelerated.models import MODEL_NAMES, make_model, parameter_of
+from okl.solvers.accelerated.newton import NewtonState
 from okl.solvers.accelerated.newton_problem import held_arrays
 from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.settings import NEWTON_MODELS
 from okl.solvers.accelerated.solver import AcceleratedSolver
+from okl.solvers.online.maps import FourierChoice
 from tests.solvers.accelerated.sharded_cases import (
     PARAMETERS,
     Watched,
@@ -263,3 +265,14 @@ def test_weights_that_are_nearly_none_do_not_end_the_growth_of_nu(
     monkeypatch.setattr(accelerated_solver, "NO_WEIGHTS", 1.01 * share)
     state = last_state(learning, data, here)
     assert learning.chosen(state)["nu"] == pytest.approx(0.75 * highest)
+
+
+@pytest.mark.parametrize("name", ["c-svm", "logistic", "l2-svm"])
+def test_a_small_c_takes_accelerated_gradients_over_shards_too(name: str, data: Dataset, here: Execution) -> None:
+    methods = []
+    for value in (1e-4, 100.0):
+        model = replace(solver(name, 1e-4, value=value), maps=FourierChoice(n_frequencies=40), method=MethodChoice())
+        state = model.start(data, here)
+        assert state.current is not None
+        methods.append(type(state.current.method_state))
+    assert methods == [FapgState, NewtonState]
