@@ -315,7 +315,7 @@ class Schema:
     def input_statistics(self) -> tuple[ColumnStatistics, ...]:
         """Return the statistics of the inputs before the scaling: those of squashed columns are of squashed values."""
         squashed = {column.name: column.statistics for column in self.squashed}
-        pairs = zip(self.features, self.feature_statistics, strict=True)
+        pairs = zip(self.features, self.feature_statistics, strict=bool(squashed))
         return tuple(squashed.get(name, statistics) for name, statistics in pairs)
 
     @cached_property

@@ -116,7 +116,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
         "labels": list(schema.labels),
         "columns": list(schema.source_columns),
         "inputs": schema.n_features,
-        "scale": schema.scale,
+        "scale": schema.scaling,
         "metric": metric_shares(schema),
         "missing": schema.missing,
         "configuration": model.configuration,

@@ -191,7 +191,7 @@ def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
         "columns": len(schema.source_columns),
         "train_rows": data.rows("train"),
         "test_rows": data.rows("test"),
-        "scale": schema.scale,
+        "scale": schema.scaling,
         "warnings": list(data.warnings),
     }
 
