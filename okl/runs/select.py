@@ -91,6 +91,7 @@ _MOST_SUPPORTS = 1.25e8  # numbers in the rows that a model in cells holds: a gi
 _LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
 _ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 _PROBES = (("laplacian", 2.0), ("gaussian", 1.0))  # kernels and factors that decide whether heavy tails are squashed
+_CLEARLY_LESS = 0.99  # times the error of the inputs as they are: of 17 sets, 7 within 0.3% of it gained nothing
 
 
 @dataclass(frozen=True)
@@ -794,7 +795,7 @@ def _starters(track: ValidationSample, scales: tuple[Scaling, ...], rows: int, l
     taken = set(scales)
     for robust, plain in ROBUST.items():
         if {robust, plain} <= taken:
-            taken.remove(plain if error(robust) < error(plain) else robust)
+            taken.remove(plain if error(robust) < _CLEARLY_LESS * error(plain) else robust)
     curved = initial_candidates(tuple(scale for scale in scales if scale in taken))
     return [
         *(each for each in initial_candidates(scales) if each.kernel == "linear"),
