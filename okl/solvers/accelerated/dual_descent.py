@@ -74,8 +74,9 @@ def descended(problem: Any, tolerance: float) -> tuple[Iterate, FloatArray, int]
         reads += 1 + len(thresholds)
         if not math.isfinite(gap):  # as if there had been no pass
             return Iterate(np.zeros(m), np.zeros(problem.n_image)), np.zeros(len(thresholds)), n_passes
-        is_slow = reads >= _TRIED * budget and reads * math.log(tolerance) < budget * math.log(gap / primal)
-        if gap <= tolerance * primal or is_slow:
+        if gap <= tolerance * primal or (
+            reads >= _TRIED * budget and reads * math.log(tolerance) < budget * math.log(gap / primal)
+        ):
             return near, thresholds, math.ceil(reads)
         following = n_passes + min(n_passes, _MOST_PASSES)
         if not len(active) or gap > _FALLS * before:

@@ -369,6 +369,15 @@ def test_passes_that_leave_the_range_of_float64_are_not_called_solved(fit_interc
     assert outcome.kind == "not converged"
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True], ids=["no bias", "bias"])
+@pytest.mark.parametrize(("C", "length"), [(1.0, 0.0), (1.0, 1e-150), (1e-300, 1.0)])
+def test_passes_that_leave_no_gap_are_solved(fit_intercept: bool, C: float, length: float) -> None:
+    problem = CSVM(C, fit_intercept).problem(SparseRows(length * sparse.eye_array(8), np.repeat([1.0, -1.0], 4)))
+    state, outcome, _ = solve(problem, Newton(1e-6))
+    assert outcome.kind == "done"
+    assert state.best_record.certificate.primal == pytest.approx(8 * C)
+
+
 def test_a_direction_after_a_rejected_one_has_margins_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs, labels = unlike_rows(1500, 12, 0.4, noise=0.1)
     problem: Any = CSVM(100.0).problem(SparseRows(sparse.csr_array(inputs), labels))
