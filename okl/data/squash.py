@@ -39,10 +39,12 @@ def with_squashed(data: Dataset, seed: int) -> Dataset:
 
 def heavy_tailed(schema: Schema, inputs: FloatArray) -> tuple[SquashedColumn, ...]:
     """Return the columns of raw inputs (rows, >= len(schema.features)) with a kurtosis above 6 and over ten values."""
+    if len(inputs) <= _FEW_VALUES:
+        return ()
     squashed = []
     for name, whole, values in zip(schema.features, schema.feature_statistics, inputs.T, strict=False):
-        centred = values - values.mean() if len(values) else values
-        variance = np.square(centred).mean() if len(values) else 0.0
+        centred = values - values.mean()
+        variance = np.square(centred).mean()
         if not variance > 0.0 or np.square(np.square(centred) / variance).mean() < HEAVY:
             continue
         if len(np.unique(values)) <= _FEW_VALUES:
@@ -53,8 +55,6 @@ def heavy_tailed(schema: Schema, inputs: FloatArray) -> tuple[SquashedColumn, ..
             width = float(np.median(np.abs(values[values != center] - center)))
         made = squash(values, center, width)
         least, most = squash(np.array([whole.minimum, whole.maximum]), center, width)
-        deviation = float(made.std())
-        if deviation > 0.0:
-            statistics = ColumnStatistics(whole.count, float(made.mean()), deviation, float(least), float(most))
-            squashed.append(SquashedColumn(name, float(center), float(width), statistics))
+        statistics = ColumnStatistics(whole.count, float(made.mean()), float(made.std()), float(least), float(most))
+        squashed.append(SquashedColumn(name, float(center), float(width), statistics))
     return tuple(squashed)

@@ -127,9 +127,8 @@ class Sample:
         for value in np.unique(kinds):
             members = np.flatnonzero(kinds == value)
             key[members] = (random.permutation(len(members)) + random.random(len(members))) / len(members)
-            if len(members) * LEAST_ROWS < 4 * len(
-                key
-            ):  # a first round may have none of so few: two, of two folds, lead
+            # a first round may have none of so few: two, of two folds, lead
+            if len(members) * LEAST_ROWS < 4 * len(key):
                 key[members[np.argsort(key[members])[:2]]] *= 1e-6
         order = np.argsort(key, kind="stable")
         return rows.inputs[order], rows.targets[order]
