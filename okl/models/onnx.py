@@ -554,7 +554,7 @@ def _scaled(graph: Graph, schema: Schema, values: str, precision: str) -> str:
         z = graph.add("Mul", graph.add("Sub", values, shift[None, :]), factor[None, :])
         ninths = graph.add("Div", graph.add("Mul", z, z), np.array(9.0))
         roots = graph.add("Sqrt", graph.add("Add", ninths, np.array(1.0)))
-        is_squashed = np.isin(np.arange(schema.n_features), at)[None, :]
+        is_squashed = np.isin(np.arange(len(schema.features)), at)[None, :]
         values = graph.add("Where", is_squashed, graph.add("Div", z, roots), values)
     shift, factor = schema.shift_and_factor
     if shift.any() or (factor != 1.0).any():

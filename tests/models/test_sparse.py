@@ -83,6 +83,18 @@ def test_a_pipeline_scores_texts(trained: Path, tmp_path: Path, name: str) -> No
     np.testing.assert_array_equal(again, pipeline.decision_function(columns))
 
 
+@pytest.mark.parametrize("form", ["onnx", "skops"])
+def test_heavy_tails_beside_words_are_squashed_in_files(form: str, tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    numbers, words = draw.standard_t(1.2, 300), draw.choice(["red", "green", "blue"], (300, 3))
+    labels = np.where(np.tanh(numbers) + (words[:, 0] == "red") > 0.3, "yes", "no")
+    columns = {"x": numbers, "words": [" ".join(row) for row in words], "y": labels}
+    options: dict[str, Any] = {"target": "y", "text": ("words",), "rescale": "robust", "solver": "c-svm", "threads": 1}
+    result = okl.train(pd.DataFrame(columns), kernel="linear", out=str(tmp_path / "run"), **options)
+    assert [column.name for column in okl.load(result["model"]).schema.squashed] == ["x"]
+    assert okl.export(result["model"], tmp_path / f"model.{form}")["largest_difference"] < 1e-5
+
+
 def test_svmlight_rows_are_a_matrix(trained: Path, tmp_path: Path) -> None:
     import onnxruntime
     import skops.io
