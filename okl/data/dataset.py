@@ -320,7 +320,7 @@ class Schema:
 
     @cached_property
     def shift_and_factor(self) -> tuple[FloatArray, FloatArray]:
-        """Return shift and factor, (n_features,) float64: an input is (value - shift) * factor; 0 if constant.
+        """Return shift and factor, (len(features),) float64: an input is (value - shift) * factor; 0 if constant.
 
         The factor includes the root of the metric, so that all distances are those of the metric. Of squashed columns,
         the value is the squashed one, see `reading_stages`.
@@ -331,7 +331,7 @@ class Schema:
 
     @cached_property
     def reading_stages(self) -> tuple[tuple[FloatArray, FloatArray], tuple[Integers, FloatArray, FloatArray]]:
-        """Return shift and factor (n_features,) of stored values, and positions, shift and factor of squashed columns.
+        """Return shift and factor (len(features),) of stored values; positions, shift and factor of squashed columns.
 
         Only squashed columns have a second stage: the first one makes z of them.
         """
