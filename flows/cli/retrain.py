@@ -103,14 +103,20 @@ def retrain(
 
 
 def warn_of_new_name(settings: RetrainSettings) -> None:
-    """Warn if no model has this name but some have a similar one, since a run would create a new model."""
+    """Warn if no model has this name but a run has it, or models have a similar one: a new model would be created."""
+    from okl.foundation.locations import runs_named
     from okl.models.registry import Registry
 
     model = Registry(settings.registry).model(settings.name)
-    if not model.state().latest and (close := model.close_names()):
-        typer.echo(
-            f"Warning: no model is named {model.name}, so this creates a new one. Did you mean {close}?", err=True
-        )
+    if model.state().latest:
+        return
+    if runs := runs_named(model.name):
+        advice = f"To retrain the run {runs[0].name}: okl models publish {model.name} {model.name} --promote"
+    elif close := model.close_names():
+        advice = f"Did you mean {close}?"
+    else:
+        return
+    typer.echo(f"Warning: no model is named {model.name}, so this creates a new one. {advice}", err=True)
 
 
 def retrain_values(

@@ -459,7 +459,7 @@ def _by_rule(
         return False, f"the challenger is not better than {other}{by}{where}"
     if judged.p_better <= level:
         return True, f"the challenger is better than {other}{by}{where} (p = {judged.p_better:.2g})"
-    chance = f"the challenger is not significantly better than {other}{where} (p = {judged.p_better:.2g})"
+    chance = f"the challenger is not significantly better than {other}{by}{where} (p = {judged.p_better:.2g})"
     if rule.needed == "clearly better":
         return False, chance
     if before is None:
@@ -559,6 +559,7 @@ def decide_publication(
         settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards
     )
     missing = _missing(schema, pairs[ALL])
+    rule = rule if champion else replace(rule, needed="clearly better")  # of a first version only for the sentence
     decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, schema, allowance)
     decision = decision if champion else first_version(decision)
     reports = {name: tally.report() for name, tally in tallies.items()}

@@ -129,6 +129,19 @@ def test_files_are_looked_at_as_the_champion_has_them(
     assert f"Warning: {tmp_path / 'rows.csv'} does not exist. Scoring fails until it does." in other.err
 
 
+def test_a_retraining_named_as_a_run_shows_how_to_begin_with_it(
+    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "home" / "runs" / "hours-20261124-165938-17852"
+    run.mkdir(parents=True)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    words = ["retrain", "hours", str(tmp_path / "none.csv")]
+    advice = f"To retrain the run {run.name}: okl models publish hours hours --promote"
+    assert f"Warning: no model is named hours, so this creates a new one. {advice}\n" in terminal.okl(*words).err
+    publish(Registry().model("hours"), 1, promote=True)
+    assert "Warning" not in terminal.okl(*words).err
+
+
 def test_a_bare_name_shows_which_model_is_meant_and_runs_where_retrainings_are(
     tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
