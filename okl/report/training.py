@@ -453,6 +453,9 @@ def _why_linear_wins(result: RunResult) -> str:
     if "linear" in (chosen.get("map"), settings.get("kernel")):
         advice = "" if result.choice else " Try okl train without --solver, which compares maps and solvers."
         return f"This model is also linear.{advice}"
+    if result.choice:
+        solver = "ridge" if result.is_regression else "logistic"
+        return f"The dependence may be nearly linear: try --solver {solver} --kernel linear."
     single_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
     rescaled = settings.get("rescale", "stored") not in ("stored", "none") or "maps" in chosen  # some maps standardise
     unscaled = single_bandwidth and result.dataset.get("scale") == "none" and not rescaled

@@ -382,7 +382,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     assert settings.solver == "auto", "there is something to choose"
     rows = data.rows("train")
     if rows < 2:
-        raise ConfigError(f"{data.folder} has {rows} training rows, but --solver auto needs at least 2. Name a solver.")
+        raise ConfigError(f"There are {rows} training rows, but --solver auto needs at least 2. Name a solver.")
     options = settings.options
     assert isinstance(options, AutoSettings), "the solver is auto"
     started_at, observer, schema = time.perf_counter(), observer or NullObserver(), data.schema

@@ -141,6 +141,10 @@ def test_kernel_is_not_blamed_if_the_linear_map_was_chosen() -> None:
     }
     (kernel,) = warning_sentences(result | {"chosen": {"map": "orthogonal", "bandwidth": 3.0}})
     assert "The kernel does not help here" in kernel
+    by_itself = {"chosen": {"bandwidth": 3.0}, "choice": {"why": ["best"]}}
+    of_prices = {"dataset": {"test_rows": 1000, "task": "regression"}}
+    (automatic,) = warning_sentences(result | by_itself | of_prices)
+    assert automatic.endswith("nearly linear: try --solver ridge --kernel linear.")
     (linear,) = warning_sentences(result | {"chosen": {"maps": 6, "map": "linear"}})
     assert "kernel" not in linear
     assert linear.endswith("is also linear. Try okl train without --solver, which compares maps and solvers.")
