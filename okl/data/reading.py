@@ -351,6 +351,7 @@ def _read_sparse_runs(data: Dataset, shard: Shard, runs: RowRuns, precision: Pre
 # Samples of rows.
 
 SAMPLE_GROUPS = 16
+MANY_GROUPS = 128  # of samples that stand for all rows, also where neighbours are similar: some seconds of reading
 
 
 def sample_rows(

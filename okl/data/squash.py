@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 
 from okl.data.dataset import ColumnStatistics, Dataset, Schema, SquashedColumn
-from okl.data.reading import sample_rows
+from okl.data.reading import MANY_GROUPS, sample_rows
 from okl.foundation.types import FloatArray
 
-SAMPLE_ROWS, SAMPLE_GROUPS = 8192, 128  # with few row groups, neighbours that are similar are not representative
+SAMPLE_ROWS = 8192
 HEAVY = 6.0  # kurtosis: 3 of a normal distribution, 6 of a Laplacian one, 9 of an exponential one
 _FEW_VALUES = 10
 _NORMAL_QUARTILES = 1.3489795003921634  # interquartile range of the standard normal distribution
@@ -33,7 +33,7 @@ def with_squashed(data: Dataset, seed: int) -> Dataset:
     DataError : a shard is missing or damaged
     """
     raw = replace(data, schema=replace(data.schema.dense, scale="none", metric=(), squashed=()))
-    rows = sample_rows(raw, "train", SAMPLE_ROWS, seed, "float64", SAMPLE_GROUPS)
+    rows = sample_rows(raw, "train", SAMPLE_ROWS, seed, "float64", MANY_GROUPS)
     return replace(data, schema=replace(data.schema, squashed=heavy_tailed(data.schema, rows.inputs)))
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
-from okl.data.reading import sample_rows
+from okl.data.reading import MANY_GROUPS, sample_rows
 from okl.data.sparse import n_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import CalibratedPredictor, LinearPredictor, Predictor
@@ -29,7 +29,6 @@ from okl.solvers.settings import TrainSettings
 
 MOST_NUMBERS = 20_000_000  # of the inputs of a sample: rows times columns
 MOST_ROWS, TUNED_ROWS = 50_000, 10_000
-SAMPLE_GROUPS = 128  # row groups of a sample: with few, rows that are similar to their neighbours weaken the baseline
 BOOSTED_ROWS = 500_000
 COSTS = tuple(10.0**power for power in range(-2, 4))
 """Weights of the losses against the penalty, in units of inputs whose rows have a mean squared norm of 1."""
@@ -235,7 +234,7 @@ def train_boosting(settings: TrainSettings, data: Dataset) -> BoostingPredictor 
 def _sample(settings: TrainSettings, data: Dataset, most: int) -> tuple[Doubles, NDArray[Any]]:
     """Return shuffled inputs (rows, n_inputs) and classes or targets (rows,) of a sample of the training rows."""
     n_rows = max(2, min(most, MOST_NUMBERS // max(1, data.schema.n_features)))
-    rows: Rows = sample_rows(data, "train", n_rows, settings.seed, "float64", SAMPLE_GROUPS)
+    rows: Rows = sample_rows(data, "train", n_rows, settings.seed, "float64", MANY_GROUPS)
     order = np.random.default_rng((settings.seed, 0xBA5E)).permutation(len(rows.targets))
     targets: NDArray[Any] = rows.targets[order]
     if data.schema.task != "regression":

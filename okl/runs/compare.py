@@ -22,7 +22,7 @@ from scipy import stats
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.ingest.run import ingest
-from okl.data.reading import sample_rows, stored_row_bytes
+from okl.data.reading import MANY_GROUPS, sample_rows, stored_row_bytes
 from okl.distributed.in_process import LocalExecution
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import SparseInputs, StandardisedLinear
@@ -54,7 +54,7 @@ from okl.solvers.ridge.gram import Outputs
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS as PENALTY_ROWS
 from okl.solvers.ridge.penalty_path import fit_rows
 from okl.solvers.ridge.settings import RidgeSettings
-from okl.solvers.ridge.solver import SAMPLE_GROUPS, RidgeSolver
+from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, solver_settings
 
 # Candidates: models and solvers by name.
@@ -911,7 +911,7 @@ def fit_winner(
     item_bytes = np.dtype(settings.precision).itemsize
     row_bytes = DUAL_BYTES + (stored_row_bytes(data, data.split("train")[0]) if sparse else columns * item_bytes)
     n_rows = max(2, min(data.rows("train"), int(settings.memory * 2**30 / row_bytes)))
-    rows = sample_rows(data, "train", n_rows, settings.seed, settings.precision, SAMPLE_GROUPS)
+    rows = sample_rows(data, "train", n_rows, settings.seed, settings.precision, MANY_GROUPS)
     features = rows.inputs if feature_map is None else transform_rows(feature_map, rows.inputs, execution.n_threads)
     signs = compare_grids.signs_of_classes(rows.targets, max(2, len(data.schema.labels)))
     grid = compare_grids.on_rows(best.grid, features, signs)

@@ -18,7 +18,7 @@ from scipy.sparse import issparse
 from okl.compiled.products import multiply_rows
 from okl.data.dataset import Dataset
 from okl.data.execution import Rows
-from okl.data.reading import sample_rows
+from okl.data.reading import MANY_GROUPS, sample_rows
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, transform_rows
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision
@@ -30,7 +30,6 @@ from okl.solvers.accelerated.models.minimax import MMFDA, MMMPM
 from okl.solvers.accelerated.models.nusvm import nu_max
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, Moments, moments_by_class
-from okl.solvers.ridge.solver import SAMPLE_GROUPS
 
 # A seeded sample in memory, mapped, in an order in which all classes are evenly spread.
 
@@ -121,7 +120,7 @@ class Sample:
         return ("compare", *source, self.folds, self.holdout, mapped)
 
     def _ordered(self) -> tuple[Any, Doubles]:
-        rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision, SAMPLE_GROUPS)
+        rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision, MANY_GROUPS)
         random = np.random.default_rng((self.seed, 0xC0))
         key, kinds = np.empty(len(rows.targets)), self._kinds(rows.targets)
         for value in np.unique(kinds):
@@ -140,7 +139,7 @@ class Sample:
     def _holdout(self) -> Rows:
         return resident(
             (*self.key, "test"),
-            lambda: sample_rows(self.data, "test", self.rows, self.seed, self.precision, SAMPLE_GROUPS),
+            lambda: sample_rows(self.data, "test", self.rows, self.seed, self.precision, MANY_GROUPS),
         )
 
     def _part(self, number: int) -> SamplePart:

@@ -14,7 +14,7 @@ from okl.data.dataset import ROBUST, Dataset, Scale, Scaling, Schema
 from okl.data.execution import Rows
 from okl.data.ingest.columns import share_of
 from okl.data.manifest import read_manifest
-from okl.data.reading import sample_rows
+from okl.data.reading import MANY_GROUPS, sample_rows
 from okl.data.squash import with_squashed
 from okl.distributed.in_process import default_threads
 from okl.features.metric_learning import metric_shares
@@ -60,7 +60,6 @@ from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.cells import LocalSolver
 from okl.solvers.ridge.gram import Outputs
 from okl.solvers.ridge.penalty_path import HUBER, HUBER_ROUNDS
-from okl.solvers.ridge.solver import SAMPLE_GROUPS
 from okl.solvers.settings import AutoSettings, TrainSettings
 
 # Sizes of a model and their cost on a nominal machine: the choice depends on data and budget, never on the clock
@@ -760,7 +759,7 @@ def _sample(
 ) -> ValidationSample:
     """Return at most n raw rows, shuffled."""
     raw = replace(data, schema=replace(data.schema.scaled_as("none"), metric=()))
-    rows = sample_rows(raw, "train", n, settings.seed, "float64", SAMPLE_GROUPS)
+    rows = sample_rows(raw, "train", n, settings.seed, "float64", MANY_GROUPS)
     order = np.random.default_rng((settings.seed, 0x2ACE)).permutation(len(rows.targets))[:n]
     shuffled = Rows(rows.inputs[order], rows.targets[order])
     return ValidationSample(data.schema, shuffled, order, outputs, _threads(settings), by)

@@ -84,7 +84,7 @@ def values_with_input(rows: pa.Table, folder: Path, **values: Any) -> dict[str, 
 def test_values_in_five_training_rows_have_an_input_and_the_64_most_frequent_in_any_case(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of `often` 100 values have 6 rows and 40 have 4; of `seldom` 200 have 3 and 160 one."""
+    """100 values of `often` have 6 rows and 40 have 4; 200 values of `seldom` have 3 and 160 have one."""
     often = [f"o{i:03d}" for i in range(100)] * 6 + [f"p{i:02d}" for i in range(40)] * 4
     seldom = [f"s{i:03d}" for i in range(200)] * 3 + [f"t{i:02d}" for i in range(160)]
     rows = pa.table({"often": often, "seldom": seldom, "x": range(760), "y": [0, 1] * 380})

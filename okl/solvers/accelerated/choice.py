@@ -137,6 +137,10 @@ class RowSample(NamedTuple):
     total: int
 
 
+def _sample_of(rows: DenseRows) -> RowSample:
+    return RowSample(rows.rows[:: max(len(rows.rows) // _SAMPLE, 1)], len(rows.rows))
+
+
 def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSample] | None = None) -> bool:
     """Return whether FAPG is faster than Newton's method on dense rows Z (m, n).
 
@@ -157,8 +161,7 @@ def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSam
         share, costs = _OF_HINGE, np.asarray(region.upper)
     else:
         return False
-    rows = problem.rows.rows if sampled is None else np.empty((0, 0))
-    some, total = sampled() if sampled else RowSample(rows[:: max(len(rows) // _SAMPLE, 1)], len(rows))
+    some, total = sampled() if sampled else _sample_of(problem.rows)
     fewest = min(total, some.shape[1])
     if fewest < _FEWEST:
         return False

@@ -16,7 +16,7 @@ from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.order import mix_bits
-from okl.data.reading import sample_rows
+from okl.data.reading import MANY_GROUPS, sample_rows
 from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
 from okl.features.cells import CellTree
 from okl.features.predictors import LocalExpansion, Partition
@@ -28,7 +28,7 @@ from okl.kernels import KnownKernel
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs, cuts, pieces_of, read_pieces, rounded
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores
-from okl.solvers.ridge.solver import SAMPLE_GROUPS, LeastSquaresSolver, certificate_of, check_landmarks
+from okl.solvers.ridge.solver import LeastSquaresSolver, certificate_of, check_landmarks
 
 # One cell: a kernel matrix of its rows, solved directly.
 
@@ -597,7 +597,7 @@ class LocalSolver(LeastSquaresSolver):
     def _sample(self, data: Dataset, cell_rows: int) -> Rows:
         """Return rows that a tree with cells of so many rows is drawn from."""
         wanted = max(_LEAST_SAMPLE, _SAMPLED_OF_CELL * (data.rows("train") // cell_rows + 1))
-        return sample_rows(data, "train", wanted, self.seed, self.precision, SAMPLE_GROUPS)
+        return sample_rows(data, "train", wanted, self.seed, self.precision, MANY_GROUPS)
 
 
 def _cells_of(members: Members, cells: Sequence[int], most_rows: int) -> tuple[Rows, ...]:

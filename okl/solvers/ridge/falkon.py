@@ -16,7 +16,7 @@ from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
-from okl.data.reading import sample_rows
+from okl.data.reading import MANY_GROUPS, sample_rows
 from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.landmarks import choose_landmarks
 from okl.features.predictors import Predictor
@@ -27,7 +27,7 @@ from okl.foundation.validation import check_at_least
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge import gram
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores, fit_rows
-from okl.solvers.ridge.solver import SAMPLE_GROUPS, LandmarkSolver, certificate_of, check_landmarks
+from okl.solvers.ridge.solver import LandmarkSolver, certificate_of, check_landmarks
 
 # Triangular factors by tiles, with the same bits on any number of threads: the preconditioner of kernel expansions.
 
@@ -434,7 +434,7 @@ class FalkonSolver(LandmarkSolver):
         rows = data.rows("train")
         self.check(data.schema, rows)
         m = min(rows, self.n_landmarks or N_LANDMARKS)
-        sample = sample_rows(data, "train", max(SAMPLE_ROWS, m), self.seed, self.precision, SAMPLE_GROUPS)
+        sample = sample_rows(data, "train", max(SAMPLE_ROWS, m), self.seed, self.precision, MANY_GROUPS)
         kernel, chosen = kernel_with_bandwidth(
             self.kernel, self.bandwidth, gram.part_of(sample, slice(SAMPLE_ROWS)).inputs
         )

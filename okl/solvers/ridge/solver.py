@@ -14,7 +14,7 @@ from okl.compiled.products import add_sparse_products
 from okl.compiled.threads import run_tasks
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution, Rows
-from okl.data.reading import sample_rows
+from okl.data.reading import MANY_GROUPS, sample_rows
 from okl.features.bandwidth import kernel_of_bandwidth, kernel_with_bandwidth
 from okl.features.landmarks import Landmarks, choose_landmarks
 from okl.features.linear import StandardisedLinear
@@ -42,7 +42,6 @@ from okl.solvers.ridge.gram import (
 from okl.solvers.ridge.penalty_path import HUBER_ROUNDS, SAMPLE_ROWS, RidgeSolution, fit_rows, solve
 
 N_LANDMARKS = 1000
-SAMPLE_GROUPS = 128  # row groups that landmarks and leave-one-out errors come from: some seconds of reading
 STRETCHES_AT_ONCE = 8  # between two checkpoints; their sums may all be in memory
 
 
@@ -300,7 +299,7 @@ class RidgeSolver(LandmarkSolver):
 
     def _sample(self, data: Dataset) -> Rows:
         wanted = max(SAMPLE_ROWS, self.n_landmarks or N_LANDMARKS)
-        return sample_rows(data, "train", wanted, self.seed, self.precision, SAMPLE_GROUPS)
+        return sample_rows(data, "train", wanted, self.seed, self.precision, MANY_GROUPS)
 
 
 def check_landmarks(schema: Schema, rows: int | None, n_landmarks: int | None) -> None:
