@@ -34,8 +34,15 @@ def describe_metrics(metrics: dict[str, float]) -> str:
 
     >>> describe_metrics({"mistake_rate": 0.21034, "rows": 12.0})
     'mistake rate 0.2103, rows 12'
+    >>> describe_metrics({"relative_gap": 0.0214})
+    'within 2.1% of the optimum'
     """
-    return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in metrics.items())
+    return ", ".join(
+        f"within {100 * value:.2g}% of the optimum"
+        if name == "relative_gap"
+        else f"{name.replace('_', ' ')} {value:.4g}"
+        for name, value in metrics.items()
+    )
 
 
 class TeeObserver:

@@ -238,8 +238,9 @@ class Model:
             )
         rows = labelled_rows(self.schema, self.precision, values, targets)
         taken = np.sort(np.random.default_rng(seed).permutation(len(rows.targets))[:most_rows])
+        criterion = quality.permuted_criterion(self.criterion(), len(taken), self.predictor)
         return quality.permutation_importance(
-            self.schema, self.predictor, rows.inputs[taken], rows.targets[taken], self.criterion(), repeats, seed
+            self.schema, self.predictor, rows.inputs[taken], rows.targets[taken], criterion, repeats, seed
         )
 
     def criterion(self, optimise: Optimise = "auto") -> Criterion:

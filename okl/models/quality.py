@@ -90,7 +90,7 @@ def decided(tally: Tally, recall: float | None, precision: float | None) -> tupl
 
 # Permutation importance: increase of the error when the values of a column are permuted
 
-MOST_PERMUTED, LEAST_PERMUTED = 2000, 200
+MOST_PERMUTED, LEAST_PERMUTED, FEW_PERMUTED = 2000, 200, 500
 MOST_PRODUCTS = 10**10  # of a number of the predictor with one of a row
 
 
@@ -185,6 +185,12 @@ def permutation_importance(
         advance(index + 1, len(schema.source_columns))
     importances.sort(key=lambda importance: -importance.rise)
     return Importances(n_rows, repeats, total / n_rows, tuple(importances), criterion)
+
+
+def permuted_criterion(criterion: Criterion, n_rows: int, predictor: Predictor) -> Criterion:
+    """Return the log loss in the place of the accuracy for few rows: no mistake of theirs may change."""
+    few = n_rows < FEW_PERMUTED and isinstance(predictor, HasLogits)
+    return "log-loss" if criterion == "accuracy" and few else criterion
 
 
 def rows_to_permute(schema: Schema, predictor: Predictor, repeats: int) -> int:

@@ -22,7 +22,7 @@ from okl.solvers.settings import TrainSettings
 
 MOST_ROWS = 32_768  # held-out rows that a calibration is fitted to
 TEST_ROWS = "test rows"
-LEAST_OF_CLASS = 10  # of them, of each class
+LEAST_OF_CLASS = 10  # of them, of two classes; rarer ones have an offset of a prior
 LOG_ODDS_SOLVERS = ("logistic", "l1-logistic")
 
 
@@ -132,11 +132,11 @@ def _found(
     rows = sample_rows(data, "test", MOST_ROWS, settings.seed, settings.precision)
     classes = class_indices(data.schema, rows.targets)
     counts = np.bincount(classes, minlength=len(data.schema.labels))
-    if counts.min() < LEAST_OF_CLASS:
-        rarest = data.schema.labels[int(counts.argmin())]
+    if (found := np.sort(counts)[-2]) < LEAST_OF_CLASS:
+        label = data.schema.labels[int(np.argsort(counts)[-2])]
         return (
-            f"Probabilities need {LEAST_OF_CLASS} test rows of each class, but {rarest!r} has {counts.min()}. Hold out "
-            "more rows."
+            f"Probabilities need {LEAST_OF_CLASS} test rows of two classes, but {label!r} has {found}. Hold out more "
+            "rows."
         )
     scores = predictor.scores(rows.inputs, n_threads)
     return fit_calibration(scores, classes), f"{len(classes):,} {TEST_ROWS}"

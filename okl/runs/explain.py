@@ -22,7 +22,7 @@ from okl.foundation.types import Optimise
 from okl.models.file import Model, load_model
 from okl.models.inputs import Replaced, count_training_rows, read_as, replaced_sentences
 from okl.models.pieces import check_pieces, raw_rows, table_pieces
-from okl.models.quality import Importances, permutation_importance
+from okl.models.quality import Importances, permutation_importance, permuted_criterion
 from okl.models.reference import REGISTRY, find_version, is_reference, meant, result_of_run
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 
@@ -76,7 +76,10 @@ class ExplainSettings(BaseModel):
     registry: str | None = Field(None, description=REGISTRY)
     source: str | None = Field(None, description="labelled rows, raw or a data set; none: the data set of its run")
     rows: int = Field(5000, ge=2, description="number of sampled rows among which values are permuted")
-    optimise: Optimise = Field("auto", description="criterion of the error of a classifier; auto: that of its training")
+    optimise: Optimise = Field(
+        "auto",
+        description="criterion of the error of a classifier; auto: that of its training, or the log loss for few rows",
+    )
     repeats: int = Field(5, ge=1, description="permutations of each column")
     seed: int = Field(0, ge=0, description="seed of the sample and the permutations")
 
@@ -199,8 +202,11 @@ def _importances(
         source = str(folder)
     observer.stage("explain")
     rows, rows_or_reason, warnings = _rows(settings, model, source)
+    criterion = model.criterion(settings.optimise)
+    if settings.optimise == "auto":
+        criterion = permuted_criterion(criterion, len(rows.targets), model.predictor)
     importances = permutation_importance(
-        model.schema, model.predictor, rows.inputs, rows.targets, model.criterion(settings.optimise),
+        model.schema, model.predictor, rows.inputs, rows.targets, criterion,
         settings.repeats, settings.seed, default_threads(), lambda done, total: observer.advance(done, total, {}),
     )  # fmt: skip
     return importances, rows_or_reason, warnings

@@ -32,7 +32,14 @@ from okl.metrics.criterion import criterion_of
 from okl.metrics.definitions import LargestLosses, Tally
 from okl.models.file import Model
 from okl.models.inputs import class_indices, predictions, share_of_other
-from okl.models.quality import Importances, in_scaled_unit, in_target_unit, permutation_importance, rows_to_permute
+from okl.models.quality import (
+    Importances,
+    in_scaled_unit,
+    in_target_unit,
+    permutation_importance,
+    permuted_criterion,
+    rows_to_permute,
+)
 from okl.report.format import scalar_metrics
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import calibrated
@@ -391,8 +398,9 @@ class RunRecord:
         rows = sample_rows(self.data, "test", most, settings.seed, settings.precision)
         if len(rows.targets) < 2:
             return None
+        criterion = permuted_criterion(self.criterion, len(rows.targets), predictor)
         return permutation_importance(
-            schema, predictor, rows.inputs, rows.targets, self.criterion, REPEATS, settings.seed, n_threads
+            schema, predictor, rows.inputs, rows.targets, criterion, REPEATS, settings.seed, n_threads
         )
 
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:

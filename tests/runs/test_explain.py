@@ -257,3 +257,16 @@ def test_a_single_row_is_refused() -> None:
     model = linear([1.0, 2.0, 3.0], Schema(("a", "b", "c"), "y", "regression"))
     with pytest.raises(DataError, match="at least two"):
         importance(model, rows()[:1], np.ones(1))
+
+
+def test_few_rows_are_explained_by_the_log_loss() -> None:
+    """Of 24 rows that are all right with any column permuted, mistakes say nothing."""
+    draw = np.random.default_rng(5).standard_normal((424, 2))
+    classes = np.where(draw[:, 0] > 0, "yes", "no")
+    model = okl.train(pa.table({"a": draw[:400, 0], "b": draw[:400, 1], "y": classes[:400]}), target="y").model
+    few = pa.table({"a": draw[400:, 0], "b": draw[400:, 1], "y": classes[400:]})
+    found = model.explain(few)
+    assert found.criterion == "log-loss"
+    assert found.columns[0].column == "a"
+    assert found.columns[0].rise > 0.1
+    assert model.explain(pa.concat_tables([few] * 25)).criterion == "accuracy", "600 rows have enough mistakes"

@@ -390,3 +390,19 @@ def test_few_held_out_rows_do_not_calibrate_falkon(tmp_path: Path) -> None:
     assert result["chosen"]["held_out_rows"] < 40
     assert result["calibration"]["on"].endswith("test rows")
     assert result["test"]["log_loss"] < 0.6
+
+
+def test_a_class_of_few_test_rows_leaves_the_others_their_probabilities(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    labels = np.array(["a", "b", "c"]).repeat([400, 400, 6])
+    places = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 9.0]]).repeat([400, 400, 6], axis=0)
+    values = places + random.standard_normal(places.shape)
+    rows = {"x": values[:, 0], "z": values[:, 1], "y": labels}
+    result = okl.train(rows, target="y", solver="l2-svm", kernel="linear", holdout=0.2)
+    assert result["calibration"]["on"].endswith("test rows")
+    found = result.model.predict_proba({"x": [0.0, 2.0, 0.0], "z": [0.0, 0.0, 9.0]})
+    assert found.argmax(axis=1).tolist() == [0, 1, 2]
+    assert found[:2, :2].max(axis=1).min() > 0.6
+    few = okl.train({name: column[380:420] for name, column in rows.items()}, target="y", solver="l2-svm", holdout=0.2)
+    expected = r"Probabilities need 10 test rows of two classes, but '[ab]' has \d\. Hold out more rows\."
+    assert re.fullmatch(expected, few["calibration"]["none"])

@@ -321,14 +321,14 @@ class ScoresLeftOut(NamedTuple):
     def calibration(self, least: int = 0) -> ScoreCalibration | None:
         """Return the calibration of the scores of classes; None for a regression, or rows of one class.
 
-        least : rows of each class, below which there is none
+        least : rows of the second most frequent class, below which there is none
         """
         if self.errors.mistake_rate is None:
             return None
         two = self.scores.shape[1] == 1
         classes = np.asarray(self.targets > 0.0 if two else self.targets).astype(np.int64)
         counts = np.bincount(classes, minlength=2 if two else self.scores.shape[1])
-        if counts.min() < least or np.count_nonzero(counts) < 2:
+        if np.sort(counts)[-2] < max(least, 1):
             return None
         return fit_calibration(self.scores[:, 0] if two else self.scores, classes, mixes=True)
 
