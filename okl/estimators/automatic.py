@@ -306,16 +306,17 @@ def _weighted_ridge(settings: TrainSettings, data: Dataset, rows: WeightedRows, 
 
 def _weighted_logistic(settings: TrainSettings, schema: Schema, rows: WeightedRows) -> Predictor:
     of_classes, classes = class_weights_of(settings, schema), class_indices(schema, rows.targets)
-    weights, prior = rows.weights, 0.0
+    weights, priors = rows.weights, (0.0,) * schema.n_outputs
     if of_classes is not None:
-        weights, prior = weights * np.array(of_classes)[classes], float(np.log(of_classes[0] / of_classes[1]))
+        weights, logs = weights * np.array(of_classes)[classes], np.log(of_classes)
+        priors = tuple((-logs).tolist()) if schema.n_outputs > 1 else (float(logs[0] - logs[1]),)
     inputs = np.asarray(rows.inputs, dtype=np.float64)
     cost = float(settings.options.C)  # type: ignore[attr-defined]
     slopes, offsets = fit_logistic(inputs, classes.astype(np.int64), cost, weights)
     constant = np.zeros((len(slopes), 1))  # of the column that the map adds
     features = plain_inputs(inputs.shape[1], "float64")
     predictor = LinearPredictor(features, np.ascontiguousarray(np.hstack([slopes, constant])), offsets)
-    return CalibratedPredictor(predictor, ScoreCalibration(1.0, (prior,)), shifts_of(settings, schema))
+    return CalibratedPredictor(predictor, ScoreCalibration(1.0, priors), shifts_of(settings, schema))
 
 
 def _has_probabilities(estimator: Any) -> bool:

@@ -156,11 +156,16 @@ def _tuned_cost(columns: Doubles, classes: Integers) -> float:
 
 @one_blas_thread()  # bits depend on the number of threads
 def fit_logistic(
-    columns: Doubles, classes: Integers, cost: float, weights: Doubles | None = None
+    columns: Doubles,
+    classes: Integers,
+    cost: float,
+    weights: Doubles | None = None,
+    start: tuple[Doubles, Doubles] | None = None,
 ) -> tuple[Doubles, Doubles]:
     """Return weights (n_outputs, n_columns) and offsets (n_outputs,) of a logistic regression.
 
     cost : of the sum of losses against half the squared weights; weights : of the rows (rows,); None for all 1
+    start : weights and offsets to start from, such as those of another cost; None for 0
     """
     n_classes, counted = int(classes.max()) + 1, np.ones(len(classes)) if weights is None else weights
     n_outputs, n_columns = 1 if n_classes == 2 else n_classes, columns.shape[1]
@@ -177,8 +182,8 @@ def fit_logistic(
         value = cost * float(counted @ log_losses(logits, classes)) + 0.5 * float((table[:, :-1] ** 2).sum())
         return scale * value, scale * slopes.ravel()
 
-    start = np.zeros(n_outputs * (n_columns + 1))
-    found = minimize(value_and_slopes, start, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    first = np.zeros(n_outputs * (n_columns + 1)) if start is None else np.column_stack(start).ravel()
+    found = minimize(value_and_slopes, first, jac=True, method="L-BFGS-B", options={"maxiter": 200})
     table = found.x.reshape(n_outputs, n_columns + 1)
     return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
 

@@ -17,8 +17,8 @@ from okl.features.metric_learning import gradient_sums, input_groups, learnt_met
 from okl.foundation.catalogue import KERNELS
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.kernels import KnownKernel, Linear, kernel_class
-from okl.metrics.calibration import ScoreCalibration, log_losses
-from okl.metrics.criterion import criterion_error, standard_error
+from okl.metrics.calibration import ScoreCalibration, fit_calibration, log_losses
+from okl.metrics.criterion import OF_RANKING, criterion_error, row_losses, standard_error
 from okl.runs.baselines import COSTS, fit_logistic
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.penalty_path import (
@@ -101,6 +101,7 @@ Validation = Literal["rows", "blocks", "fifths"]
 """Validation: leave-one-out, five contiguous folds, or five shuffled folds."""
 
 LOGISTIC_ROWS, LOGISTIC_NUMBERS = 8192, 400_000  # of the sample that logistic regression is validated on
+LOGISTIC_RAREST = 100  # rows of the rarest class; with fewer, errors say little
 HUBER_ROWS, _HUBER_LANDMARKS = 4096, 512  # of the sample that Huber's loss is validated on
 _ALIKE = 0.1  # standard errors
 SURVIVORS = (8, 3)  # candidates kept after the first and second round; the best one's neighbours join the last round
@@ -176,13 +177,14 @@ class MetricCheck:
 class Selection:
     """Results of all candidates, best first.
 
-    logistic : result of logistic regression, and of the winner on the same folds; None if these were not tried
+    logistic : result of logistic regression, of the winner on the same folds, and the calibration of the former for
+        several classes; None if these were not tried
     enlarged : whether the winner's metric was learnt again on a larger sample
     check : of the winner's metric; None if there were enough rows to do without
     """
 
     ran: tuple[CandidateResult, ...]
-    logistic: tuple[CandidateResult, CandidateResult] | None = None
+    logistic: tuple[CandidateResult, CandidateResult, ScoreCalibration | None] | None = None
     enlarged: bool = False
     check: MetricCheck | None = None
 
@@ -235,43 +237,59 @@ class ValidationSample:
         return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
 
     def can_fit_logistic(self, rows: int) -> int:
-        """Return the rows that logistic regression is validated on; 0 for many inputs, or a class of few rows."""
-        n_inputs = self._sample.inputs.shape[1]
-        some = min(rows, LOGISTIC_ROWS, LOGISTIC_NUMBERS // max(1, n_inputs))
-        targets = self._sample.targets[:some]
-        return some if min((targets > 0).sum(), (targets <= 0).sum()) >= FOLDS else 0
+        """Return the rows that logistic regression is validated on; 0 for many inputs, or a class of few rows.
 
-    def run_logistic(self, rows: int, scale: Scaling) -> CandidateResult:
-        """Validate logistic regression in five folds, with the cost of the least error."""
+        Where the rarest class has few rows among them, there are up to four times as many.
+        """
+        numbers = self._sample.inputs.shape[1] * max(1, self.outputs.n_outputs - 1)
+        targets, most = self._sample.targets[: min(rows, LOGISTIC_ROWS)], LOGISTIC_NUMBERS // max(1, numbers)
+        for some in (most, 4 * most):
+            rarest = min(np.bincount(self._classes(targets[:some]), minlength=max(2, self.outputs.n_outputs)))
+            if rarest >= LOGISTIC_RAREST:
+                break
+        return min(some, len(targets)) if rarest >= FOLDS else 0
+
+    def _classes(self, targets: Doubles) -> IntArray:
+        return np.asarray(targets if self.outputs.task == "multiclass" else targets > 0).astype(np.int64)
+
+    def run_logistic(self, rows: int, scale: Scaling) -> tuple[CandidateResult, ScoreCalibration | None]:
+        """Validate logistic regression in five folds, with the cost of the least error, each class against the rest.
+
+        Returns its result, and the calibration of its held-out scores of several classes.
+        """
         started_at, candidate = time.perf_counter(), Candidate(scale, LOGISTIC)
         inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
         targets = self._sample.targets[:rows]
-        folds = self._folds_of(targets)
-        classes = (targets > 0).astype(np.int64)
+        folds, classes, criterion = self._folds_of(targets), self._classes(targets), self.outputs.criterion
         weights, length = self.outputs.weights(targets), float(inputs.shape[1] + 1)
-        errors, spreads, criterion = {}, {}, self.outputs.criterion
-        counts = np.bincount(classes, minlength=2).tolist()
-        for cost in COSTS:
-            scores = np.empty(rows)
-            for fold in np.unique(folds):
-                held = folds == fold
-                own = None if weights is None else weights[~held]
-                slopes, offsets = fit_logistic(inputs[~held], classes[~held], cost / length, own)
-                scores[held] = inputs[held] @ slopes[0] + offsets[0]
-            if criterion == "log-loss":  # of the scores as they are: they will be log-odds
-                losses = log_losses(scores, classes)
-                error, spread = float(losses.mean()), float(losses.std()) / rows**0.5
-            else:
-                error = criterion_error(criterion, scores, classes)
-                spread = standard_error(criterion, error, counts)
-            errors[cost / length], spreads[cost / length] = error, spread
-        least = min(errors, key=lambda cost: errors[cost])
+        positives = range(self.outputs.n_outputs) if self.outputs.task == "multiclass" else (1,)
+        scores = np.empty((len(COSTS), rows, len(positives)))
+        for fold in np.unique(folds):
+            held = folds == fold
+            own = None if weights is None else weights[~held]
+            for output, label in enumerate(positives):
+                hits, start = (classes[~held] == label).astype(np.int64), None
+                for number, cost in enumerate(COSTS):
+                    start = slopes, offsets = fit_logistic(inputs[~held], hits, cost / length, own, start)
+                    scores[number, held, output] = inputs[held] @ slopes[0] + offsets[0]
+        two = len(positives) == 1
+        each = [one[:, 0] if two else one for one in scores]
+        if criterion in OF_RANKING:
+            errors = [criterion_error(criterion, one, classes) for one in each]
+            spreads = [standard_error(criterion, error, np.bincount(classes, minlength=2).tolist()) for error in errors]
+            apart_by = spreads
+        else:  # of the scores of two classes as they are: they will be log-odds
+            plain = two and criterion == "log-loss"
+            losses = [log_losses(one, classes) if plain else row_losses(criterion, one, classes) for one in each]
+            errors, spreads = [float(one.mean()) for one in losses], [float(one.std()) / rows**0.5 for one in losses]
+            apart_by = [float((one - losses[int(np.argmin(errors))]).std()) / rows**0.5 for one in losses]
         # the smallest of those that are as good: its problem is the easiest to solve
-        best = min(cost for cost, error in errors.items() if error <= errors[least] + _ALIKE * spreads[least])
-        seconds = time.perf_counter() - started_at
-        return CandidateResult(
-            candidate, errors[best], np.inf, best, rows, inputs.shape[1], None, seconds, True, spreads[best]
-        )
+        best = next(k for k, error in enumerate(errors) if error <= min(errors) + _ALIKE * apart_by[k])
+        result = CandidateResult(
+            candidate, errors[best], np.inf, COSTS[best] / length, rows, inputs.shape[1], None,
+            time.perf_counter() - started_at, True, spreads[best],
+        )  # fmt: skip
+        return result, None if two else fit_calibration(each[best], classes, mixes=True)
 
     def compare_losses(self, candidate: Candidate, rows: int) -> LossComparison | None:
         """Compare Huber's loss with least squares on held-out folds of a regression; None for light tails."""

@@ -344,6 +344,9 @@ _LEFT_OUT: dict[Validation, str] = {"rows": "leave-one-out", "blocks": "5 contig
 OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss suits better than the hinge loss
 METRIC_SECONDS = 20.0  # nominal, for the metric of a given solver
 _MOST_OF, _MOST_NAMED = 0.9, 6  # of the squared distance, and columns, that the sentence on a metric names
+_NEAR_LINEAR = (
+    2.0  # times the least error: with several classes and a worse linear model, logistic regression is left out
+)
 _SAME = 0.5  # standard errors: a linear model that close to the best is preferred, as it is simpler
 
 
@@ -404,11 +407,13 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     rival = result.winner if criterion in OF_PROBABILITIES else None
     if criterion == "accuracy" and weights is None and _is_linear_enough(result):
         rival = result.best_linear
-    if schema.task == "binary" and rival and (some := track.can_fit_logistic(result.winner.rows)):
+    if schema.task == "multiclass":
+        rival = result.winner if result.best_linear.error <= _NEAR_LINEAR * result.winner.error else None
+    if schema.task != "regression" and rival and (some := track.can_fit_logistic(result.winner.rows)):
         folds = track.judging("blocks" if by == "blocks" else "fifths")
         kernel = folds.run(rival.candidate, some, min(some, rival.landmarks), in_last_round=False)
-        scale: Scaling = "robust" if rival.candidate.scale in ROBUST else "standard"
-        result = replace(result, logistic=(folds.run_logistic(some, scale), kernel))
+        logistic, of_scores = folds.run_logistic(some, "robust" if rival.candidate.scale in ROBUST else "standard")
+        result = replace(result, logistic=(logistic, kernel, of_scores))
     update, why = _best_of(result, by, criterion)
     hint = tails = ""
     if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
@@ -462,7 +467,10 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
         "why": ordered_reasons(why + sentences, models[0][0]) if len(models) == 1 else why + sentences,
     } | ({"hint": hint} if hint else {})
-    return Choice(tuple(models), record, metric, result.check.calibration if result.check and metric else None)
+    calibration = result.check.calibration if result.check and metric else None
+    if result.logistic and models[0][0].solver == "logistic":
+        calibration = result.logistic[2]
+    return Choice(tuple(models), record, metric, calibration)
 
 
 def _sizes_with_cells(
@@ -810,10 +818,15 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
     """Return the chosen model, without a solver if its size is open, and sentences with the reasons."""
     winner, linear = result.winner, result.best_linear
     if result.logistic is not None:
-        logistic, least_squares = result.logistic
-        # by accuracy it has to be better: least squares are solved exactly
-        same = _SAME if criterion in OF_PROBABILITIES else -_SAME
-        if logistic.error <= least_squares.error + same * logistic.chance:
+        logistic, least_squares, of_scores = result.logistic
+        allowance = 0.0
+        if criterion == "log-loss" and of_scores is None:
+            # that of least squares is flattered by two numbers of its calibration, each of which gains 1 / 2n on its
+            # own rows and loses as much on others
+            allowance = 2.0 / logistic.rows
+        elif criterion not in OF_PROBABILITIES and least_squares.candidate.kernel == "linear":
+            allowance = -_SAME * logistic.chance  # it has to be better: least squares are solved exactly
+        if logistic.error <= least_squares.error + allowance:
             value = _value(criterion, least_squares.error)
             why = [
                 _how_good(logistic, 1 + len(result.ran), by, criterion, "5 folds"),

@@ -13,6 +13,7 @@ import pyarrow.parquet
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_gaussian_quantiles
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -140,6 +141,21 @@ def test_classes_between_others_are_predicted() -> None:
     inputs, shells = make_gaussian_quantiles(n_samples=1000, n_features=5, n_classes=4, random_state=0)
     model = KernelClassifier(random_state=0).fit(inputs[:700], shells[:700])
     assert (model.predict(inputs[700:]) == shells[700:]).mean() > 0.85
+
+
+def test_classes_that_planes_separate_have_logistic_regression_and_its_probabilities() -> None:
+    rng = np.random.default_rng(0)
+    centres, classes = rng.standard_normal((4, 10)) * 0.5, rng.integers(0, 4, 1500)
+    inputs = centres[classes] + rng.standard_normal((1500, 10)) * 0.8
+    model = KernelClassifier(budget_seconds=5.0).fit(inputs[:1000], classes[:1000])
+    assert model.settings_.solver == "logistic"
+    held, found = np.arange(500), model.predict_proba(inputs[1000:])
+    peer = LogisticRegression().fit(inputs[:1000], classes[:1000])
+    losses = [-np.log(each[held, classes[1000:]]).mean() for each in (found, peer.predict_proba(inputs[1000:]))]
+    assert losses[0] < losses[1] + 0.02
+    assert model.score(inputs[1000:], classes[1000:]) > peer.score(inputs[1000:], classes[1000:]) - 0.02
+    equal = clone(model).fit(inputs[:1000], classes[:1000], np.full(1000, 2.0)).predict_proba(inputs[1000:])
+    assert np.abs(equal - found).mean() < 0.03
 
 
 def test_values_in_some_rows_have_an_input_and_others_are_noted() -> None:

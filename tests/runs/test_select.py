@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from okl.data.dataset import Dataset
+from okl.data.dataset import ColumnStatistics, Dataset, Schema
 from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
 from okl.data.reading import sample_rows
@@ -37,6 +37,7 @@ from okl.runs.candidates import (
     CandidateResult,
     Selection,
     Validation,
+    ValidationSample,
     continued_metric,
     initial_candidates,
     learn_metrics,
@@ -830,6 +831,23 @@ def test_a_linear_model_that_errs_less_by_the_logistic_loss_has_it(tmp_path: Pat
     first, second = result["choice"]["why"][:2]
     assert re.search(r"Logistic regression, standardised inputs, .*% mistakes on .* \(5 folds\)", first)
     assert re.search("The best model of least squares, linear, .* has .*% on the same folds", second)
+
+
+def test_few_rows_of_a_class_do_not_make_logistic_regression_a_constant() -> None:
+    """By the spread of the losses alone, which a few rows decide, the smallest cost would be as good as any."""
+    random = np.random.default_rng(3)
+    inputs = random.normal(size=(4000, 100))
+    signal = inputs[:, 0] + inputs[:, 1] + 0.5 * random.logistic(size=4000)
+    targets = np.where(signal > np.quantile(signal, 0.98), 1.0, -1.0)
+    statistics = tuple(ColumnStatistics(4000, 0.0, 1.0, -5.0, 5.0) for _ in range(100))
+    schema = Schema(tuple(f"x{k}" for k in range(100)), "y", "binary", (0, 1), feature_statistics=statistics)
+    outputs = Outputs("binary", 1, None, "log-loss")
+    track = ValidationSample(schema, Rows(inputs, targets), np.arange(4000), outputs, 1)
+    assert track.can_fit_logistic(4000) == 4000, "the rarest class has 80 rows"
+    found, calibration = track.judging("fifths").run_logistic(4000, "standard")
+    shares = np.array([0.98, 0.02])
+    assert found.error < 0.7 * -float(shares @ np.log(shares))
+    assert calibration is None, "its scores are log-odds"
 
 
 @pytest.mark.usefixtures("few_candidates")
