@@ -123,8 +123,6 @@ def deploy(
     With `retrain`: okl-retrain/NAME, okl-score/NAME and okl-notice/default. Otherwise okl-train, okl-score,
     okl-compare, okl-reproduce and okl-notice, each /default.
 
-    Parameters
-    ----------
     train : default settings of training runs, without `out`, as every run creates a folder; None: every run must give
         its settings. Paths may be relative to the current directory
     score : some fields of okl.runs.predict.ScoreSettings; with `retrain`, source and out of the rows to score after
@@ -134,15 +132,9 @@ def deploy(
     cron : schedule of training or retraining, such as "0 3 * * *"; None: removes an existing schedule
     timezone : time zone of `cron`, such as "Europe/Zurich"; None: UTC
     pool : name of the work pool; a new one has the type process
-
-    Returns
-    -------
-    names of the deployments, for `prefect deployment run`; the scheduled one is the first
-
-    Raises
-    ------
-    ConfigError : a schedule without data, an invalid schedule, or a time zone without a schedule
-    ExecutionError : no server is configured, it does not answer, or it refuses the deployments
+    Returns names of the deployments, for `prefect deployment run`; the scheduled one is the first
+    Raises ConfigError : a schedule without data, an invalid schedule, or a time zone without a schedule
+    Raises ExecutionError : no server is configured, it does not answer, or it refuses the deployments
     """
     if train is not None and train.out is not None:
         raise ConfigError(f"--out {train.out} is one folder, but a deployment runs many times. Remove --out.")

@@ -206,14 +206,9 @@ class TemporaryServer:
     session, so that Ctrl-C does not stop it before the end of the run is recorded, and it ends when this process dies,
     even by SIGKILL.
 
-    Parameters
-    ----------
     home : okl's home folder; the server stores its database and its log in `home`/prefect
     deployments : also run the services of schedules, late runs and the like; only for a permanent server, as several
         temporary servers may share one database and must not change each other's runs
-
-    Attributes
-    ----------
     login : "user:password", another one for each server
     """
 

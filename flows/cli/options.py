@@ -45,8 +45,6 @@ TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256"}  # placeholders of re
 class Options:
     """Group of settings that are options of a command, with the name, help and choices of each setting.
 
-    Parameters
-    ----------
     panels : names of the settings that are options, by the heading that the help lists them under
     help_texts : whole help text, by field, if it differs from the description of the setting
     of_solvers : whether the command also takes the options of the solver, which its settings declare
@@ -309,9 +307,7 @@ def merged_values(
 
     groups : given options by table; --set TABLE.KEY=VALUE sets a value of a table
 
-    Raises
-    ------
-    ConfigError : the file cannot be read, or a table is a value
+    Raises ConfigError : the file cannot be read, or a table is a value
     """
     read = read_toml(config, "--config") if config else {}
     values = {_underscored(name): value for name, value in read.items()}
@@ -332,9 +328,7 @@ def merged_values(
 def data_location(dataset: str) -> str:
     """Return the absolute location of data.
 
-    Raises
-    ------
-    ConfigError : it is the folder of a run, whose files are not rows
+    Raises ConfigError : it is the folder of a run, whose files are not rows
     """
     location = place_of(dataset)
     if isinstance(location, Path) and (location / "result.json").is_file() and (location / "model").is_dir():
@@ -371,9 +365,7 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments, with the options of solvers; called by typer.
 
-        Raises
-        ------
-        ConfigError : the shell has expanded a pattern into several files, or an unknown solver
+        Raises ConfigError : the shell has expanded a pattern into several files, or an unknown solver
         """
         group = self._solver_group
         solver, shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
@@ -439,9 +431,7 @@ def _solver_in(args: Sequence[str]) -> str | None:
 def solver_parameters(group: Options, solver: str | None) -> list[Any]:
     """Return click's parameters of a solver's options, or of those of all solvers, for a command with a group.
 
-    Raises
-    ------
-    ConfigError : an unknown solver
+    Raises ConfigError : an unknown solver
     """
     if solver is not None and solver not in SOLVERS:
         raise ConfigError(f"solver = {solver!r}; expected one of {', '.join(SOLVERS)}.")

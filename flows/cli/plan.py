@@ -64,9 +64,7 @@ def assumed_data(
 ) -> AssumedData | None:
     """Return the assumed size of the data, with the given task (default: binary); None if there is a data set.
 
-    Raises
-    ------
-    ConfigError : task auto, which needs rows; a value that is not a number; or classes without task multiclass
+    Raises ConfigError : task auto, which needs rows; a value that is not a number; or classes without task multiclass
     """
     from okl.runs.memory import AssumedData
 

@@ -41,8 +41,6 @@ class ChildState:
 class StackState:
     """A stack as its supervisor sees it.
 
-    Attributes
-    ----------
     instance : value of OKL_STACK in the environment of all its processes
     url : of Prefect's API; scheduler : of Dask's
     workers : Dask workers; tls : folder of their certificates; code : digest of okl's code at its start

@@ -207,13 +207,10 @@ def nystrom_floor(
     Lemmas 1 and 2, whose optimum has a regulariser in place of the ball, and whose cost of the projection is
     ||K - K_hat|| / (2 lambda), n_classes times that for several classes.
 
-    Parameters
-    ----------
     least : sum of losses that no w with ||w|| <= radius falls below
     residuals : r (rows,) >= 0; radius : > 0
     lipschitz : of the loss by the scores, in the Euclidean norm; infinite for the half squared loss
     class_weights : c (rows,), None for 1
-
     Source: Lu et al., JMLR 17(47), 2016, Theorems 2 and 4 and Lemmas 1 and 2; Yang et al., NIPS 2012, Lemma 1.
     """
     if math.isinf(lipschitz):

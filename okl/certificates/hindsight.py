@@ -91,16 +91,11 @@ def solve_in_ball(
 ) -> HindsightSolution:
     """Minimise sum_i sample_weight_i loss(y_i <w, z_i>) over ||w|| <= radius.
 
-    Parameters
-    ----------
     rows : signed rows y_i z_i, m of them, or ClassRows for the hinge loss of several classes
     sample_weight : (m,) >= 0, None for 1
     near : the solution of fewer of these rows, the first ones: where to start from
     enough : whether a certificate is good enough after so many iterations; None for a relative gap of 1%
-
-    Raises
-    ------
-    ConfigError : the radius is not a positive finite number
+    Raises ConfigError : the radius is not a positive finite number
     """
     problem = _dual(loss, rows, sample_weight)
     first = _upper(rows, sample_weight) * _dual_guess(loss, _margins(rows, near))

@@ -28,9 +28,7 @@ def squash(values: FloatArray, center: float, width: float) -> FloatArray:
 def with_squashed(data: Dataset, seed: int) -> Dataset:
     """Return the same shards, with the columns squashed that have heavy tails in sampled training rows.
 
-    Raises
-    ------
-    DataError : a shard is missing or damaged
+    Raises DataError : a shard is missing or damaged
     """
     raw = replace(data, schema=replace(data.schema.dense, scale="none", metric=(), squashed=()))
     rows = sample_rows(raw, "train", SAMPLE_ROWS, seed, "float64", MANY_GROUPS)

@@ -31,8 +31,6 @@ def open_execution(
 ) -> Execution:
     """Open an execution, a context manager.
 
-    Parameters
-    ----------
     workers : int >= 0, Dask worker processes on this machine: as many of those that OKL_STANDING_WORKERS offers, see
         `okl.distributed.processes`; or else started, and ended with the execution. 0: none
     scheduler : address of a running Dask scheduler, or None
@@ -42,15 +40,9 @@ def open_execution(
     run : name of the run, for the log
 
     OKL_PATIENCE_SECONDS sets how long to wait when there is no worker at all; default 60.
-
-    Returns
-    -------
-    LocalExecution without workers, scheduler and cluster, otherwise DaskExecution; Dask is imported only then
-
-    Raises
-    ------
-    ConfigError : more than one of workers, scheduler and cluster, or a number, file or certificate that is not valid
-    ExecutionError : workers that do not start, a scheduler that does not answer or has no workers
+    Returns LocalExecution without workers, scheduler and cluster, otherwise DaskExecution; Dask is imported only then
+    Raises ConfigError : more than one of workers, scheduler and cluster, or an invalid number, file or certificate
+    Raises ExecutionError : workers that do not start, a scheduler that does not answer or has no workers
     """
     n_threads = None if threads == "auto" else threads
     check_exclusive(workers, scheduler, cluster)

@@ -126,9 +126,7 @@ def mismatch_message(address: str, installed: Mapping[str, str]) -> str:
 async def version_mismatch(client: Any, address: str) -> str:
     """Request the versions of a worker, in the client's event loop; return the message if they differ from those here.
 
-    Raises
-    ------
-    OSError or any other error of the worker if it does not answer.
+    Raises OSError or any other error of the worker if it does not answer.
     """
     try:
         # not `run`, which would wait for this event loop

@@ -96,9 +96,7 @@ def warm_up() -> str:
 async def by_task(client: Any, address: str, message: BatchMessage) -> BatchReply:
     """Run a batch as a task, on this worker, or on another one if the scheduler has lost it.
 
-    Raises
-    ------
-    WorkerLostError, also if the scheduler has cancelled the task; SchedulerLostError; ImportError if the worker
+    Raises WorkerLostError, also if the scheduler has cancelled the task; SchedulerLostError; ImportError if the worker
     has no such code.
     """
     future = client.submit(_as_task, *message, workers=[address], allow_other_workers=True, pure=False)
@@ -173,9 +171,7 @@ class WorkerConnection:
 async def connect_to_worker(client: Any, address: str) -> WorkerConnection:
     """Install the handler on a worker and connect to it.
 
-    Raises
-    ------
-    UnreachableError : it does not answer; ImportError : it has no such code
+    Raises UnreachableError : it does not answer; ImportError : it has no such code
     """
     try:
         done = await client.rpc(address).run(function=pickle.dumps(install_handler), args=pickle.dumps(()), wait=True)
@@ -337,9 +333,7 @@ class Membership:
     async def choose(self, preferred: str | None) -> str:
         """Return the preferred worker if it is present, otherwise the least busy one; wait for one.
 
-        Raises
-        ------
-        ExecutionError if there is none for too long.
+        Raises ExecutionError if there is none for too long.
         """
         await self.refresh(max_age_seconds=2 * REFRESH_SECONDS if self._alive else 0.0)
         begin = time.monotonic()
@@ -661,9 +655,7 @@ class Transport:
     async def send_to(self, address: str, call: BatchCall, batch: Batch) -> BatchReply:
         """Run a batch on a worker; send the work, too, unless the worker has received it.
 
-        Raises
-        ------
-        WorkerLostError, SchedulerLostError; ImportError : the worker has no such code
+        Raises WorkerLostError, SchedulerLostError; ImportError : the worker has no such code
         """
         for with_work in (False, True)[(address, call.packed.digest) not in self._holders :]:
             message = self._message(call, batch, with_work)
@@ -767,20 +759,16 @@ AHEAD_PER_WORKER = 2
 class DaskExecution:
     """Executor of shards and items on Dask workers, and of streams in this process; a context manager.
 
-    Parameters
-    ----------
     n_workers, address, cluster : one of them, int >= 1, of a running scheduler, or path of a file; see `open_execution`
     n_threads, tls, run : see there; workers see the data under the same paths
     patience_seconds : to wait while there are no workers, or the scheduler does not answer
     straggler_seconds : a batch that takes this long, and several times as long as others, is sent to a second worker
     carrier : "auto": Dask tasks at first, then handlers for work that is short; "task", "handler": always these
     most_workers : int >= 1, to use; None: all
-
-    Raises
-    ------
-    ConfigError : not exactly one of n_workers, address and cluster; a cluster file or certificates that cannot be used
-    ExecutionError : workers do not start; the scheduler cannot be reached in 5 seconds, or has no workers; workers have
-        other versions of what decides bits
+    Raises ConfigError : not exactly one of n_workers, address and cluster; a cluster file or certificates that cannot
+        be used
+    Raises ExecutionError : workers do not start; the scheduler cannot be reached in 5 seconds, or has no workers;
+        workers have other versions of what decides bits
     """
 
     def __init__(

@@ -66,8 +66,6 @@ class WindowReader:
 
     For one consumer: the next request overwrites the rows returned last.
 
-    Parameters
-    ----------
     plan : returns the jobs that together fill inputs (rows, n_features) and targets (rows,) with a window
     n_threads : readers
     prefetch : called with the window after the requested one, which is then read on request, into one buffer, by
@@ -88,9 +86,7 @@ class WindowReader:
     def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
         """Return the rows of windows[position], valid until the next call.
 
-        Raises
-        ------
-        DataError for a shard that is missing, damaged or contains bad values.
+        Raises DataError for a shard that is missing, damaged or contains bad values.
         """
         self._start(data, windows, precision)
         buffer, later = self._buffers[position % len(self._buffers)], windows[position + 1 : position + 2]
@@ -246,9 +242,7 @@ class LocalExecution:
         A call that continues the last one, with the same data, windows and precision, uses the window that was read
         ahead. At most two windows are in memory. Yielded rows are valid until the next request.
 
-        Raises
-        ------
-        DataError for a shard that is missing, damaged or contains bad values.
+        Raises DataError for a shard that is missing, damaged or contains bad values.
         """
         for position in range(first, last):
             if data.schema.sparse is None:

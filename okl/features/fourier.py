@@ -123,21 +123,12 @@ def draw_fourier_map(
 
     z(x) = n_frequencies^(-1/2) (sin(x @ frequencies), cos(x @ frequencies)),  E[z(x)'z(x')] = k(x, x')
 
-    Parameters
-    ----------
     kernel : shift-invariant kernel; supplies the spectral density
     n_inputs, n_frequencies : int >= 1; the map has 2 n_frequencies columns
     seed : int >= 0; the same seed gives the same frequencies on every machine
     precision : of frequencies and features; both precisions draw the same frequencies, up to rounding
-
-    Returns
-    -------
-    FourierFeatures with frequencies (n_inputs, n_frequencies), per unit of input
-
-    Raises
-    ------
-    ConfigError : a size is below 1, or the kernel is not shift-invariant
-
+    Returns FourierFeatures with frequencies (n_inputs, n_frequencies), per unit of input
+    Raises ConfigError : a size is below 1, or the kernel is not shift-invariant
     Source: Rahimi & Recht, NIPS 2007, Algorithm 1; as used by Lu et al., JMLR 17(47), 2016, section 3.2.
     """
     kernel = shift_invariant(kernel, "a Fourier map")
@@ -254,17 +245,11 @@ class StructuredFeatures(WaveMap):
     the Hadamard matrix and D diagonals of random signs. Mapping a row takes O(n_frequencies log p) operations, and the
     map holds four numbers a frequency, however many inputs there are.
 
-    Parameters
-    ----------
     kernel : whose inner products are approximated
     n_inputs : int >= 1
     signs : (n_blocks, 3, p), +1 or -1
     radii : (n_frequencies,), lengths of the frequencies per unit of input; n_blocks = n_frequencies / p, rounded up
-
-    Raises
-    ------
-    ConfigError : the arrays do not fit one another, or p is not the next power of two
-
+    Raises ConfigError : the arrays do not fit one another, or p is not the next power of two
     Source: Yu et al., Orthogonal Random Features, NIPS 2016, section 4; three blocks of HD as in Andoni et al., NIPS
     2015, section 3.
     """

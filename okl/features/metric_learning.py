@@ -83,13 +83,10 @@ def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray, powe
 
     Derivatives by inputs that were multiplied by sqrt(metric) are sqrt(metric) times smaller than those by the inputs.
 
-    Parameters
-    ----------
     sums : by inputs in the current metric
     metric : the current one, (n_inputs,); ones to begin with
     groups : see `input_groups`; a group has the mean of its weights
     power : of the weights, which separates inputs that matter from others in fewer steps if it is above 1
-
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1, with diagonal M.
     """
     diagonal = sums.squares / sums.count * metric

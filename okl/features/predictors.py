@@ -167,16 +167,11 @@ class _OnSupports:
 class KernelExpansion(_OnSupports):
     """A predictor: scores are sums of kernel values with support vectors.
 
-    Parameters
-    ----------
     kernel : with a rule for compiled code
     supports : (n_supports, n_inputs), float32 or float64; n_supports may be 0: all scores are then 0
     coefficients : (n_outputs, n_supports) of that precision; one output for two classes and for regression
     offsets : (n_outputs,) of that precision; None: 0
-
-    Raises
-    ------
-    ConfigError : supports and coefficients do not fit together, or the kernel has no rule
+    Raises ConfigError : supports and coefficients do not fit together, or the kernel has no rule
     """
 
     coefficients: FloatArray

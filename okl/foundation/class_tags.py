@@ -29,16 +29,11 @@ def stored(
 
     A class may move and take another name, but keeps its tag: files that exist refer to it.
 
-    Parameters
-    ----------
     tag : in kebab case, unlike any other
     renamed : attributes by the names they have in older files, and by today's; None for one that is no longer used.
         Subclasses inherit it. Named tuples are stored by position, so their fields may be renamed freely
     former : tags of classes that this one replaced; files that have them are read, and written with its own
-
-    Raises
-    ------
-    ValueError : the tag is malformed or belongs to another class, or today's name is not an attribute of the class
+    Raises ValueError : the tag is malformed or belongs to another class, or today's name is no attribute of it
     """
 
     def declare(kind: Class) -> Class:

@@ -382,8 +382,6 @@ def apply_rule(
 ) -> Decision:
     """Apply a rule to the sums of champion and challenger on reserved rows.
 
-    Parameters
-    ----------
     pairs : sums of champion and challenger over reserved rows, by slice: ALL for all, NEWEST and BEFORE for the shards
         that the challenger alone has learned and those before; without these two all rows are the newest
     other : what the challenger is compared with, for people

@@ -221,17 +221,11 @@ def fit_calibration(
     Least squares of several classes hide a class that lies between others: where its indicator is largest, it is a
     bump, which takes far more rows to learn than the sides of it. The scores of all classes, mixed, show it again.
 
-    Parameters
-    ----------
     scores : (rows,) of two classes, or (rows, n_classes); classes : (rows,), indices
     sample_weight : (rows,) above 0, or None
     mixes : whether scores of several classes may be mixed, where that reduces the log loss of held-out folds beyond a
         standard error
-
-    Raises
-    ------
-    DataError : one of two classes does not occur, or scores are not finite
-
+    Raises DataError : one of two classes does not occur, or scores are not finite
     Source: of two classes, `fit_sigmoid`; of several, the temperature with biases of Alexandari, Kundaje & Shrikumar,
     ICML 2020, with a Gaussian prior of one row on each bias; mixed, the matrix scaling of Guo, Pleiss, Sun &
     Weinberger, ICML 2017, in the place of the discriminant analysis of Hastie, Tibshirani & Buja, JASA 89, 1994.

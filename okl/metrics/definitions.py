@@ -250,22 +250,14 @@ def measure(
 ) -> Tally:
     """Measure a block of rows.
 
-    Parameters
-    ----------
     scores : (rows,), or (rows, n_classes) for several classes; before the link. For regression in the target's units
     targets : (rows,): -1 or +1 (binary), class indices (multiclass), the target itself, unscaled (regression)
     n_classes : classes of a multiclass task
     target_range : lowest and highest target to count in the picture of predicted against true; None: no such picture
     logits : of the shape of the scores, log-odds of two classes or logits of several; None without probabilities
-
-    Returns
-    -------
-    Tally of these rows
-
-    Raises
-    ------
-    DivergedError : a score is NaN or infinite
-    DataError : a target is not one of the classes
+    Returns Tally of these rows
+    Raises DivergedError : a score is NaN or infinite
+    Raises DataError : a target is not one of the classes
     """
     if not np.isfinite(scores).all():
         raise DivergedError("Scores are NaN or infinite: the model has diverged. Use a smaller step size.")

@@ -39,9 +39,7 @@ LONGEST_SHOWN = 60
 def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
     """Rebuild a schema from its `as_json`; runs no stored code.
 
-    Raises
-    ------
-    ModelError : a field that is unknown, missing or of another type, or fields that do not fit together
+    Raises ModelError : a field that is unknown, missing or of another type, or fields that do not fit together
     """
     unknown = set(stored) - {field.name for field in fields(Schema)}
     if unknown:
@@ -323,9 +321,7 @@ class Model:
 def save_model(model: Model, folder: Path) -> str:
     """Write a model to a temporary folder, rename it, and return the sha256 of its weights.
 
-    Raises
-    ------
-    ModelError : the folder already exists
+    Raises ModelError : the folder already exists
     """
     if folder.exists():
         raise ModelError(f"{folder} already exists, and models are not overwritten. Choose another folder.")
@@ -352,9 +348,7 @@ def save_model(model: Model, folder: Path) -> str:
 def load_model(folder: str | Place) -> Model:
     """Open a model directory; every byte is checked against its digests, and no stored code is run.
 
-    Raises
-    ------
-    ModelError : missing, damaged, incomplete, or written by a later okl
+    Raises ModelError : missing, damaged, incomplete, or written by a later okl
     """
     folder = place_of(folder)
     description = _read_description(folder)

@@ -38,9 +38,7 @@ WORDS = r"(?u)\b\w\w+\b"  # of a text in lower case, as scikit-learn's vectorise
 def read_as(data: Dataset, schema: Schema) -> Dataset:
     """Return the same shards, to be read with the schema of a model that was trained on other rows.
 
-    Raises
-    ------
-    DataError : a column of the model is no input here, the target is another one, or has a label never seen in training
+    Raises DataError : a column of the model is no input here, the target is another one, or has an unknown label
     """
     check_encodings(data, schema)
     missing = [name for name in schema.features if name not in data.schema.features]
@@ -256,9 +254,7 @@ def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
 def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: bool = False) -> None:
     """Find what is wrong with raw columns before rows are read; their order and further columns do not matter.
 
-    Raises
-    ------
-    DataError : columns that the model needs are missing (with similar names that are there), or are of another kind
+    Raises DataError : columns that the model needs are missing (with similar names that are there), or of another kind
     """
     needed = [*schema.source_columns, *([schema.target] if with_targets else [])]
     if missing := [name for name in needed if name not in columns.names]:
@@ -295,9 +291,7 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     Values become float32 as in a data set, then are scaled. A missing input is an error, 0, or makes its row
     incomplete, by the schema's policy; a missing target makes its row incomplete.
 
-    Raises
-    ------
-    DataError : a missing value, an infinity, or a label never seen in training: names file, column and first row
+    Raises DataError : a missing value, an infinity, or a label never seen in training: names file, column and first row
     """
     n, n_dense = rows.batch.num_rows, len(schema.features)
     values = np.empty((n_dense, n), dtype=np.float32)
@@ -406,9 +400,7 @@ def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
 def table_of(values: Any) -> pa.Table:
     """Return a table (pandas, polars, Arrow) as an Arrow table of its columns.
 
-    Raises
-    ------
-    ModelError : it is no table, or a column mixes types
+    Raises ModelError : it is no table, or a column mixes types
     """
     try:
         if hasattr(values, "iloc"):  # pandas, whose index is no column
@@ -510,8 +502,6 @@ def refuse_nonfinite(
 ) -> None:
     """Raise DivergedError if the score or target of a row that is not `absent` (rows,) is NaN or infinite.
 
-    Parameters
-    ----------
     scores : (rows,), or (rows, n_classes); predicted : (rows,), what `predictions` makes of them
     where : file of the rows, to begin the message; first_row : number of the first one there
     """

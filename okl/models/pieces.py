@@ -84,16 +84,11 @@ def table_pieces(
     A long CSV file is cut at line ends every 32 MiB; a svmlight file is one piece, and so is a Parquet row group,
     however large it is.
 
-    Parameters
-    ----------
     source : anything `open_source` takes, a data set, or the folder of one
     model : schema of the model that the rows are for, which resolves what text files leave open
     look : go through long CSV files first, to find types that fit all their values; without, their first rows decide
     exact : columns of CSV files that are to come back as they are written; see `scan_source`
-
-    Raises
-    ------
-    DataError : what `open_source` or `open_dataset` raise; a data set whose inputs were made in another way
+    Raises DataError : what `open_source` or `open_dataset` raise; a data set whose inputs were made in another way
     """
     if not isinstance(source, Dataset) and is_dataset(source):
         source = open_dataset(source)

@@ -149,18 +149,12 @@ def permutation_importance(
     All inputs of a source column (its categories, the parts of a date) are permuted together. If two columns carry
     the same information, each alone may seem unimportant.
 
-    Parameters
-    ----------
     inputs : (rows, n_features), scaled, of rows that were not used for training
     targets : (rows,), as in `okl.data.reading.Rows`
     repeats : permutations of each column, at least 1
     seed : of the permutations
     advance : called with the number of finished columns and of all columns
-
-    Raises
-    ------
-    DataError : fewer than two rows
-
+    Raises DataError : fewer than two rows
     Source: Breiman, Machine Learning 45, 2001, section 10; for any model as in Fisher, Rudin & Dominici, JMLR 20(177),
     2019, section 3.2.
     """

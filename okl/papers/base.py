@@ -353,9 +353,7 @@ class DataFolder:
     def order(self, name: str, n_rows: int, number: int, source: OrderSource) -> NDArray[np.int64]:
         """Return an order of the rows: the authors' order of this number if requested and available, else seeded.
 
-        Raises
-        ------
-        DataError : the authors' file has no order of this number, or not of these rows
+        Raises DataError : the authors' file has no order of this number, or not of these rows
         """
         path = self.orders_file(name)
         if source == "seeded" or not path.is_file():

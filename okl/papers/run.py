@@ -87,9 +87,7 @@ def locked_folder(folder: Path, table: str) -> Iterator[Path]:
 
     Finished items stay; a new folder without any is removed at the end, with the parents created for it.
 
-    Raises
-    ------
-    ConfigError : another process holds the folder, or it cannot be written to
+    Raises ConfigError : another process holds the folder, or it cannot be written to
     """
     check_folder(folder, table)
     created = [path for path in (folder, *folder.parents) if not path.exists()]
@@ -130,13 +128,8 @@ REPRODUCE_STAGES = ("plan", "choose", "learn", "report")
 def reproduce(settings: ReproduceSettings, observer: Observer | None = None) -> dict[str, Any]:
     """Reproduce a table or a study in this process (and on Dask if the settings say so), without Prefect.
 
-    Returns
-    -------
-    the output of `okl reproduce --json`: table, run, cells, datasets, settings, ...
-
-    Raises
-    ------
-    OklError : the reason in one sentence; finished items stay in the folder of the run
+    Returns the output of `okl reproduce --json`: table, run, cells, datasets, settings, ...
+    Raises OklError : the reason in one sentence; finished items stay in the folder of the run
     """
     return ReproductionRun(settings, observer or NullObserver()).perform()
 

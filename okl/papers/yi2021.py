@@ -75,10 +75,7 @@ def draw_problem(repetition: int, n_rounds: int, quadratic: bool) -> tuple[Probl
 
     f_t(x) = <theta_t, x>, or ||x - theta_t||^2 + 20 <theta_t, x>
 
-    Parameters
-    ----------
     repetition : number of the experiment; all draws depend on it and on n_rounds alone
-
     Source: sections 4.1 and 4.2.
     """
     rng = np.random.default_rng([SEED, n_rounds, repetition])

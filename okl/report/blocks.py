@@ -37,8 +37,6 @@ class Tiles(NamedTuple):
 class Table(NamedTuple):
     """Table of text with a header; without a header, a table of names and texts.
 
-    Parameters
-    ----------
     folded : closed until the reader opens it, in HTML
     wide : uses the full width
     words : cells are text, not numbers
@@ -57,8 +55,6 @@ class Table(NamedTuple):
 class Figure:
     """Figure that is drawn as SVG, with a caption that is also its alternative text.
 
-    Parameters
-    ----------
     draw : returns the SVG; called once, when a page with the figure is first rendered
     wide : uses the full width, with horizontal scrolling on narrow screens
     """

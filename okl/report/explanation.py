@@ -225,8 +225,6 @@ def _short(value: float, digits: int) -> str:
 def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Block]:
     """Return a chart of the importance of columns.
 
-    Parameters
-    ----------
     importances : of `okl.runs.explain.Importances.as_json`, with `on`, the description of their rows
     precision : precision of the scores; smaller increases are rounding errors and shown as 0
     """

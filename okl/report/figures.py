@@ -98,8 +98,6 @@ def finish(
 ) -> str:
     """Format the ticks of linear axes, draw labels, grid lines and the legend, and return the figure as SVG.
 
-    Parameters
-    ----------
     x, y : labels
     shares : whether y is a share of rows
     corner : place of the legend; None: no legend
@@ -200,8 +198,6 @@ Points = Sequence[Sequence[float]]
 def learning_curve(curve: Points, error: str, baseline: str, shares: bool = False) -> str:
     """Draw the error against the rows seen.
 
-    Parameters
-    ----------
     curve : points [rows seen, error so far, error of the last window, baseline's error so far], at least one; None for
         unknown values
     error, baseline : names of the error and of the baseline
@@ -244,8 +240,6 @@ def window_curve(
 ) -> str:
     """Draw the error and the baseline's error of each window, with markers for drift signals.
 
-    Parameters
-    ----------
     points : each [first row, rows, error, baseline's error]
     signals : of drift, each with first_row and last_row
     error, baseline : names of the error and of the baseline
@@ -268,8 +262,6 @@ def window_curve(
 def convergence_curve(points: Points, tolerance: float | None) -> str:
     """Draw the relative duality gap against the iterations, on a logarithmic scale.
 
-    Parameters
-    ----------
     points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
     tolerance : relative gap at which the solver stops; None: it does not
     """
@@ -417,8 +409,6 @@ def _count(value: float) -> str:
 def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, per_row: bool = False) -> str:
     """Draw regret, or regret per row, against rows, with the theoretical bound; and, of the total, its upper bound.
 
-    Parameters
-    ----------
     horizons : of a certificate, at least two, each with a regret above 0
     growth : fitted slope of the logarithms; None: unknown
     """
@@ -472,8 +462,6 @@ PHASE_COLOURS = {
 def timeline_picture(timeline: Mapping[str, Any]) -> str:
     """Draw a timeline.
 
-    Parameters
-    ----------
     timeline : bucket_seconds, stages and lanes, as `okl.report.timeline.describe_timeline` returns them
     """
     lanes, width = timeline["lanes"], float(timeline["bucket_seconds"])
@@ -519,8 +507,6 @@ SURE = 2.0  # standard errors
 def reliability_curve(bins: Sequence[Mapping[str, Any]], value_name: str, axes_named: tuple[str, str]) -> str:
     """Draw the share of hits of each bin, with its confidence interval.
 
-    Parameters
-    ----------
     bins : of `okl.metrics.calibration.reliability`, at least one
     value_name : "probability", which is to equal the share, or "mean" of the scores or leads
     axes_named : labels of x and y

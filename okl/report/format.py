@@ -187,8 +187,6 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 def aligned(rows: Sequence[Sequence[str]], numbers_from: int | None = None) -> list[str]:
     r"""Return the lines of a table with aligned columns; line ends in a cell, as in names of columns, are spaces.
 
-    Parameters
-    ----------
     rows : rows with equal numbers of cells, including the header
     numbers_from : first right-aligned column; None: all columns are left-aligned
 
@@ -238,8 +236,6 @@ NAMES = TERMINAL | {"maps": "Maps compared", "budget": "Budget", "mixing_share":
 def chosen_facts(chosen: Mapping[str, Any], names: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return names and texts of chosen values, each with its reason, stored as NAME_reason.
 
-    Parameters
-    ----------
     names : names to return, in this order; empty: all, in their order
 
     >>> chosen_facts({"rank": 8, "rank_reason": "the largest possible", "budget": 50, "support_vectors": 50})

@@ -67,8 +67,6 @@ THRESHOLD_HEADER = ("From", "rows", "precision", "recall", "lift")
 def threshold_rows(measured: Mapping[str, Any], threshold: float | None = None) -> list[list[str]]:
     """Return the decision in use and some thresholds, each with its rows, precision, recall and lift.
 
-    Parameters
-    ----------
     measured : metrics with confusion, reliability and thresholds of two classes; without, there are no rows
     threshold : probability in use; None: decisions are by the sign of the score
     """
@@ -277,8 +275,6 @@ def class_table(
 def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], share: float) -> float:
     """Return the absolute residual that a share of the rows does not exceed, interpolated in bins.
 
-    Parameters
-    ----------
     edges : (n + 1,), evenly spaced around 0, n even
     counts : (n + 2,), the first and last beyond the edges
     share : share of the rows, in (0, 1)
@@ -300,8 +296,6 @@ def reliability_blocks(
 ) -> list[Block]:
     """Return the reliability curve of a classifier; empty for other models.
 
-    Parameters
-    ----------
     measured : metrics with confusion and with the reliability of `okl.metrics.definitions.Tally.report`
     settings : of training; scores of the logistic loss are log-odds
     """

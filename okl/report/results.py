@@ -46,8 +46,6 @@ class Result(dict[str, Any]):
 
     The main entries are attributes, too; one of an entry that a run does not have is None or empty.
 
-    Attributes
-    ----------
     model : the trained model, loaded from its folder when first used; result["model"] is the folder
     run, name : folder and name of the run
     report : location of its report, an HTML page
@@ -232,8 +230,6 @@ SECOND = {"mistake_rate": "log_loss", "mse": "mae"}
 class Assessment:
     """Errors of a model and its baselines by the criterion of the run, less is better.
 
-    Parameters
-    ----------
     split : "test", "progressive" (each row predicted before it is trained on), or "train"
     rows : number of rows, 0 if unknown
     criterion, metric : by which models are compared, and the name of its metric

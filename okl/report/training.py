@@ -515,8 +515,6 @@ MOST_ROWS = 40
 def changes_section(result: Mapping[str, Any]) -> Section:
     """Return tables of the differences in metrics, data and settings; empty without a previous version.
 
-    Parameters
-    ----------
     result : "previous" has name and description (`what`) of the previous version; same_rows: whether both were measured
         on the same rows; metrics, data and settings: both values by name, the previous one first
     """

@@ -225,9 +225,7 @@ SAVED = "model in memory"
 def _location_of_model(model: Place | Any) -> Iterator[Place]:
     """Yield the location of a model: as given, of the model of a run's result, or of a temporary copy of a model.
 
-    Raises
-    ------
-    ModelError : it is none of these
+    Raises ModelError : it is none of these
     """
     from okl.models.file import Model
     from okl.report.results import Result
@@ -269,9 +267,7 @@ def location_of(data: Place | Any | None, name: str = TABLE) -> Iterator[str | N
 
     name : of the file, without its ending; it stands for the table in errors
 
-    Raises
-    ------
-    ModelError : it is no table, or a column mixes types
+    Raises ModelError : it is no table, or a column mixes types
     """
     with TemporaryDirectory(prefix="okl-rows-") if is_in_memory(data) else nullcontext("") as folder:
         location, file = data, ""

@@ -56,9 +56,7 @@ def calibrated(
     record : on, the rows or the loss that the probabilities come from, with slope, offsets and threshold; or none, the
         reason why there are no probabilities; empty for a regression
 
-    Raises
-    ------
-    ConfigError : a threshold was set, and there are no probabilities
+    Raises ConfigError : a threshold was set, and there are no probabilities
 
     Scores that are calibrated on test rows predict the classes that they did before, unless a threshold is set.
     """

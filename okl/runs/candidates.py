@@ -113,8 +113,6 @@ Report = Callable[[int, int, float], None]
 class CandidateResult:
     """Result of a candidate in its last round.
 
-    Parameters
-    ----------
     error : validated error by the criterion, such as the mistake rate, or the squared error divided by that of the mean
     squared_error : squared error divided by that of the mean, also for classes
     penalty : penalty with the smallest error; of logistic regression, C
@@ -458,8 +456,6 @@ def successive_halving(
     Metrics are learnt in the round before the last one and, if early, in the first of three. They compete in the next
     round with the best candidates without one; the steps of the winner continue on the rows of the last round.
 
-    Parameters
-    ----------
     rounds : sampled rows and landmarks of each round
     report : called with the number of finished fits, their total, and the best score
     learns_metric : whether candidates with a learnt metric are added; patience : see `continued_metric`

@@ -571,8 +571,6 @@ _LOG = run_logger()
 class RunCheckpoints:
     """Checkpoints of the loops of a run, in its folder.
 
-    Parameters
-    ----------
     folder : of the run, while it is unfinished; origin : what it belongs to
     seconds : between two checkpoints, 0 for none by the clock; rounds : steps of the solver between two, None for none
         by their number

@@ -206,8 +206,6 @@ Bias = Literal["own", "none", "error-minimising"]
 class Trial:
     """Fit of one parameter value, validated on rows that were not used for training.
 
-    Parameters
-    ----------
     right : for each bias rule, one bit for each validation row: whether it is classified correctly; no bits for a
         regression
     value : value of the parameter; None for online solvers, and for several classes with a value each
@@ -569,8 +567,6 @@ ComparedItem = PathItem | SolverItem
 class CompareCandidate:
     """Candidate of the search with its trials.
 
-    Parameters
-    ----------
     name : name of the model or solver
     grid : grid of its parameter; one point for an online solver
     alive : indices of grid points that remain in the search
@@ -873,8 +869,6 @@ ReportProgress = Callable[[int, int, dict[str, float]], None]
 class Winner:
     """Refitted winner.
 
-    Parameters
-    ----------
     schema : with the scaling and metric of its inputs
     values : values of the parameter, for each class against the rest
     certificate : certificate as JSON; None for online solvers and ridge

@@ -315,17 +315,12 @@ def score_stream(
 
     Column types are certain only after all rows were read, so rows go to a temporary file first.
 
-    Parameters
-    ----------
     model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`
     rows : raw rows
     out : destination of key columns, scores, predictions and probabilities, in the order of the rows
     keys : columns to copy, besides the model's own keys
     threshold : see `ScoreSettings`
-
-    Raises
-    ------
-    OklError : as `okl predict`; nothing is written then
+    Raises OklError : as `okl predict`; nothing is written then
     """
     with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:
         file = _write_stream(rows, Path(folder))

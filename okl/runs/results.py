@@ -307,8 +307,6 @@ GIVEN, CHOSEN_AUTOMATICALLY = "as given", "by the automatic choice"
 class RunRecord:
     """Results of a run, filled in stage by stage.
 
-    Parameters
-    ----------
     place : folder of the run, during and after it
     choice : record of the automatic choice; empty without one
     metric_sentence : on the metric that was learnt for a given solver

@@ -270,9 +270,7 @@ def _compute_synthetic(work: str, parameters: Mapping[str, Any], folder: DataFol
 def time_projection(size: int, reach: float, search: str, trial: int, check: Check) -> Outcome:
     """Project a random vector, uniform on [0, reach]^size, onto the set of nu-SVM by one of SEARCHES. Table 2.
 
-    Returns
-    -------
-    milliseconds, and iterations or passes, of the second of two projections: the first one compiles
+    Returns milliseconds, and iterations or passes, of the second of two projections: the first one compiles
     """
     point = reach * np.random.default_rng((size, trial)).random(size)
     signs = np.where(np.arange(size) % 2 == 0, 1, -1).astype(np.int8)
@@ -454,9 +452,7 @@ def solve_margin(
 
     rivals : whether others solve the problem, too
 
-    Returns
-    -------
-    the outcome of the run, and the largest eigenvalue of the dual's matrix with the labels of the paper's file
+    Returns the outcome of the run, and the largest eigenvalue of the dual's matrix with the labels of the paper's file
     """
     operator: RowOperator
     if kernel == "rbf":
@@ -485,9 +481,7 @@ def solve_margin(
 def solve_minimax(dataset: ItoDataset, rows: Rows, check: Check) -> Outcome:
     """Solve MM-MPM at half of kappa_max. Table 10.
 
-    Returns
-    -------
-    the outcome of the run, kappa_max, the largest eigenvalue of the sum of the covariances, seconds of the moments
+    Returns the outcome of the run, kappa_max, the largest eigenvalue of the sum of the covariances, seconds of moments
     """
     started = time.perf_counter()
     moments = class_moments(DenseRows(rows.inputs, rows.targets))

@@ -503,10 +503,8 @@ class Training(LuWork):
 def train_once(learner: RowLearner[Any], rows: Rows, check: Check) -> Outcome:
     """Train on rows in their order and record the progress.
 
-    Returns
-    -------
-    error and constant_error over all rows; updates; seconds of training alone; curve: points of [rows, error so far,
-    seconds so far, constant predictor's error so far]
+    Returns error and constant_error over all rows; updates; seconds of training alone; curve: points of [rows, error,
+        seconds, constant predictor's error], all so far
     """
     state, seconds, curve = learner.start(), 0.0, []
     for start, stop in segments(len(rows.targets)):

@@ -232,8 +232,6 @@ _ROUNDING = 1e-12  # of an objective
 class Fapg:
     """Algorithms 1, 3 (proven) and 4 (practical), by their switches.
 
-    Parameters
-    ----------
     method : "proven" goes back to before the extrapolation when it backtracks, and always backtracks; Algorithm 1 is
         the proven method without restarts. "practical" backtracks from where it is; beyond the paper, a step that
         breaks Lemma 5 is thrown away, and the next one has to prove itself, and for 10 iterations after a refused step
@@ -248,11 +246,7 @@ class Fapg:
         affine and carried, so that it costs no read unless the step is refused
     shrinking : whether rows that stay at a bound are skipped between two checks, an addition to the paper;
         only a practical method of explicit rows does
-
-    Raises
-    ------
-    ConfigError : a number outside its range
-
+    Raises ConfigError : a number outside its range
     Source: Ito et al., 2017, Algorithms 1, 3 and 4 and section 5.2; Algorithm 4 backtracks where k mod 10 = 1.
     """
 

@@ -91,24 +91,16 @@ def fit_binary(
 ) -> Fitted:
     """Solve a model's problem to the method's tolerance.
 
-    Parameters
-    ----------
     model : of `okl.solvers.accelerated.models`
     rows : operator; the minimax and l1 models take explicit rows
     method : one of them, or a MethodChoice
     sample_weight : (m,) or None
     start : point of the problem (n_points,) to start from, projected onto its set; None: the
         start of the problem
-
-    Returns
-    -------
-    the solution of least certified gap; `converged` is False where that is above the tolerance
-
-    Raises
-    ------
-    ConfigError : a parameter outside its valid range for these rows
-    DataError : rows or weights that do not fit
-    DivergedError : the objective is no longer finite
+    Returns the solution of least certified gap; `converged` is False where that is above the tolerance
+    Raises ConfigError : a parameter outside its valid range for these rows
+    Raises DataError : rows or weights that do not fit
+    Raises DivergedError : the objective is no longer finite
     """
     problem = model.problem(rows, sample_weight)
     solution = solve_problem(problem, method, start)
@@ -309,16 +301,11 @@ def cross_validated_scores(
 ) -> Doubles:
     """Return out-of-fold scores of every row.
 
-    Parameters
-    ----------
     scores_of : (rows to learn from, rows to score) -> scores of the latter, (rows,) or (rows, classes)
     labels : (m,), whose classes every fold holds in proportion
     n_folds : int >= 2; no more than the rarest class has rows
     seed : int; the same folds for the same seed
-
-    Raises
-    ------
-    DataError : a class has a single row
+    Raises DataError : a class has a single row
     """
     rarest = int(np.unique(labels, return_counts=True)[1].min())
     if rarest < 2:

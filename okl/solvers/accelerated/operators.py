@@ -414,17 +414,12 @@ class KernelTiles:
     A product with a vector has the same bits whatever the budget and the number of threads: tiles that are not held are
     computed as they were the first time, and sums are added in one order.
 
-    Parameters
-    ----------
     inputs : (m, n_inputs), finite
     precision : of kernel values; sums are float64
     budget_bytes : int >= 0, what held tiles may take; the whole half takes m^2 / 2 numbers
     n_threads : int >= 1
-
-    Raises
-    ------
-    ConfigError : a budget below 0
-    DataError : inputs that are no matrix, kernel values that are not finite
+    Raises ConfigError : a budget below 0
+    Raises DataError : inputs that are no matrix, kernel values that are not finite
     """
 
     kernel: Kernel

@@ -243,8 +243,6 @@ _LEAST_ERROR, _ROUNDING = 1e-16, 1e-13  # of a sum, in its size
 class Region:
     """A convex function of points (m,) with a cheap prox: the indicator of a set, or a barrier on one.
 
-    Attributes
-    ----------
     upper : bound of the entries, a number or (m,); lower is 0 where rows lie in several partitions
     candidates_a_round : of each multiplier that partitions evaluate at once
     """

@@ -590,18 +590,12 @@ def project_capped_simplex_pair(
     argmin ||a - point||^2 subject to sum_(y_i = 1) a_i = plus_total, sum_(y_i = -1) a_i = minus_total,
     lower_i <= a_i <= upper_i; a_i = clip(point_i - theta, lower_i, upper_i) with the theta of its class
 
-    Parameters
-    ----------
     plus_total, minus_total : sums over the signs +1 and -1; both 1/2 for nu-SVM
     thetas : guesses at the two multipliers
     out, point : (m,), float32 or float64, of one precision; out may be the point itself
     signs, lower, upper : as of `hyperplane_set`; n_threads : any number gives the same bits
-
-    Raises
-    ------
-    ConfigError : the set is empty; for nu-SVM that means nu above nu_max = 2 min(m_plus, m_minus) / m
-    DataError : shapes, precisions or signs that do not fit, or a point with NaN
-
+    Raises ConfigError : the set is empty; for nu-SVM that means nu above nu_max = 2 min(m_plus, m_minus) / m
+    Raises DataError : shapes, precisions or signs that do not fit, or a point with NaN
     Source: Ito, Takeda & Toh, JMLR 18(16), 2017, (21) and (22).
     """
     return pair_set(signs, lower, upper, plus_total, minus_total).project(out, point, thetas, n_threads)

@@ -144,14 +144,9 @@ _STRETCH = 8.0
 class RootSearch:
     """One root; a bracket narrows around it from round to round.
 
-    Parameters
-    ----------
     guess : where to look first; reach : how far from it the root may well be, > 0
     n_candidates : int >= 1, evaluated in a round
     width : bracket that is narrow enough, unless rounding limits it
-
-    Attributes
-    ----------
     candidates : (n_candidates,), to be evaluated next; root : the best so far; done : whether it is found
     """
 

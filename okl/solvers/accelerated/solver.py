@@ -253,8 +253,6 @@ Bias = Literal["own", "errors"]
 class AcceleratedSolver:
     """Solve a model to a certified duality gap; several classes one after the other, each against the rest.
 
-    Parameters
-    ----------
     task : which model, with which parameter
     maps : which feature map
     class_weights : of each class, in the order of the labels, None for all 1; rows keep theirs among the rest, too

@@ -286,16 +286,11 @@ class BudgetLearner(SupportLearner):
     Shards are joined by the union of their supports, coefficients weighted by the rows that each
     shard learned, and the strategy's own reduction down to the budget.
 
-    Parameters
-    ----------
     kernel : with a rule for compiled code; strategy : what is learned from a row, and what makes room
     task, n_inputs : of the data; n_outputs : the number of classes for several classes, otherwise 1
     budget : most support vectors, >= 1; epsilon : threshold of a regression, in units of the scaled target
     precision : of supports and coefficients; seed : of what the strategy draws
-
-    Raises
-    ------
-    ConfigError : a size is out of range, the kernel has no rule, or the strategy is for other kernels or tasks
+    Raises ConfigError : a size is out of range, the kernel has no rule, or the strategy is for other kernels or tasks
     """
 
     kernel: Kernel
@@ -482,16 +477,11 @@ class GrowingLearner(SupportLearner):
 
     Shards are joined by the union of their supports, coefficients weighted by the rows learned.
 
-    Parameters
-    ----------
     kernel : with a rule for compiled code; strategy : what is learned from a row
     task, n_inputs : of the data; n_outputs : the number of classes for several classes, otherwise 1
     epsilon : threshold of a regression, in units of the scaled target
     precision : of supports and coefficients
-
-    Raises
-    ------
-    ConfigError : a size is out of range, or the kernel has no rule
+    Raises ConfigError : a size is out of range, or the kernel has no rule
     """
 
     kernel: Kernel

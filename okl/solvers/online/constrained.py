@@ -89,8 +89,6 @@ class ConstrainedLearner(linear.LinearLearner):
     of all, and its share in the mean is multiplied by exp(-share_rate <grad, w_i - w>). They begin with the shares of
     Algorithm 2, and are not averaged over time.
 
-    Parameters
-    ----------
     feature_map, loss, step_size, n_outputs, class_weights, average, decaying : as in LinearLearner
     limits : of linear quantities, with the radius of the ball
     fixed : whether the rows of the limits stay; rows that are refreshed leave no theorem to claim
@@ -98,11 +96,7 @@ class ConstrainedLearner(linear.LinearLearner):
     rectified : whether queues and prices are those of RECOO, with gamma_t = gamma_0 t^.55. Its theorem takes any
         gamma_0, by default 1, and one expert
     n_experts, share_rate : N and beta of Algorithm 2; 1 expert for Algorithm 1
-
-    Raises
-    ------
-    ConfigError : what LinearLearner refuses, no limits, a gamma_0 that is not above 0, or an average of several experts
-
+    Raises ConfigError : what LinearLearner refuses, no limits, a gamma_0 that is not above 0, or an average of experts
     Source: Yi et al., ICML 2021, Algorithm 1, Theorems 1 (constant steps) and 2 (steps that decay), and Algorithm 2,
     Theorem 3; of the loss, Lemma 4 uses G in (41) alone, where the length of the gradient itself does. Guo, Liu, Wei &
     Ying, NeurIPS 2022, Algorithm 1 and Theorem 1.
@@ -231,8 +225,6 @@ class ConstrainedLearner(linear.LinearLearner):
 class ConstrainedFactory:
     """Algorithms 1 and 2 of Yi et al. in a ball, within limits of what is linear in the weights.
 
-    Parameters
-    ----------
     maps : the feature map to draw; loss : of the table
     constraints : at least one; radius : of the ball; margin : as in LinearLimits
     gain, rectified : gamma_0, and whether queues are RECOO's, as in ConstrainedLearner
@@ -243,7 +235,6 @@ class ConstrainedFactory:
     track : whether experts of several step sizes follow data that change; rows one after the other only
     summed, unit : for rows in memory: their sums in a map, and shift and spread of scores in the constraints' unit;
         None where the data set has them
-
     Source: Yi et al., ICML 2021, Algorithms 1 and 2 with kappa = c = 1/2; alpha_t = 2 step_t.
     """
 

@@ -192,9 +192,7 @@ def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], flo
 def parse_constraint(text: str) -> Constraint | NormBound:
     """Return the constraint that a text means.
 
-    Raises
-    ------
-    ConfigError : a text that does not follow the grammar; the message shows the position
+    Raises ConfigError : a text that does not follow the grammar; the message shows the position
 
     Examples
     --------
@@ -633,8 +631,6 @@ class LinearLimits:
 
     Weights are (n_outputs, n_columns), or (n_columns,) for one output; of several they may be one long vector, too.
 
-    Parameters
-    ----------
     rows : C (m, n_columns) float64, in the units of the constraints
     low, high : (m,), may be infinite; names : (m,), of the constraints, as they are written
     radius : of the ball ||w|| <= radius, the weights of all outputs together
@@ -642,10 +638,7 @@ class LinearLimits:
         of two sides leave room, to which rounding is added
     n_outputs : scores of a row, K for K > 2 classes
     shift : (m,), quantities of weights of 0, other than 0 for the mean of a shifted target only
-
-    Raises
-    ------
-    ConfigError : no weights of the ball are within all limits: names the fewest that are in conflict
+    Raises ConfigError : no weights of the ball are within all limits: names the fewest that are in conflict
     """
 
     rows: Doubles

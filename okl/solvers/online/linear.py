@@ -215,8 +215,6 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss, two_classes: bo
 class LinearLearner(online.LossLearner):
     """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
 
-    Parameters
-    ----------
     feature_map : z; its precision is that of the weights
     loss : of the table; step_size : > 0, on the map's scale
     n_outputs : number of classes for several classes, otherwise 1
@@ -225,11 +223,7 @@ class LinearLearner(online.LossLearner):
     radius : of the ball ||w|| <= radius that every step ends in, at its nearest point; None for no ball; of several
         classes, w holds the weights of all
     decaying : whether step t is step_size / sqrt(t), in a ball
-
-    Raises
-    ------
-    ConfigError : a size, the step size, the class weights or the radius do not fit the loss
-
+    Raises ConfigError : a size, the step size, the class weights or the radius do not fit the loss
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
     """
 
@@ -585,8 +579,6 @@ MOST_STEP_FACTOR = 4
 class LinearFactory:
     """Predict, suffer, then learn, one row at a time: w <- w - step_size loss'(w'z(x)) z(x).
 
-    Parameters
-    ----------
     maps : the feature map to draw; loss : of the table
     step_size : on the scaled map, None for a choice by a small race
     class_weights : weight of each class's steps, None for 1; average : predict with averaged weights
@@ -594,7 +586,6 @@ class LinearFactory:
     radius : of the ball that weights stay in, None for no ball; a step size that is to be chosen is then that of
         `step_in_ball`, or of a race with squared losses
     decaying : whether step t is step_size / sqrt(t), in a ball
-
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; in a ball, Zinkevich, ICML 2003, section 2.
     """
 

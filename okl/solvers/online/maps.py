@@ -26,18 +26,12 @@ from okl.solvers.base import DrawnMap
 class FourierChoice:
     """A Fourier map of a shift-invariant kernel.
 
-    Parameters
-    ----------
     kernel : gaussian, laplacian, matern32, matern52
     bandwidth : in units of the scaled inputs, None for the median distance of the sample
     n_frequencies : the map has 2 n_frequencies columns
     map : how frequencies are drawn: independent (the paper's), orthogonal, quasi, structured; or auto: structured from
         256 inputs where it is faster, otherwise orthogonal, or quasi for the Laplacian kernel
-
-    Raises
-    ------
-    ConfigError : an unknown name, a kernel that is not shift-invariant, or one that the map does not take
-
+    Raises ConfigError : an unknown name, a kernel that is not shift-invariant, or one that the map does not take
     Source: Rahimi & Recht, NIPS 2007, Algorithm 1; the median heuristic as in Gretton et al., JMLR 13, 2012, section 8;
     the other maps as in okl.features.fourier, quasi and structured.
     """
@@ -91,8 +85,6 @@ class ExtensionChoice:
 class NystromChoice:
     """A Nystrom map of any kernel, with landmarks from the sample, before the first row is learned.
 
-    Parameters
-    ----------
     kernel : gaussian, laplacian, matern32, matern52, polynomial, linear; or a kernel itself, as one of the user's own
     bandwidth : in units of the scaled inputs, None for the median distance of the sample; for a polynomial kernel by
         name, (<x, x'> / bandwidth^2 + offset)^degree; none for a kernel that is given itself
@@ -101,11 +93,7 @@ class NystromChoice:
     landmarks : uniform, kmeans or rpcholesky, as in okl.features.landmarks
     degree, offset : of the polynomial kernel
     fewer : whether all rows of a smaller sample are taken
-
-    Raises
-    ------
-    ConfigError : an unknown name, a rank above n_landmarks, a parameter out of range
-
+    Raises ConfigError : an unknown name, a rank above n_landmarks, a parameter out of range
     Source: Lu et al., JMLR 17(47), 2016, section 3.3; the landmarks as in okl.features.landmarks.
     """
 

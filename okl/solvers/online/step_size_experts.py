@@ -520,19 +520,13 @@ class ExpertLearner:
     The prediction of a row is that of the mixture: a vote weighted by AdaHedge, or in regression the mean of the
     experts' predictions. After each round of the schedule the maps with the least recent losses go on.
 
-    Parameters
-    ----------
     candidates : the maps; loss : of the table, which every learner steps by
     n_outputs : number of classes for several classes, otherwise 1
     rounds : the schedule, as of `race_schedule`
     step_sizes, adagrad_step_sizes : of each Fourier and linear map, and of the linear map with AdaGrad's steps; None
         for the defaults of the task
     class_weights : factor of the steps and of the mistakes of each class, in label order; None for 1
-
-    Raises
-    ------
-    ConfigError : a size, a step size, the schedule or the class weights do not fit
-
+    Raises ConfigError : a size, a step size, the schedule or the class weights do not fit
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1, 3 and 5; de Rooij et al., JMLR 15, 2014, section 2 (AdaHedge).
     """
 

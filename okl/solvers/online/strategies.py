@@ -344,13 +344,10 @@ class BoundedGradientDescent(BudgetStrategy):
     is full, and f <- f + step_size y k(x, .). Several classes and a regression step as OGD does. Shards are joined by
     dropping supports of the union in the same way.
 
-    Parameters
-    ----------
     step_size : > 0; regularisation : >= 0, step_size * regularisation < 1
     rescale : whether those who stay are multiplied by B / (B - 1), so that f stays right on average, as in the paper
     largest : coefficients are brought into [-largest step_size, largest step_size] after a step; None for no bound
     removal : "random" as the paper, or "oldest", as the tables of Lu et al. for several classes and regressions have it
-
     Source: Zhao, Wang, Wu, Jin & Hoi, ICML 2012 (arXiv 1206.4633), BOGD by uniform sampling; several classes and
     regression as Lu et al., JMLR 17(47), 2016, sections 5.3 and 7.4.1.
     """
@@ -569,13 +566,10 @@ class TwinVectors(BudgetStrategy):
     Rows of k(x, x) = 0 are skipped. Shards are joined by the union of their twins; counts are scaled to sum to those
     before and what each shard added, as each has what was there before. Then f is solved for, and room made as above.
 
-    Parameters
-    ----------
     aggressiveness : C > 0, the largest coefficient that one row gives its twin
     unlike : > 0, how often a pair of rows of unlike classes counts against merging their twins
     tolerance : in (0, 1), of scores: a row nearer to the margin does not enter, and descent ends at smaller steps
     sweeps : >= 1, over all twins, at most, after every change
-
     Source: Wang & Vucetic, Twin Vector Machines for Online Learning on a Budget, SDM 2009, and Online Training on a
     Budget of Support Vector Machines Using Twin Prototypes, Statistical Analysis and Data Mining 3, 2010.
     """
@@ -616,15 +610,12 @@ Learner = BudgetLearner | GrowingLearner
 class BudgetFactory:
     """Predict, suffer, then learn, one row at a time, with support vectors: at most a budget of them, or all.
 
-    Parameters
-    ----------
     strategy : what is learned from a row, and what makes room
     loss : of the table: its task, and the threshold of a regression
     kernel : a name; bandwidth : None for the median distance of the sample
     budget : most support vectors; a strategy that keeps all has none
     race : choose the strategy's step size on the sample, rather than take it as it is
     degree, offset : of the polynomial kernel
-
     Source: Lu et al., JMLR 17(47), 2016, sections 5.3 and 7; each strategy names its own paper.
     """
 

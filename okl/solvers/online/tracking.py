@@ -165,8 +165,6 @@ class TrackingLearner(online.LossLearner):
     weights, which is what is saved. Several classes are voted for, and in regression each score is clipped to the range
     of the targets so far before the mean is taken.
 
-    Parameters
-    ----------
     feature_map : z; its precision is that of the weights
     loss : of the table, which every learner steps by; experts are charged for mistakes, or for squared errors over the
         squared range of the targets
@@ -175,11 +173,7 @@ class TrackingLearner(online.LossLearner):
     share : alpha, of the weight that goes to other experts after every row; in (0, 1)
     rate : eta, None for the default of the task
     class_weights : factor of the steps and of the mistakes of each class, in label order; None for 1
-
-    Raises
-    ------
-    ConfigError : a size, a step size, the share, the rate or the class weights do not fit
-
+    Raises ConfigError : a size, a step size, the share, the rate or the class weights do not fit
     Source: Herbster & Warmuth, Machine Learning 32, 1998, section 5; Lu et al., JMLR 17(47), 2016, Algorithms 1, 3, 5.
     """
 

@@ -417,14 +417,11 @@ class LocalSolver(LeastSquaresSolver):
     partitions, which smooths the borders of cells. Each cell is solved directly: O(rows cell_rows^2) a partition, with
     as many supports as there are rows.
 
-    Parameters
-    ----------
     kernel, class_weights, criterion : see LeastSquaresSolver
     bandwidth, penalty : None for those of least leave-one-out error in sampled cells; a penalty is ridge over cell_rows
     cell_rows : rows of a cell, at most but for chance; of more than twice as many, which are alike, some are drawn
     partitions : at most; they end when one does not reduce the leave-one-out error beyond chance
     seed, precision : of trees and samples, and of supports and coefficients; cells are solved in float64
-
     Source: Meister & Steinwart, Optimal learning rates for localized SVMs, JMLR 17(194), 2016, section 2.
     """
 

@@ -65,18 +65,13 @@ class RidgeState:
 class LeastSquaresSolver:
     """Base of the solvers of kernel least squares.
 
-    Parameters
-    ----------
     kernel : gaussian, laplacian, matern32 or matern52
     bandwidth : in units of the scaled inputs, None for the median distance of a sample
     penalty : > 0, None for that of least leave-one-out error of sampled training rows
     class_weights : of each class, in the order of the labels, None for all 1
     seed, precision : of the sample and of kernel values; sums are float64
     criterion : by which leave-one-out errors of classes choose the penalty
-
-    Raises
-    ------
-    ConfigError : a number outside its range, or an unknown name
+    Raises ConfigError : a number outside its range, or an unknown name
     """
 
     kernel: str = "gaussian"
@@ -143,15 +138,12 @@ class RidgeSolver(LandmarkSolver):
     Classes are learned as +1 and -1, several against the rest at once: the sums are the same for all. One round over
     the rows, O(rows n_landmarks^2), whatever the penalty; the solution is O(n_landmarks^3).
 
-    Parameters
-    ----------
     kernel, bandwidth, .. : see LeastSquaresSolver and LandmarkSolver; polynomial is a kernel, too, and linear: the
         inputs themselves; 1,000 landmarks by default
     degree, offset : of the polynomial kernel
     standardise : a linear kernel's inputs, by the training rows' statistics
     fit_intercept : whether there is a bias b
     huber : of a regression, threshold of Huber's loss in robust standard deviations of the residuals; None: squares
-
     Source: Rifkin, Yeo & Poggio, Regularized least-squares classification, 2003; Rudi, Carratino & Rosasco, NIPS 2017,
     (8), solved directly.
     """

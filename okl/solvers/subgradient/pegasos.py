@@ -82,18 +82,12 @@ def state_from(carried: CarriedWeights, task: Task) -> PegasosState:
 class Pegasos:
     """min lam / 2 |w|^2 + mean hinge by steps of 1 / (lam t) on a few random rows; no bias.
 
-    Parameters
-    ----------
     lam : > 0
     batch : rows a step, >= 1
     project : whether every step ends in the ball |w| <= lam^(-1/2), which the optimum is in
     average : of the weights after each step: "none", "uniform", or "later", where step t counts t times
     in_turn : whether rows come one after the other, again and again, and not by draws with replacement
-
-    Raises
-    ------
-    ConfigError : a parameter is out of range
-
+    Raises ConfigError : a parameter is out of range
     Source: Shalev-Shwartz, Singer, Srebro & Cotter, Mathematical Programming 127, 2011, Figures 1 to 3.
     """
 

@@ -51,14 +51,11 @@ class SampleDesign:
     unbiased one over all rows. Numbers u of neighbouring shards are spread evenly, so that the size of the whole sample
     hardly varies.
 
-    Parameters
-    ----------
     seed : of this design: other seeds draw independent samples
     run_rows : rows that are drawn together, less at the end of a row group
     n_shards, n_groups : shards and row groups of the data set when it was designed
     in_a_row : whether its shards had the indices 0 to n_shards - 1: then so many are touched, not more or less by
         chance, and samples of one share are as large as each other
-
     Source: the estimator is Horvitz and Thompson's (JASA 47, 1952); the sample one of clusters in up to three stages
     (Cochran, Sampling Techniques, 1977, chapters 9A and 10).
     """

@@ -552,8 +552,6 @@ DirectionName = Literal["bundle", "conjugate", "subgradient"]
 class Scs:
     """Minimise lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)> + b).
 
-    Parameters
-    ----------
     lam : float > 0
     gap : float > 0, of the objective, absolute
     directions : "bundle" of up to bundle_size cuts; "conjugate", the paper's pair; "subgradient", its lambda* = 0
@@ -561,11 +559,7 @@ class Scs:
     bias : "none"; "regularised", b is one more weight, of a column of ones or of k + 1, which whoever makes the space
         puts there; "free", b is not in the regulariser, with a bundle and one output only
     max_iterations : int >= 1, on one sample
-
-    Raises
-    ------
-    ConfigError : a number outside its range, a combination that there is not
-
+    Raises ConfigError : a number outside its range, a combination that there is not
     Source: Zhang & Sen, "The stochastic conjugate subgradient algorithm for kernel support vector machines",
     Algorithm 1, with lam for the printed 1.
     """
@@ -615,18 +609,13 @@ def solve_sample(
 ) -> SampleDescent:
     """Minimise the objective on the rows of a space.
 
-    Parameters
-    ----------
     targets : (n_rows,), float64
     start : first point, None for 0
     until : the gap to stop at, None for the method's
     started_at : time.perf_counter() that seconds of the history count from, None for now
     watch : called with the run before every iteration and after the last one
     before : a run on the first of these rows that ended at the start, whose cuts are of use here, too
-
-    Returns
-    -------
-    the run, which has reached the point, and from which one on more rows continues
+    Returns the run, which has reached the point, and from which one on more rows continues
     """
     started_at = time.perf_counter() if started_at is None else started_at
     descent = SampleDescent(space, targets, method, space.zero() if start is None else start, before)

@@ -123,8 +123,6 @@ class SubgradientSolver:
     from where it is. It is over when the bound over ALL rows is below `gap`: by fresh samples at a stated confidence,
     or exactly once all rows are in the sample.
 
-    Parameters
-    ----------
     loss : piecewise linear; maps : which feature map, or ExactChoice for the kernel itself, without a constant
     lam : float > 0; gap : float > 0, of the objective, absolute
     confidence : in (0, 1), of the gap over all rows, however often one was tried
@@ -133,10 +131,7 @@ class SubgradientSolver:
     constant : whether a constant column gives a bias that is regularised like a weight; otherwise there is none
     max_iterations : of all samples; replicates : fresh samples of a proof
     seed, precision : of the map and of all samples
-
-    Raises
-    ------
-    ConfigError : a number outside its range
+    Raises ConfigError : a number outside its range
     """
 
     loss: PiecewiseLinear

@@ -173,17 +173,12 @@ _BELOW = 1e-7  # of the largest eigenvalue
 class KernelValues:
     """k(x_i, x_j) + constant of rows in the order they are drawn, computed when they are requested.
 
-    Parameters
-    ----------
     kernel : positive semidefinite
     inputs : (rows, n_inputs), finite, in the order of drawing
     constant : added to every value: 1 is a regularised bias, 0 none
     budget_bytes : what the values may take, float64
-
-    Raises
-    ------
-    ConfigError : the values would take more than their budget, or the kernel is indefinite on the first rows
-    DataError : values that are not finite
+    Raises ConfigError : the values would take more than their budget, or the kernel is indefinite on the first rows
+    Raises DataError : values that are not finite
     """
 
     kernel: Kernel
@@ -362,8 +357,6 @@ class SeparateRows(NamedTuple):
 class ColumnSource:
     """Columns of the inputs, or of a map of them, computed row by row once.
 
-    Parameters
-    ----------
     inputs : (rows, n_inputs); or CSR, without a map
     order : (rows,), the rows in the order of drawing
     feature_map : None for the inputs as they are
@@ -421,8 +414,6 @@ class ColumnSource:
 class KernelSource:
     """Rows known by an exact kernel.
 
-    Parameters
-    ----------
     kernel : positive semidefinite
     inputs, order, n_outputs, n_threads : as in ColumnSource
     constant : whether 1 is added to the kernel, a regularised bias

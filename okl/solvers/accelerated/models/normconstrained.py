@@ -23,17 +23,11 @@ class NormConstrained:
     Dual: minimise radius ||A a||_q + the terms of the model's dual other than 1/2 ||A a||^2, 1 / p + 1 / q = 1. For
     p = 1 and p = infinity that norm is not smooth, and the losses are minimised over w.
 
-    Parameters
-    ----------
     model : "c-svm", "l2-svm", "logistic", "nu-svm" or "dwd", whose C then is a mere factor of the objective; a dwd of
         p = 2 and radius 1 is the model itself
     power : p, in [1, infinity]; 1 and infinity take smooth losses: l2-svm, logistic or dwd
     radius : lambda > 0
-
-    Raises
-    ------
-    ConfigError : a number outside its range, or a model that is no sum of losses of margins
-
+    Raises ConfigError : a number outside its range, or a model that is no sum of losses of margins
     Source: Ito et al., 2017, (8) and (10).
 
     Examples
