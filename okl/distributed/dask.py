@@ -425,10 +425,8 @@ class BatchDelivery:
     async def run(self) -> list[Answer]:
         """Return the first answer, or one for each shard if a worker died over several.
 
-        Raises
-        ------
-        ExecutionError : no workers, or too many have died over this batch
-        SchedulerLostError, ImportError : see `by_task`, `connect_to_worker`
+        Raises ExecutionError : no workers, or too many have died over this batch
+        Raises SchedulerLostError, ImportError : see `by_task`, `connect_to_worker`
         """
         try:
             while not self._must_split:

@@ -49,15 +49,10 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
 
     A weight of 3 and a row that occurs three times give the same bits, in any order of the rows.
 
-    Parameters
-    ----------
     inputs : (rows, n_features), C-contiguous array or CSR matrix of floats
     labels : (rows,), rows of two classes are never one
     weights : (rows,), or None for 1 each
-
-    Returns
-    -------
-    indices of the distinct rows (kept,), and their weights; or None where every row is there once and weighs 1
+    Returns indices of the distinct rows (kept,), and their weights; or None where every row is there once and weighs 1
     """
     if weights is not None and (weights == 1.0).all():
         weights = None
@@ -124,14 +119,9 @@ def label_rows(
 ) -> LabelledRows:
     """Weigh rows and merge those that are equal.
 
-    Parameters
-    ----------
     inputs : (rows, n_features), array or CSR, validated; labels : (rows,), all among classes, which are sorted
     sample_weight : (rows,) or None; class_weight : None, "balanced", or by label
-
-    Raises
-    ------
-    DataError : a class has no weight; ValueError of scikit-learn : weights that are negative, or of other rows
+    Raises DataError : a class has no weight; ValueError of scikit-learn : weights that are negative, or of other rows
     """
     codes = np.searchsorted(classes, labels)
     weights = None
@@ -188,9 +178,7 @@ class TwoClassFit:
 
         Classes are fitted in parallel; no result depends on n_threads.
 
-        Raises
-        ------
-        ConfigError, DataError : a parameter outside its range for these rows; rows that the model cannot learn
+        Raises ConfigError, DataError : a parameter outside its range for these rows; rows that the model cannot learn
         """
         _, signs = signs_by_class(codes)
         n_workers = min(n_threads, len(signs))
@@ -229,10 +217,7 @@ class Calibration:
 def calibrate(fitting: TwoClassFit, space: Space, labelled: LabelledRows, seed: int, n_threads: int) -> Calibration:
     """Fit sigmoids to the scores of every fold of rows, as learned from the other folds.
 
-    Raises
-    ------
-    DataError : a class has one row only
-
+    Raises DataError : a class has one row only
     Source: Platt, Advances in Large Margin Classifiers, 1999, with five folds as in LIBSVM.
     """
 

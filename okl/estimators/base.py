@@ -48,9 +48,7 @@ def options_of(estimator: Any, **changes: Any) -> Any:
 
     changes : options that are not as the estimator has them
 
-    Raises
-    ------
-    ConfigError : a parameter out of its range, of another type, or of another solver
+    Raises ConfigError : a parameter out of its range, of another type, or of another solver
     """
     solver = estimator.solver_name
     kind = solver_settings(solver)
@@ -87,9 +85,7 @@ def seed_of(random_state: RandomState) -> int:
 def classes_of(estimator: Any, labels: Labels) -> Labels:
     """Return sorted labels (classes,).
 
-    Raises
-    ------
-    DataError : one class only; ValueError of scikit-learn : the targets are continuous
+    Raises DataError : one class only; ValueError of scikit-learn : the targets are continuous
     """
     check_classification_targets(labels)
     classes = np.unique(labels)
@@ -103,10 +99,8 @@ def classes_of(estimator: Any, labels: Labels) -> Labels:
 def row_weights(given: ArrayLike | None, inputs: Any) -> Doubles | None:
     """Return sample weights (rows,) of mean 1; None for all 1.
 
-    Raises
-    ------
-    ValueError of scikit-learn : weights that are negative, not finite, or of other rows
-    DataError : all are 0
+    Raises ValueError of scikit-learn : weights that are negative, not finite, or of other rows
+    Raises DataError : all are 0
     """
     if given is None:
         return None
@@ -131,9 +125,7 @@ def weights_of_classes(
 ) -> tuple[float, ...] | None:
     """Return class_weight as one weight for each class, in order; None without class weights.
 
-    Raises
-    ------
-    ValueError of scikit-learn : a weight for no class of the labels
+    Raises ValueError of scikit-learn : a weight for no class of the labels
     """
     if given is None:
         return None

@@ -340,9 +340,7 @@ class DataFolder:
     def rows(self, selection: RowSelection, precision: Precision) -> Rows:
         """Read the rows of a selection in stored order. The last two selections are cached: do not write into them.
 
-        Raises
-        ------
-        DataError : the file is unreadable, or lacks the columns or labels of the task
+        Raises DataError : the file is unreadable, or lacks the columns or labels of the task
         """
         path = self.file(selection.name)
         if not path.is_file():

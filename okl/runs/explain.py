@@ -87,17 +87,13 @@ class ExplainSettings(BaseModel):
 def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict[str, Any]:
     """Describe a saved model.
 
-    Returns
-    -------
-    dict with model, folder, what (its parts), schema (task, target, columns, labels), configuration, provenance;
+    Returns dict with model, folder, what (its parts), schema (task, target, columns, labels), configuration,
+        provenance;
     metric, the share of each column in the squared distance in a learnt metric, {} without one;
     lineage of a registered version; metrics and certificate of its run; judged for a retrained version: rows, shards,
     challenger (metrics of this model), champion (metrics of the previous model), against (name of that model);
     importance, or no_importance, the reason why there is none; weights, of sparse rows: the largest of each class
-
-    Raises
-    ------
-    OklError : the model cannot be read, or the rows do not fit it
+    Raises OklError : the model cannot be read, or the rows do not fit it
     """
     observer, lineage = observer or NullObserver(), dict[str, Any]()
     named = meant(settings.model, settings.registry)

@@ -156,9 +156,8 @@ METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL, check_every=10, back
 def run(problem: CompositeProblem, check: Check, method: Fapg = METHOD) -> tuple[Outcome, FapgState]:
     """Solve a problem within the time limit.
 
-    Returns
-    -------
-    seconds, iterations, the Lipschitz estimates, the certified gap, or a note why there is no solution; the last state
+    Returns seconds, iterations, the Lipschitz estimates, the certified gap, or a note why there is no solution; the
+        last state
     """
     started = time.perf_counter()
     state = method.start(problem)
