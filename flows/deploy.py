@@ -72,10 +72,7 @@ def plan_of(
     service: ServiceSettings | None,
     pool: str,
 ) -> dict[str, Any]:
-    """Return the plan of the deployments: those of a model if `retrain` is given, otherwise the defaults.
-
-    See `deploy` for the parameters. The deployment that `service` and a schedule belong to comes first.
-    """
+    """Return the plan of the deployments, see `deploy`; that of `service` and the schedule comes first."""
     model = None if retrain is None else retrain.name
     if retrain is None:
         values = None if train is None else train.model_dump(mode="json", exclude_defaults=True)

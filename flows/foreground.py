@@ -105,10 +105,7 @@ class FollowedRun:
         self._outcomes.put(outcome)
 
     def stage(self, name: str) -> None:
-        """Note the stage, which the flow passes to the observer of the record when it has come so far.
-
-        The progress of a part of a stage, such as of a choice, is recorded as that of the stage.
-        """
+        """Note the stage, or the progress of a part of it; the flow passes it to the observer of the record."""
         if name in self.stages:
             self._stage = name
 

@@ -77,10 +77,7 @@ def record(flow: str, run: StagedRun, parameters: dict[str, Any], timeout_second
 
 @contextmanager
 def quiet_terminal() -> Iterator[None]:
-    """Hide the log of Prefect from the terminal in a block; the server still receives that of runs.
-
-    With PREFECT_LOGGING_LEVEL set, the log is shown.
-    """
+    """Hide Prefect's log from the terminal in a block, not from the server; PREFECT_LOGGING_LEVEL shows it."""
     handlers = [*logging.getLogger("prefect").handlers, *logging.getLogger().handlers]
     printing = [handler for handler in handlers if isinstance(handler, PrefectConsoleHandler)]
     internal = logging.getLogger("prefect._internal").handlers

@@ -88,10 +88,7 @@ def server_answers(url: str, seconds: float = ASK_SECONDS) -> bool:
 
 
 def child_command(role: str, *arguments: object) -> list[str]:
-    """Return the command of a child process of this one, see `flows.child`; it needs `child_imports`.
-
-    -P: modules are not imported from the current directory.
-    """
+    """Return the command of a child process without modules of the current directory (-P), see `flows.child`."""
     return [sys.executable, "-P", "-m", "flows.child", str(os.getpid()), role, *map(str, arguments)]
 
 
@@ -178,10 +175,7 @@ def disk_problem(home: Path) -> str:
 
 
 def database_problem(home: Path, log: Path) -> str:
-    """Return a sentence about the database of a server that did not start, with what to do; "" if it looks sound.
-
-    log : of the server
-    """
+    """Return a sentence about the database of a server that did not start, by its log; "" if it looks sound."""
     if full := disk_problem(home):
         return full
     path = prefect_home(home) / "prefect.db"
@@ -244,10 +238,7 @@ class TemporaryServer:
             self.process = start_child(command, self.log, environment, (listener.fileno(),))
 
     def wait_ready(self) -> None:
-        """Return as soon as the server answers.
-
-        Raises ExecutionError : the server ended, or it did not answer within three minutes
-        """
+        """Return as soon as the server answers; ExecutionError if it ends, or after three minutes."""
         assert self.process is not None, "call start() first"
         deadline = time.monotonic() + READY_SECONDS
         while not server_answers(self.url):

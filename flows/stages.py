@@ -32,10 +32,7 @@ from okl.foundation.telemetry import Observer
 
 @contextmanager
 def in_flow_log() -> Iterator[None]:
-    """Store okl's warnings, and those that workers send back, with the current flow run in a block.
-
-    Other handlers, such as that of the terminal, still get them.
-    """
+    """Store okl's warnings, and those of workers, with the current flow run in a block, besides other handlers."""
     handler = _FlowLog()
     okl = logging.getLogger("okl")
     okl.addHandler(handler)

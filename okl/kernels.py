@@ -296,10 +296,7 @@ class Laplacian(Scaled):
         return self.matrix(left, right) / self.bandwidth
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
-        """Return frequencies with independent Cauchy coordinates.
-
-        (n_inputs, n_frequencies), float64, per unit of input.
-        """
+        """Return independent Cauchy frequencies (n_inputs, n_frequencies), float64, per unit of input."""
         return rng.standard_cauchy((n_inputs, n_frequencies)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:
@@ -364,10 +361,7 @@ class _Matern(Scaled):
         return n_inputs + 1
 
     def frequencies_at(self, points: FloatArray) -> FloatArray:
-        """Return frequencies (n_inputs, points) of points (points, n_inputs + 1).
-
-        Normal over the root of a chi-square.
-        """
+        """Return frequencies (n_inputs, points) of points (points, n_inputs + 1): normal by root of chi-square."""
         chi_square = 2.0 * gammaincinv(0.5 * self.degrees, points[:, -1])
         return as_frequencies(ndtri(points[:, :-1])) * self._stretch(chi_square)
 

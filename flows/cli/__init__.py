@@ -73,10 +73,7 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Handle Ctrl-C in a block; after one, any failure ends the process at once with exit code 130.
-
-    After the block, Ctrl-C ends the process silently. A process that was started with SIGINT ignored keeps ignoring it.
-    """
+    """Handle Ctrl-C in a block; after one, any failure ends the process at once, silently, with exit code 130."""
     interrupts = Interrupts()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, interrupts)

@@ -196,10 +196,7 @@ def _scoring(source: str, out: str | None, name: str) -> dict[str, str]:
 
 
 def schedule_of(cron: str | None, timezone: str | None) -> dict[str, Any] | None:
-    """Return the cron fields, the zone and the next run (ISO 8601, in that zone), computed by Prefect's scheduler.
-
-    Return None without a schedule. The fields must have been checked.
-    """
+    """Return the cron fields, the zone and the next run (ISO 8601, in that zone); None without a schedule."""
     if cron is None:
         return None
     from prefect.server.schemas.schedules import CronSchedule  # slow to import: only for a schedule

@@ -78,10 +78,7 @@ class Options:
         }
 
     def given(self, arguments: OptionValues, of_solver: Mapping[str, Any] | None = None) -> OptionValues:
-        """Return the arguments that were given; convert those whose syntax exists only on the command line.
-
-        of_solver : given options of the solver, if the group takes them
-        """
+        """Return the given arguments, also those of the solver; convert syntax of the command line."""
         values = {field: arguments[field] for field in self.fields if arguments[field] is not None}
         values |= (of_solver or {}) if self.of_solvers else {}
         if "holdout" in values:
@@ -194,10 +191,7 @@ HIDDEN = words(
 
 
 def accepts(**groups: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds groups of options to a command.
-
-    The command receives the given values of each group as one dictionary, in the argument with the group's name.
-    """
+    """Return a decorator that adds groups of options to a command: one dictionary an argument of the group's name."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True)
@@ -326,10 +320,7 @@ def merged_values(
 
 
 def data_location(dataset: str) -> str:
-    """Return the absolute location of data.
-
-    Raises ConfigError : it is the folder of a run, whose files are not rows
-    """
+    """Return the absolute location of data, or raise ConfigError for the folder of a run."""
     location = place_of(dataset)
     if isinstance(location, Path) and (location / "result.json").is_file() and (location / "model").is_dir():
         data = f"Its data are in {location / 'data'}." if (location / "data").is_dir() else "Give its data instead."
@@ -363,10 +354,7 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, with the options of solvers; called by typer.
-
-        Raises ConfigError : the shell has expanded a pattern into several files, or an unknown solver
-        """
+        """Parse the arguments, with the options of solvers, for typer; ConfigError for expanded patterns."""
         group = self._solver_group
         solver, shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
         ctx.meta[SOLVER] = solver
@@ -429,10 +417,7 @@ def _solver_in(args: Sequence[str]) -> str | None:
 
 
 def solver_parameters(group: Options, solver: str | None) -> list[Any]:
-    """Return click's parameters of a solver's options, or of those of all solvers, for a command with a group.
-
-    Raises ConfigError : an unknown solver
-    """
+    """Return click's parameters of the options of a solver, or of all solvers; ConfigError for an unknown solver."""
     if solver is not None and solver not in SOLVERS:
         raise ConfigError(f"solver = {solver!r}; expected one of {', '.join(SOLVERS)}.")
     kinds = [offered_settings(solver_settings(solver))] if solver else [solver_settings(name) for name in SOLVERS]

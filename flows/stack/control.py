@@ -27,10 +27,7 @@ HOPELESS_RESTARTS = 3
 
 
 def prepare(options: StackOptions) -> Path:
-    """Check the options and create the folder of the stack, which only this user may enter.
-
-    Raises ConfigError : a number out of range; ExecutionError : the folder cannot be written
-    """
+    """Check the options and create the stack's private folder; raise ConfigError or ExecutionError."""
     if not 0 <= options.port <= 65535:
         raise ConfigError(f"--port {options.port} is invalid: expected a number from 1 to 65535.")
     if options.workers < 0:
@@ -106,10 +103,7 @@ def _wait_ready(
 
 
 def down(home: Path) -> bool:
-    """Stop a stack and all that it has started, within five seconds; return whether there was one.
-
-    Also end what a supervisor left behind that was killed.
-    """
+    """Stop a stack, or what a killed supervisor left, within five seconds; return whether there was one."""
     folder = stack_folder(home)
     pid, state = supervisor_of(folder), read_state(folder)
     deadline = time.monotonic() + STOP_SECONDS

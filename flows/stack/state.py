@@ -88,10 +88,7 @@ def read_state(folder: Path) -> StackState | None:
 
 
 def take_lock(folder: Path) -> IO[str] | None:
-    """Return the locked file of the supervisor, to keep open while it runs; None if there is another supervisor.
-
-    The system releases the lock when the process ends, however it ends.
-    """
+    """Return the locked file of the supervisor, which the end of the process unlocks; None if there is another one."""
     file = (folder / "lock").open("a+")
     deadline = time.monotonic() + LOCK_SECONDS
     while time.monotonic() < deadline:
@@ -108,10 +105,7 @@ def take_lock(folder: Path) -> IO[str] | None:
 
 
 def supervisor_of(folder: Path) -> int | None:
-    """Return the process id of the running supervisor; None if there is none.
-
-    The lock decides, not the process id, which another process may have by now.
-    """
+    """Return the process id of the running supervisor, by its lock; None if there is none."""
     with suppress(OSError), (folder / "lock").open("r+") as file:
         deadline = time.monotonic() + LOCK_SECONDS
         while time.monotonic() < deadline:

@@ -69,10 +69,7 @@ def _lives(process: psutil.Process) -> bool:
 
 
 def end_marked(instance: str, seconds: float, spared: frozenset[int] = frozenset()) -> bool:
-    """Terminate the processes of a stack, and kill those that do not end in time; return whether there were any.
-
-    spared : process ids of those that stay
-    """
+    """Terminate the processes of a stack but those spared, kill late ones; return whether there were any."""
     found = left = [process for process in marked(instance) if process.pid not in spared]
     for process in found:
         with suppress(psutil.Error):
@@ -182,10 +179,7 @@ class Child:
 
 
 def children_of(options: StackOptions, state: StackState, listener: int) -> list[Child]:
-    """Return the processes of a stack in the order of their start, with commands of Prefect and Dask.
-
-    listener : file descriptor of the socket of Prefect's API
-    """
+    """Return the processes of a stack in order, with commands; Prefect's API listens on a file descriptor."""
     folder, home = stack_folder(options.home), prefect_home(options.home)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= PRIVACY | child_imports(os.environ) | {"OKL_HOME": str(options.home), MARK: state.instance}
@@ -344,10 +338,7 @@ class Supervisor:
 
 
 def supervise(options: StackOptions) -> int:
-    """Run the supervisor until it is stopped; return an exit code.
-
-    ANOTHER_IS_UP where there is one already, PORT_IS_TAKEN if another program has the port.
-    """
+    """Run the supervisor until it is stopped; return an exit code, such as ANOTHER_IS_UP or PORT_IS_TAKEN."""
     folder = stack_folder(options.home)
     lock = take_lock(folder)
     if lock is None:

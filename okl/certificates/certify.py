@@ -539,10 +539,7 @@ class _LossGapReached:
 
 @dataclass(frozen=True)
 class Certification:
-    """Certificate of a run, as its result stores it.
-
-    kind : of what; figures : by name, as JSON; reason : why they mean nothing and are not shown, "" where they are
-    """
+    """Certificate of a run: kind, figures as JSON, and the reason why they mean nothing, or ""."""
 
     kind: Literal["duality gap", "gap over all rows", "regret", "tracking regret"]
     figures: dict[str, Any] = field(default_factory=dict)

@@ -67,10 +67,7 @@ class HindsightSolution:
 
 
 def in_ball(problem: DualProblem, radius: float, first: FloatArray) -> DualProblem:
-    """Return the dual over ||w|| <= radius of a problem with 1/2 ||w||^2, started at `first` (m,), a feasible point.
-
-    Raises ConfigError : the radius is not a positive finite number
-    """
+    """Return the dual over ||w|| <= radius of a problem with 1/2 ||w||^2, from `first` (m,); or raise ConfigError."""
     check_positive("radius", radius)
     image = np.empty(problem.n_image)
     problem.apply(image, first)
@@ -369,10 +366,7 @@ _LIMIT_SHARE = 0.3  # of the square root of the rows: how long rows of limits ar
 
 @dataclass(frozen=True, eq=False)
 class RowsAndSides(_ImagesAreWeights):
-    """Signed rows of data, then rows -S of limits, as one operator; a point is (m + k,).
-
-    data : m rows; sides : S (k, n_image) float64
-    """
+    """Signed rows of data (m), then rows -S of limits, S (k, n_image) float64, as one operator; a point is (m + k,)."""
 
     data: RowOperator
     sides: Doubles
@@ -585,10 +579,7 @@ class MemoryRows:
 
 @dataclass
 class HindsightProgress:
-    """Progress reported so far: rows read again, then the rows of each horizon when it is solved.
-
-    observer : who watches; total : rows to read and rows of all horizons together; done : of these
-    """
+    """Progress so far out of the total: rows read again, then the rows of each horizon that is solved."""
 
     observer: Observer = field(default_factory=NullObserver)
     total: int = 0
@@ -614,10 +605,7 @@ class HindsightProgress:
 def read_all_rows(
     learner: LinearLearner, state: OnlineState, data: Dataset, execution: Execution, progress: HindsightProgress
 ) -> MemoryRows | None:
-    """Read all rows once more, in the order they were learned; None if even their inputs are more than MOST_BYTES.
-
-    Of sparse rows, None if their features are.
-    """
+    """Read all rows again, in the order they were learned; None if inputs, or sparse features, exceed MOST_BYTES."""
     feature_map, count = learner.feature_map, state.total_rows
     itemsize = np.dtype(learner.precision).itemsize
     mapped = count * feature_map.n_columns * itemsize <= MOST_BYTES

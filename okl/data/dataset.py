@@ -385,10 +385,7 @@ class Dataset:
 
     @cached_property
     def read_sha256(self) -> str:
-        """Return the hexadecimal digest of all that decides rows: shards, columns, scaling, stored labels.
-
-        The digest in the manifest does not cover a schema that replaces its own: rescaled, or that of a model.
-        """
+        """Return the hexadecimal digest of all that decides rows, with a schema that replaces the manifest's."""
         learnt = "".join(f" {part}" for part in (self.schema.metric, self.schema.squashed) if part)
         return hashlib.sha256(f"{self.sha256} {self.schema!r}{learnt}".encode()).hexdigest()
 

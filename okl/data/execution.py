@@ -90,10 +90,7 @@ class Execution(Protocol):
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:
-        """Yield rows of windows[first:last] in order, read ahead by threads of this process (beyond last, too).
-
-        A yielded block is valid until the next one is requested: buffers are reused.
-        """
+        """Yield rows of windows[first:last] in order, read ahead by threads; each is valid until the next one."""
         ...
 
     def mix(

@@ -191,10 +191,7 @@ def targets_of(schema: Schema, stored: Targets) -> Targets:
 
 
 def load_window(data: Dataset, window: Window, precision: Precision) -> Rows:
-    """Read a window into new arrays, rows in its order, inputs and targets scaled by the schema.
-
-    Raises DataError : a shard is missing or damaged
-    """
+    """Read a window into new arrays, rows in its order, scaled by the schema; DataError for a damaged shard."""
     if data.schema.sparse is not None:
         with Span(READ):
             return _load_sparse(data, window, precision)

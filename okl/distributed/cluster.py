@@ -66,10 +66,7 @@ def _mutual(authority: str, certificate: str, key: str) -> Any:
 
 
 def check_encrypted(address: str, security: Any, folder: str | Path | None) -> None:
-    """Raise ConfigError for certificates without an encrypted address, or an encrypted address without certificates.
-
-    security : of `security_from`
-    """
+    """Raise ConfigError for certificates (`security_from`) without an encrypted address, or the reverse."""
     if not address.startswith("tls://"):
         if folder is not None:
             raise ConfigError(
@@ -87,10 +84,7 @@ PACKAGES = ("okl", "dask", "distributed", "numba", "numpy", "pyarrow", "scipy")
 
 
 def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the versions of Python and of the packages that decide bits; "none" for one that is not installed.
-
-    more : packages of the extensions in use
-    """
+    """Return the versions of Python, of packages that decide bits, and of more (extensions); "none" if missing."""
     installed = {"python": platform.python_version()}
     for package in (*PACKAGES, *more):
         try:
@@ -101,10 +95,7 @@ def versions(more: tuple[str, ...] = ()) -> dict[str, str]:
 
 
 def check_versions(remote: Mapping[str, Mapping[str, str]]) -> None:
-    """Compare the versions of workers, by address, with those here.
-
-    Raises ExecutionError : a worker differs; with its versions and the pip command that installs those here
-    """
+    """Raise ExecutionError for a worker whose versions differ from those here, with the pip command to run."""
     for address, installed in sorted(remote.items()):
         if message := mismatch_message(address, installed):
             raise ExecutionError(message)
@@ -124,10 +115,7 @@ def mismatch_message(address: str, installed: Mapping[str, str]) -> str:
 
 
 async def version_mismatch(client: Any, address: str) -> str:
-    """Request the versions of a worker, in the client's event loop; return the message if they differ from those here.
-
-    Raises OSError or any other error of the worker if it does not answer.
-    """
+    """Return the message if a worker's versions, requested in the client's loop, differ; or raise its error."""
     try:
         # not `run`, which would wait for this event loop
         installed = await client._run(versions, plugins.packages(), workers=[address])
@@ -164,10 +152,7 @@ CONNECT_SECONDS = 5.0
 
 @contextmanager
 def silence_dask() -> Iterator[None]:
-    """Silence Dask's loggers: okl raises each failure once, as one sentence.
-
-    Set the level rather than the handlers: Prefect attaches a handler of its own to every logger.
-    """
+    """Silence Dask's loggers by their level, as Prefect attaches handlers of its own: okl raises each failure once."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]  # those with a level
     with at_level(logging.CRITICAL, *loggers), silence_logging_cmgr(logging.CRITICAL):
         yield

@@ -64,10 +64,7 @@ def _secrets(value: Any, secret: bool) -> list[str]:
 
 
 def read_cluster_file(path: str | Path) -> ClusterFile:
-    """Read and check a cluster file, without importing or starting anything.
-
-    Raises ConfigError : it cannot be read, is not TOML, or lacks class or workers as above
-    """
+    """Read and check a cluster file without importing or starting anything, or raise ConfigError."""
     values = read_toml(path, "--cluster")
     stray = sorted(set(values) - {"class", "workers", "options"})
     if stray:
@@ -91,10 +88,7 @@ def read_cluster_file(path: str | Path) -> ClusterFile:
 
 
 def check_execution_options(where: ExecutionSettings) -> None:
-    """Check the execution options without starting anything.
-
-    Raises ConfigError : the options exclude each other; ExecutionError : no scheduler answers at the address
-    """
+    """Check the execution options without starting anything; raise ConfigError, or ExecutionError for no scheduler."""
     check_exclusive(where.workers, where.scheduler, where.cluster)
     if where.cluster:
         read_cluster_file(where.cluster)

@@ -119,10 +119,7 @@ async def by_task(client: Any, address: str, message: BatchMessage) -> BatchRepl
 
 
 class WorkerConnection:
-    """Open connection to the handler of a worker; any number of messages may be pending.
-
-    comm : of Dask, on which the handler listens
-    """
+    """Open connection to the handler of a worker on Dask's comm; any number of messages may be pending."""
 
     def __init__(self, comm: Any) -> None:
         self._comm = comm
@@ -169,10 +166,7 @@ class WorkerConnection:
 
 
 async def connect_to_worker(client: Any, address: str) -> WorkerConnection:
-    """Install the handler on a worker and connect to it.
-
-    Raises UnreachableError : it does not answer; ImportError : it has no such code
-    """
+    """Install the handler on a worker and connect to it; UnreachableError, or ImportError if it lacks the code."""
     try:
         done = await client.rpc(address).run(function=pickle.dumps(install_handler), args=pickle.dumps(()), wait=True)
         if done["status"] != "OK":
@@ -219,10 +213,7 @@ class Membership:
         self._refreshing = asyncio.Lock()
 
     async def refresh(self, max_age_seconds: float = REFRESH_SECONDS) -> None:
-        """Request the list of workers from the scheduler, unless the last one is recent.
-
-        Raises SchedulerLostError if the scheduler does not answer for too long.
-        """
+        """Request the list of workers unless it is recent; SchedulerLostError if none comes for too long."""
         async with self._refreshing:
             if time.monotonic() - self._refreshed_at < max_age_seconds:
                 return
@@ -331,10 +322,7 @@ class Membership:
         self._update_slots()
 
     async def choose(self, preferred: str | None) -> str:
-        """Return the preferred worker if it is present, otherwise the least busy one; wait for one.
-
-        Raises ExecutionError if there is none for too long.
-        """
+        """Return the preferred worker if present, else the least busy one; ExecutionError after waiting too long."""
         await self.refresh(max_age_seconds=2 * REFRESH_SECONDS if self._alive else 0.0)
         begin = time.monotonic()
         while True:
@@ -863,10 +851,7 @@ class DaskExecution:
         return self._round("sum", work, shards, value, merge)
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Run work on independent items, on the workers; yield results in the order of the items.
-
-        At most two batches a worker are pending at once, each of at most four items.
-        """
+        """Yield results of independent items in order; two batches of at most four items a worker are pending."""
         self._calls += 1
         call = BatchCall(self._pack(work), items, label=f"{self._run}map {self._calls}")
         self._transport.refresh()

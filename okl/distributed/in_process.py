@@ -84,10 +84,7 @@ class WindowReader:
         self._buffers: list[_Buffer] = []
 
     def take(self, data: Dataset, windows: Sequence[Window], position: int, precision: Precision) -> Rows:
-        """Return the rows of windows[position], valid until the next call.
-
-        Raises DataError for a shard that is missing, damaged or contains bad values.
-        """
+        """Return the rows of windows[position], valid until the next call; DataError for a bad shard."""
         self._start(data, windows, precision)
         buffer, later = self._buffers[position % len(self._buffers)], windows[position + 1 : position + 2]
         with Span(READ):  # in the background, the remaining time: readers run in parallel with the learner
@@ -255,10 +252,7 @@ class LocalExecution:
             yield self._sparse[1]
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Run work on independent items, n_threads at once; yield results in the order of the items.
-
-        At most n_threads + 2 items are pending or unread, which bounds the memory of results.
-        """
+        """Yield results of items in their order, n_threads at once; at most n_threads + 2 are pending or unread."""
         from okl.compiled.jit import one_blas_thread  # numba: a second that `okl describe` does not need
 
         waiting: deque[Future[Result]] = deque()

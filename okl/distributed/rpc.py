@@ -65,10 +65,7 @@ def pack(work: Callable[..., Any]) -> Packed:
 
 @dataclass(frozen=True, eq=False)
 class BatchCall:
-    """Common part of all batches of a call: the work, the shards or items, and the pickled value or None.
-
-    label : of the call, for messages, such as "run NAME, sum 12"
-    """
+    """Common part of the batches of a call: work, shards or items, pickled value or None, and a label for messages."""
 
     packed: Packed
     items: Sequence[Any]

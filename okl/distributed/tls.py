@@ -21,10 +21,7 @@ SKEW = timedelta(minutes=5)  # clocks of other machines may be behind
 
 
 def self_signed() -> tuple[str, str]:
-    """Return a new certificate, which is its own authority, and its private key, as PEM.
-
-    Only processes with the key can connect: a scheduler and workers execute what they are sent.
-    """
+    """Return a new certificate, its own authority, and its private key, as PEM; only those with the key can connect."""
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _builder(_name("okl"), _name("okl"), key, VALID, VALID).sign(key, hashes.SHA256())
     return _pem(certificate), _key_pem(key)
@@ -37,10 +34,7 @@ def write_self_signed(folder: Path) -> None:
 
 
 def write_tls_certificates(folder: Path, days: int = 365, hosts: tuple[str, ...] = ()) -> None:
-    """Write an authority, if there is none, and new certificates of it for every role, each into a folder of its own.
-
-    Raises OSError : a folder cannot be written; ValueError : the key of the authority is of another kind
-    """
+    """Write an authority, if there is none, and certificates of every role; OSError, or ValueError for its key."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     authority, key = _authority(folder / "authority")

@@ -63,10 +63,7 @@ def is_table(values: Any) -> bool:
 
 
 def checked_table(values: Any) -> Any:
-    """Return a table as it is, a record batch as a table.
-
-    Raises DataError : two columns of one name
-    """
+    """Return a table as it is, a record batch as a table; DataError for two columns of one name."""
     if isinstance(values, pa.RecordBatch):
         values = pa.Table.from_batches([values])
     names = Counter(values.column_names if isinstance(values, pa.Table) else values.columns)

@@ -83,10 +83,7 @@ def seed_of(random_state: RandomState) -> int:
 
 
 def classes_of(estimator: Any, labels: Labels) -> Labels:
-    """Return sorted labels (classes,).
-
-    Raises DataError : one class only; ValueError of scikit-learn : the targets are continuous
-    """
+    """Return sorted labels (classes,); DataError for one class, scikit-learn's ValueError for continuous targets."""
     check_classification_targets(labels)
     classes = np.unique(labels)
     if len(classes) < 2:
@@ -123,10 +120,7 @@ def check_weighted(classes: Labels, codes: NDArray[Any]) -> None:
 def weights_of_classes(
     given: ClassWeight, classes: Labels, labels: Labels, sample_weight: Doubles | None = None
 ) -> tuple[float, ...] | None:
-    """Return class_weight as one weight for each class, in order; None without class weights.
-
-    Raises ValueError of scikit-learn : a weight for no class of the labels
-    """
+    """Return class_weight for each class in order, or None; scikit-learn's ValueError for a label not there."""
     if given is None:
         return None
     own = {} if sample_weight is None else {"sample_weight": sample_weight}

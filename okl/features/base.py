@@ -70,10 +70,7 @@ def check_inputs(feature_map: FeatureMap, inputs: NDArray[Any]) -> None:
 
 
 def transform_rows(feature_map: FeatureMap, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-    """Return features (rows, n_columns) of inputs (rows, n_inputs), each thread mapping a range of rows.
-
-    Raises DataError : the inputs do not have the map's columns
-    """
+    """Return features (rows, n_columns) of inputs (rows, n_inputs), by threads; DataError for other columns."""
     inputs, rows = as_inputs(inputs, feature_map.precision), inputs.shape[0]
     check_inputs(feature_map, inputs)
     features = np.empty((rows, feature_map.n_columns), dtype=feature_map.precision)

@@ -87,10 +87,7 @@ class ExtensionFeatures:
 def draw_extension_map(
     name: str, kernel: Kernel, n_inputs: int, n_columns: int, seed: int, precision: Precision = "float32"
 ) -> ExtensionFeatures:
-    """Draw a map of an extension.
-
-    Raises ConfigError : no extension has declared it; it fails; what it draws are no arrays; features of another shape
-    """
+    """Draw a map of an extension; ConfigError if it is not declared or fails, or gives no arrays or other shapes."""
     declared = plugins.find("map", name)
     if declared is None:
         raise ConfigError(f"map = {name!r} is unknown: okl does not have it, and no loaded extension declares it.")
@@ -115,10 +112,7 @@ def draw_extension_map(
 
 
 def extension_map_from_stored(description: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> ExtensionFeatures:
-    """Rebuild a map from `describe()` and `arrays()`.
-
-    Raises ModelError : its extension is not here, or has another version
-    """
+    """Rebuild a map from `describe()` and `arrays()`; ModelError without its extension in that version."""
     name, version = str(description["name"]), int(description["version"])
     declared = plugins.find("map", name)
     if declared is None:

@@ -356,10 +356,7 @@ DRAWS: dict[str, Callable[..., FourierFeatures | StructuredFeatures]] = {
 def draw_map(
     name: str, kernel: Kernel, n_inputs: int, n_frequencies: int, seed: int, precision: Precision = "float32"
 ) -> FourierFeatures | StructuredFeatures:
-    """Draw a map of DRAWS by name, or by "auto" the one that suits the kernel and the number of inputs.
-
-    Raises ConfigError : the name is unknown, or the map does not take the kernel or the sizes
-    """
+    """Draw a map of DRAWS by name, or the one that suits ("auto"); ConfigError for a name, kernel or size."""
     check_choice("map", name, {"auto", *DRAWS})
     chosen = suitable_draw(kernel, n_inputs, n_frequencies) if name == "auto" else name
     return DRAWS[chosen](kernel, n_inputs, n_frequencies, seed, precision)

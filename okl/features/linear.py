@@ -104,10 +104,7 @@ class SparseInputs:
         return self.n_inputs + (self.constant != 0.0)
 
     def transform(self, inputs: Any) -> Any:
-        """Return sparse rows (rows, n_inputs) in this precision; dense ones become sparse.
-
-        Raises DataError : the inputs have other columns
-        """
+        """Return sparse rows (rows, n_inputs) in this precision, also of dense ones; DataError for other columns."""
         check_inputs(self, inputs)
         rows = sparse.csr_array(inputs, dtype=self.precision)
         if not self.constant:

@@ -20,10 +20,7 @@ LEAST_WEIGHT = 1e-6  # of the largest: no input is ignored for good, as its weig
 
 @dataclass(frozen=True, eq=False)
 class GradientSums:
-    """Sums over rows of squared partial derivatives: count times the diagonal of the average gradient outer product.
-
-    count : rows; squares : (n_inputs,), summed over outputs
-    """
+    """Sums over rows (count) of squared partial derivatives (n_inputs,), summed over outputs."""
 
     count: int
     squares: Doubles
@@ -67,10 +64,7 @@ def gradient_sums(
 
 
 def input_groups(schema: Schema) -> IntArray:
-    """Return the group (n_features,) of each input: inputs of one group share a weight.
-
-    The inputs of a column of categories are a group, every other input is one of its own.
-    """
+    """Return the group (n_features,) of each input: the inputs of a column of categories share a weight."""
     column = {name: encoding.column for encoding in schema.encodings if encoding.kind == "category"
               for name in encoding.inputs}  # fmt: skip
     groups = [("category", column[name]) if name in column else ("input", name) for name in schema.features]

@@ -239,10 +239,7 @@ def pack_chunk(supports: FloatArray, coefficients: FloatArray) -> tuple[FloatArr
 def kernel_sums(
     inputs: FloatArray, chunks: list[tuple[FloatArray, FloatArray]], rule: KernelRule, buffer: FloatArray
 ) -> Doubles:
-    """Return sums over the supports of all chunks, (rows, n_outputs), of inputs (rows, n_inputs).
-
-    buffer : (at least rows, CHUNK) or as many columns as the widest chunk has; changed
-    """
+    """Return sums over the supports of all chunks, (rows, n_outputs); buffer (at least rows, widest chunk) changes."""
     n_outputs = chunks[0][1].shape[0] if chunks else 1
     sums = np.zeros((len(inputs), n_outputs))
     for panels, coefficients in chunks:

@@ -98,10 +98,7 @@ def _is_cache(kind: type[Any], name: str) -> bool:
 
 
 def save_arrays(arrays: dict[str, NDArray[Any]], path: Path) -> None:
-    """Write C-contiguous arrays as one safetensors file, without a copy of the whole file in memory.
-
-    Raises OSError : the file cannot be written
-    """
+    """Write C-contiguous arrays as one safetensors file, without a copy in memory; or raise OSError."""
     from safetensors import SafetensorError
     from safetensors.numpy import save_file  # imports numpy, which commands without rows need not wait for
 

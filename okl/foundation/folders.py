@@ -62,10 +62,7 @@ class RunFolder:
         remove_leftovers(self.folder.parent)
 
     def reopen(self, temporary_path: Path) -> None:
-        """Resume the folder of another process; its name contains its final path.
-
-        Raises CheckpointError : it does not exist, or another process writes it; ConfigError : its final path exists
-        """
+        """Resume another process's folder by its name; CheckpointError or ConfigError if that cannot be."""
         try:
             self._lock = lock_folder(temporary_path)
         except BlockingIOError:
@@ -285,10 +282,7 @@ class PublishedFolder:
         return not self._complete and self._local.resumable
 
     def open(self) -> None:
-        """Claim the URL, which checks that it can be written to, and make the local folder.
-
-        Raises ConfigError : the URL is in use; DataError : the store rejects the request
-        """
+        """Claim the URL and make the local folder; ConfigError if it is in use, DataError if it cannot be written."""
         if not self._replaces:
             check_free(self.folder)
             self._claim()
@@ -390,10 +384,7 @@ def clear(folder: RemotePath) -> None:
 
 @contextmanager
 def atomic_file(location: Place, replaces: bool = True) -> Iterator[Path]:
-    """Yield a local file to write, which is renamed or uploaded to its location at the end, or removed.
-
-    replaces : whether a local file that is there by then is replaced; else LocationTakenError is raised
-    """
+    """Yield a local file, renamed or uploaded at the end; LocationTakenError for a local one unless it replaces."""
     if isinstance(location, Path):
         # processes of several hosts, with equal process ids, may write here
         name = f".{location.name}.{platform.node()}-{os.getpid()}-{secrets.token_hex(4)}.tmp"
@@ -439,10 +430,7 @@ def remove_temporary_files(folder: Path) -> None:
 
 
 def write_durably(location: Place, content: str | bytes) -> None:
-    """Write a file atomically and flush it to the disk.
-
-    Raises LocationError : it cannot be written; an existing file is unchanged
-    """
+    """Write a file atomically and flush it to the disk; LocationError leaves an existing file unchanged."""
     try:
         if isinstance(location, Path):
             make_folders(location.parent)

@@ -34,10 +34,7 @@ DATED = re.compile(r"-\d{8}-\d{6}-\d+(-\d+)?")  # what a run's name ends with
 
 
 def okl_home() -> Path:
-    """Return okl's home folder, which only its owner may enter, made if necessary.
-
-    Raises ConfigError : it cannot be made, or OKL_UMASK is not a number
-    """
+    """Return okl's home folder, which only its owner may enter, made if necessary; or raise ConfigError."""
     folder = Path(os.environ.get("OKL_HOME") or Path.home() / ".okl").expanduser().absolute()
     try:
         make_folders(folder)
@@ -60,10 +57,7 @@ UMASK = "OKL_UMASK"
 
 
 def private_umask() -> int:
-    """Return the permissions that files and folders of okl lack: OKL_UMASK, or 077.
-
-    Raises ConfigError : OKL_UMASK is not an octal number up to 077
-    """
+    """Return the permissions that okl's files lack: OKL_UMASK, or 077; ConfigError if it is not octal up to 077."""
     text = os.environ.get(UMASK, "077")
     if not re.fullmatch("0*[0-7]{1,2}", text):
         raise ConfigError(
@@ -147,10 +141,7 @@ def _runs() -> list[Path]:
 
 
 def typed_model(result: Mapping[str, Any]) -> str:
-    """Return the model of a run as a command takes it: the run's name if it is in okl's home, otherwise its path.
-
-    result : of the run, whose `run` and `model` are where these are
-    """
+    """Return the model of a run's result as a command takes it: the run's name in okl's home, otherwise its path."""
     folder = Path(result.get("run") or ".")
     return quote(folder.name if folder in runs_named(folder.name) else str(result.get("model")))
 
@@ -356,10 +347,7 @@ _locks: dict[str, Lock] = {}
 
 
 def verify_file(path: Path, sha256: str) -> None:
-    """Read a file and compare its digest, unless this process has, or has written it.
-
-    Raises DataError : the bytes are others, by name; OSError : it cannot be read
-    """
+    """Read a file and compare its digest unless this process has; DataError for other bytes, or OSError."""
     if _verified.get(_state(path)) == sha256:
         return
     with _lock:

@@ -198,10 +198,7 @@ def use_extension(path: str | os.PathLike[str]) -> None:
 
 
 def offer(path: str) -> None:
-    """Load a file when an unknown name is requested, in this process and in processes that it starts.
-
-    Raises ConfigError : there is no such file
-    """
+    """Load a file when an unknown name is requested, here and in processes started here; or raise ConfigError."""
     if not Path(path).is_file():
         raise ConfigError(f"The extension {path} is not a file. Give a Python file, such as my_loss.py.")
     before = os.environ.get(VARIABLE, "").split(os.pathsep)
@@ -216,10 +213,7 @@ def find(kind: Kind, name: str) -> Registration | None:
 
 
 def exactly(kind: Kind, name: str, origin: str) -> Any:
-    """Return the registered object of that name and origin.
-
-    Raises ConfigError : it is not here, or from another file or version
-    """
+    """Return the registered object of that name and origin, or raise ConfigError."""
     with lock:
         if (kind, name, origin) not in _exact:
             _load_offered()

@@ -43,10 +43,7 @@ def check_at_least(name: str, value: int, least: int) -> int:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the value of a JSON text from a file that somebody may have damaged or edited.
-
-    Raises ValueError : no JSON, a name that occurs twice, a number that is not finite, or nesting that is too deep
-    """
+    """Return the value of a JSON text; ValueError for bad JSON, double names, infinities or deep nesting."""
     try:
         return json.loads(text, object_pairs_hook=_unlike, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
@@ -54,10 +51,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def sealed(content: Mapping[str, Any], seal: str = "sha256") -> bytes:
-    """Return JSON with its own digest at the end: a file with any changed byte no longer equals its sealed content.
-
-    Raises ValueError : a number that is not finite
-    """
+    """Return JSON with its own digest at the end, which any changed byte breaks; ValueError for infinities."""
     body = {name: value for name, value in content.items() if name != seal}
     return _text({**body, seal: hashlib.sha256(_text(body)).hexdigest()})
 

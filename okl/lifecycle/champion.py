@@ -52,10 +52,7 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
 
 
 def load_state(folder: Place) -> tuple[OnlineState, dict[str, Any]]:
-    """Return the state, and what it belongs to.
-
-    Raises CheckpointError : it is missing or damaged, or made of parts that this okl has not
-    """
+    """Return the state, and what it belongs to; CheckpointError if it is missing, damaged or of unknown parts."""
     if isinstance(folder, Path):
         return _load(folder)
     with tempfile.TemporaryDirectory(prefix="okl-") as scratch:
@@ -171,10 +168,7 @@ class ModelHistory:
 
 
 def open_champion(model: RegisteredModel) -> Champion | None:
-    """Return the champion, None where nothing was published yet.
-
-    Raises ModelError : it is damaged; RegistryError : the registry cannot be read
-    """
+    """Return the champion, None without one; ModelError if it is damaged, RegistryError if unreadable."""
     head = model.head()
     if head.state.champion is None:
         return None

@@ -122,10 +122,7 @@ Counts = NDArray[np.int64]
 def missing_findings(
     missing: Counts, rows: int, name: str, baseline: Baseline, contract: ContractSettings
 ) -> Iterator[Finding]:
-    """Yield columns with more missing values than so far, or with any if missing values are an error.
-
-    missing : rows without a value in each source column
-    """
+    """Yield columns with more missing values (rows without one, by column) than so far, or with forbidden ones."""
     schema = baseline.schema
     before = _missing_so_far(baseline)
     text = {encoding.column for encoding in schema.encodings if encoding.kind == "category"} | {*_texts(schema)}
@@ -219,10 +216,7 @@ def _missing_so_far(baseline: Baseline) -> dict[str, float]:
 
 
 def _unseen(encoding: Encoding, schema: Schema, columns: Sequence[ColumnStatistics], hidden: float) -> float:
-    """Return the share of rows with a value that has no input of its own.
-
-    Hidden : of rows that have no value, and no input.
-    """
+    """Return the share of rows with a value that has no input of its own; `hidden` is that of rows without a value."""
     means = dict(zip(measured(schema), (column.mean for column in columns), strict=True))
     if encoding.other:
         return means.get(encoding.inputs[len(encoding.categories)], 0.0)
@@ -375,10 +369,7 @@ FOUND_LATER = frozenset({"contradiction", "unrelated"})
 
 @dataclass(frozen=True, eq=False)
 class ContractResult:
-    """Result of checking a shard against the contract.
-
-    profile : None where its rows could not be read; unused : columns that the reference does not have
-    """
+    """Result of checking a shard against the contract; profile : None where its rows could not be read."""
 
     findings: tuple[Finding, ...]
     profile: Profile | None

@@ -60,10 +60,7 @@ class ShardScores:
 
 
 def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
-    """Compare a shard with those before it.
-
-    past : of the champion and its ancestors, in the order of training; now : not compared yet
-    """
+    """Compare a shard with the past ones of the champion and its ancestors, in the order of training."""
     signal = max((index for index, scores in enumerate(past) if scores.fired), default=0)
     before, wrong, rows = [scores for scores in past[signal:] if scores.rows][-MOST_PAST:], now.wrong, now.rows
     if len(before) < FEWEST_PAST or rows == 0:

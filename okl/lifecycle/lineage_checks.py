@@ -121,10 +121,7 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
-    """Return the ingest settings of the first shards: constrained columns are keys, unless learn_sensitive is set.
-
-    Raises ConfigError : see `okl.solvers.online.settings.MapLearningOptions.check`
-    """
+    """Return the ingest settings of the first shards, constrained columns as keys; or raise ConfigError."""
     settings.train.options.check(settings.train)
     constraints, _ = parse_constraints(constraints_of(settings.train.options))
     keys = dict.fromkeys((*settings.ingest.keys, *columns_of(constraints)))

@@ -176,10 +176,7 @@ class Profile:
 
 
 def open_shard(location: Place, reference: Schema) -> Source:
-    """Open a file as a source with at least as many columns as the reference has inputs (svmlight).
-
-    Raises DataError : it is empty, damaged, or of no known kind
-    """
+    """Open a file as a source with at least the reference's inputs (svmlight); DataError if it is no such file."""
     return scan_source(open_by(reference, location), None, csv_types(reference))
 
 
@@ -283,10 +280,7 @@ class _Reading:
 
 
 def times_of(before: list[Time], column: pa.Array) -> list[Time]:
-    """Return first and last of earlier times and of a column: finite numbers, or texts in the order of time (UTC).
-
-    Raises DataError : a column of another type
-    """
+    """Return first and last of earlier times and of a column, numbers or texts (UTC); DataError for another type."""
     kind = value_type(column.type)
     if not (is_date(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or is_text(kind)):
         raise DataError(

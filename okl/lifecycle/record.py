@@ -24,10 +24,7 @@ Time = str | float
 
 @dataclass(frozen=True)
 class Finding:
-    """Why a shard breaks the contract.
-
-    kind : one of okl.lifecycle.contract.KINDS; sentence : message; figures : its numbers
-    """
+    """Reason why a shard breaks the contract: one of okl.lifecycle.contract.KINDS, a message and its figures."""
 
     kind: str
     sentence: str

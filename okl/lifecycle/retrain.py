@@ -45,10 +45,7 @@ RESULT, REPORT = "result.json", "report.md"
 
 
 def write_version(into: Path, model: Model, challenger: Challenger, result: Mapping[str, Any]) -> None:
-    """Write model/, state/ (of an online learner), result.json, report.md and report.html into an empty folder.
-
-    Raises OSError : they cannot be written
-    """
+    """Write model/, state/ (if online), result.json, report.md and report.html into an empty folder; or OSError."""
     save_model(model, into / MODEL)
     if challenger.online:
         save_state(into / LEARNER_STATE, challenger.state, {"data_sha256": challenger.data.sha256})

@@ -200,10 +200,7 @@ class Scoring:
         return unrelated(record.name, errors, usual[0], *probe) if highest < 0.5 * usual[0] else None
 
     def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
-        """Return the agreement of a model trained on this shard alone with its reserved rows.
-
-        None if there is no such model: a class has no training row, or the method diverges.
-        """
+        """Return the agreement of a model of this shard alone with its reserved rows; None without such a model."""
         data = self.store.dataset(record)
         if data.schema.task != "regression" and not all(data.schema.class_counts):
             return None

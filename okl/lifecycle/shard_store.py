@@ -225,10 +225,7 @@ MOST_NAMED = 10  # quarantined shards in a sentence
 
 
 class ShardStore:
-    """A folder or URL of shards; several processes may read it, and write it with the same outcome.
-
-    location : of the store; created at the first write
-    """
+    """A folder or URL of shards, created at the first write; concurrent processes get the same outcome."""
 
     def __init__(self, location: str | Place) -> None:
         self.location = place_of(location).absolute()
@@ -277,10 +274,7 @@ class ShardStore:
                 file.unlink()
 
     def choice(self) -> dict[str, Any]:
-        """Return the settings that were chosen automatically for the first shards; {} without a choice.
-
-        Raises DataError : they are damaged
-        """
+        """Return the settings chosen for the first shards, {} without a choice; DataError if damaged."""
         file = self.location / CHOICE
         try:
             found = parse_json(file.read_bytes()) if file.is_file() else {}
@@ -344,10 +338,7 @@ def _record_in(file: Place) -> ShardRecord:
 
 
 def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
-    """Return the record of a quarantined or released shard by the first digits of its SHA-256.
-
-    Raises DataError : no or several such records, or a shard that was never quarantined
-    """
+    """Return the record of a quarantined or released shard by first digits of its SHA-256; DataError unless one."""
     matches = [record for digest, record in records.items() if key and digest.startswith(key)]
     if len(matches) == 1 and (matches[0].status == "quarantined" or matches[0].released):
         return matches[0]

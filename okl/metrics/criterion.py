@@ -32,10 +32,7 @@ RARE = 0.2
 
 
 def criterion_of(optimise: Optimise, task: Task, class_counts: Sequence[int], target: str = "y") -> Criterion:
-    """Return the criterion of a data set: as given, or by the share of the rows outside the most frequent class.
-
-    Raises ConfigError : a criterion of classes for a regression, or of two classes for several
-    """
+    """Return the criterion as given, or by the share of rows outside the largest class; ConfigError of another task."""
     if task == "regression":
         if optimise != "auto":
             raise ConfigError(

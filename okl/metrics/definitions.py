@@ -168,10 +168,7 @@ class LargestLosses(NamedTuple):
 
 
 def largest_losses(losses: FloatArray, shard: int, first: int) -> LargestLosses:
-    """Return the largest of the losses (rows,) of consecutive rows of a shard.
-
-    shard : index of the shard; first : position of the first row in it
-    """
+    """Return the largest of the losses (rows,) of consecutive rows of a shard (index), from position `first` on."""
     order = np.argsort(-losses, kind="stable")[:MOST_LARGEST]
     return LargestLosses(np.asarray(losses[order], dtype=np.float64), np.full(len(order), shard), first + order)
 
@@ -284,10 +281,7 @@ def predicted_classes(scores: FloatArray) -> IntArray:
 
 
 def merge(tallies: Iterable[Tally]) -> Tally:
-    """Add tallies of one task up, in the order given; they are taken one by one, so a generator costs little memory.
-
-    Raises ValueError : there are no tallies
-    """
+    """Add tallies of one task up, one by one in the order given; ValueError without any."""
     waiting: list[Tally] = []
     cells = 0
     for tally in tallies:
@@ -302,10 +296,7 @@ def merge(tallies: Iterable[Tally]) -> Tally:
 
 
 def merge_named(parts: Iterable[Mapping[str, Tally]]) -> dict[str, Tally]:
-    """Add tallies up by name, in the order given; one part after the other, so that many of them cost little memory.
-
-    Raises ValueError : there are no parts
-    """
+    """Add tallies up by name, one part after the other in the order given; ValueError without any."""
     totals: dict[str, Tally] = {}
     for part in parts:
         for name, tally in part.items():

@@ -242,10 +242,7 @@ def words_of(column: pa.Array) -> NDArray[Any]:
 
 
 def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
-    """Return the inputs of a graph of `input_nodes`.
-
-    A matrix, or a tensor for each column or part of a date; of texts the words.
-    """
+    """Return the inputs of a graph of `input_nodes`: a matrix, or a tensor for each column or part of a date."""
     if schema.sparse is not None and not schema.sparse.texts:
         return {MATRIX: finite_sparse_rows(batch, schema.sparse, "rows", 0).toarray().astype(np.float64)}
     if not schema.encodings and not schema.texts:

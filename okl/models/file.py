@@ -37,10 +37,7 @@ LONGEST_SHOWN = 60
 
 
 def schema_from_stored(stored: dict[str, Any], where: str) -> Schema:
-    """Rebuild a schema from its `as_json`; runs no stored code.
-
-    Raises ModelError : a field that is unknown, missing or of another type, or fields that do not fit together
-    """
+    """Rebuild a schema from its `as_json` without running stored code; ModelError for fields that do not fit."""
     unknown = set(stored) - {field.name for field in fields(Schema)}
     if unknown:
         raise _damaged(where, f"{min(unknown)!r} is not a field of a schema")
@@ -319,10 +316,7 @@ class Model:
 
 
 def save_model(model: Model, folder: Path) -> str:
-    """Write a model to a temporary folder, rename it, and return the sha256 of its weights.
-
-    Raises ModelError : the folder already exists
-    """
+    """Write a model through a temporary folder, return the sha256 of its weights; ModelError if the folder exists."""
     if folder.exists():
         raise ModelError(f"{folder} already exists, and models are not overwritten. Choose another folder.")
     arrays = {name: np.ascontiguousarray(array) for name, array in model.predictor.arrays().items()}
@@ -346,10 +340,7 @@ def save_model(model: Model, folder: Path) -> str:
 
 
 def load_model(folder: str | Place) -> Model:
-    """Open a model directory; every byte is checked against its digests, and no stored code is run.
-
-    Raises ModelError : missing, damaged, incomplete, or written by a later okl
-    """
+    """Open a model directory by its digests, without running stored code; ModelError if it is missing or damaged."""
     folder = place_of(folder)
     description = _read_description(folder)
     try:

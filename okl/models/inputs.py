@@ -63,10 +63,7 @@ def read_as(data: Dataset, schema: Schema) -> Dataset:
 
 
 def check_encodings(data: Dataset, schema: Schema) -> None:
-    """Raise DataError if inputs of a data set were made in another way than the model makes them.
-
-    Values that have an input of their own, means that stand for missing values: both are learned from training rows.
-    """
+    """Raise DataError if encodings of a data set (inputs of values, filling means) differ from the model's."""
     here, own = data.schema.sparse, schema.sparse
     if (here is None) != (own is None) or (here is not None and own is not None and here.texts != own.texts):
         raise DataError(
@@ -83,10 +80,7 @@ def check_encodings(data: Dataset, schema: Schema) -> None:
 def count_training_rows(
     provenance: Mapping[str, Any], source: str, data: Dataset | None = None, split: str = "all"
 ) -> int:
-    """Return the number of these rows that a model was trained on if they are its files or data set; 0 for others.
-
-    provenance : of the model; data : the data set at the source, None where raw rows are there
-    """
+    """Return the number of these rows that a model was trained on, by its provenance: all of its source, or 0."""
     if split == "test":
         return 0
     files = list_files(place_of(source)) if data is None else []
@@ -398,10 +392,7 @@ def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
 
 
 def table_of(values: Any) -> pa.Table:
-    """Return a table (pandas, polars, Arrow) as an Arrow table of its columns.
-
-    Raises ModelError : it is no table, or a column mixes types
-    """
+    """Return a table (pandas, polars, Arrow) as an Arrow table; ModelError for no table, or mixed types."""
     try:
         if hasattr(values, "iloc"):  # pandas, whose index is no column
             return pa.Table.from_pandas(_with_text_intervals(values), preserve_index=False)

@@ -33,20 +33,14 @@ LAST = np.array([1])  # axis of the columns of rows
 
 @dataclass(eq=False)
 class Graph:
-    """Adds nodes of ONNX's own operators; every one of them gives one value, known by its name.
-
-    taken : names that others have given already: those of the inputs, which are a table's columns
-    """
+    """Nodes of ONNX's own operators, one named value each; names that are `taken` by inputs are avoided."""
 
     taken: set[str] = field(default_factory=set)
     _nodes: list[NodeProto] = field(default_factory=list)
     _constants: list[TensorProto] = field(default_factory=list)
 
     def add(self, operator: str, *inputs: str | NDArray[Any], name: str | None = None, **attributes: Any) -> str:
-        """Add a node; returns the name of its value, which is `name`, or what `free` makes of it, where given.
-
-        inputs : names of values, or arrays, which become constants
-        """
+        """Add a node of inputs (names, or arrays as constants); return the name of its value."""
         names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
         name = self.free(name or f"{operator.lower()}_{len(self._nodes)}")
         self._nodes.append(helper.make_node(operator, names, [name], name=f"make_{name}", **attributes))
@@ -93,10 +87,7 @@ def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray)
 
 
 def kernel_row_nodes(graph: Graph, kernel: Kernel, row: str, vectors: str) -> str:
-    """Return values k(x, v): (n_vectors,), of one row (n_inputs,) with vectors (n_vectors, n_inputs), all double.
-
-    Raises ConfigError : the kernel has no nodes here
-    """
+    """Return values k(x, v) (n_vectors,) of one row with vectors (n_vectors, n_inputs), all double; or ConfigError."""
     compare, values = _nodes_of(kernel)
     if compare is _products:
         return values(graph, kernel, graph.add("MatMul", vectors, row), np.float64)

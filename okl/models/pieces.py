@@ -109,10 +109,7 @@ def table_pieces(
 
 
 def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_targets: bool = False) -> None:
-    """Check the columns of pieces; the error names the first text value in a numeric column of a CSV file.
-
-    Raises DataError : columns that the model needs are missing, or are of another kind
-    """
+    """Check the columns of pieces, or raise DataError, which names the first text in a numeric column of CSV."""
     seen, columns = pieces[0].seen_by(schema), pieces[0].schema
     if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
         files = {place_of(piece.piece.path): piece.piece.dialect for piece in pieces}
@@ -173,10 +170,7 @@ def read_table(
 
 
 def raw_rows(schema: Schema, piece: TablePiece, precision: Precision, with_targets: bool = False) -> Iterator[RawRows]:
-    """Yield the rows of a piece, prepared for a model, batch by batch.
-
-    schema : of the model, as `TablePiece.seen_by` returns it
-    """
+    """Yield the rows of a piece, prepared for a model's schema (`TablePiece.seen_by`), batch by batch."""
     for batch in read_table(piece, [*schema.source_columns, *([schema.target] if with_targets else [])]):
         yield prepare_rows(schema, batch, precision, with_targets)
 
@@ -199,10 +193,7 @@ def located_inputs(schema: Schema, precision: Precision, location: str) -> Float
 
 
 def labelled_rows(schema: Schema, precision: Precision, values: RawValues, targets: Any = None) -> Rows:
-    """Return complete rows with targets; of a data set, its test rows if there are any. See `Model.evaluate`.
-
-    Raises DataError : columns are missing or of another kind, a label never seen in training, no complete row
-    """
+    """Return complete rows with targets, test rows of a data set if any, see `Model.evaluate`; or raise DataError."""
     if not isinstance(values, str | os.PathLike):
         parts = [_rows_of(schema, precision, values, targets)]
     elif targets is None:

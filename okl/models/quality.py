@@ -55,10 +55,7 @@ def in_target_unit(schema: Schema, values: FloatArray) -> Doubles | FloatArray:
 
 
 def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with squared_loss in units of the scaled target, as during training.
-
-    mse, mae and r2 remain in the unit of the target.
-    """
+    """Return a report with squared_loss of the scaled target, as in training; mse, mae and r2 keep its unit."""
     if report.get("squared_loss") is None:
         return report
     factor = schema.target_shift_and_factor[1]
@@ -75,10 +72,7 @@ def check_one_threshold(threshold: float | None, recall: float | None, precision
 
 
 def decided(tally: Tally, recall: float | None, precision: float | None) -> tuple[Tally, float]:
-    """Return a tally of two classes decided by the threshold with the wanted recall or precision, and the threshold.
-
-    Raises ConfigError : no threshold has it
-    """
+    """Return a tally of two classes decided by the threshold of wanted recall or precision, and it; or ConfigError."""
     assert tally.ranking is not None, "there are two classes"
     found = threshold_for(tally.ranking, recall, precision)
     if found is None:

@@ -81,10 +81,7 @@ def _is_run(path: RemotePath) -> bool:
 
 
 def run_named(name: str) -> Path | None:
-    """Return the folder of the run in okl's home that is named so, with or without its date; None if there is none.
-
-    Of several runs of a name without a date it is the newest, which is logged.
-    """
+    """Return the newest run in okl's home so named, with or without its date (logged); None if there is none."""
     runs = runs_named(name)
     if len(runs) > 1 and not any(run.name == name for run in runs):
         _LOG.warning("%s is %s, the newest of %d runs of this name.", name, runs[0].name, len(runs))

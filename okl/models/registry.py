@@ -360,20 +360,14 @@ ADVICE = "Restore the file from a backup of the registry."
 
 
 class RegistryLog:
-    """Reads and appends entries; those that were read are remembered, as they never change.
-
-    folder : where the entries are
-    """
+    """Reads and appends entries in a folder; those that were read are remembered, as they never change."""
 
     def __init__(self, folder: Place) -> None:
         self.folder = folder
         self._known: dict[int, Entry] = {}
 
     def head(self) -> Entry:
-        """Return the newest entry; one with number 0 if there is none yet.
-
-        Raises RegistryError : it is damaged; DataError : the store does not answer
-        """
+        """Return the newest entry, number 0 if none; RegistryError if damaged, DataError without an answer."""
         numbers = self._numbers()
         if not numbers:
             return EMPTY
@@ -400,10 +394,7 @@ class RegistryLog:
         return self._known[number]
 
     def entries(self) -> list[Entry]:
-        """Return all of them, oldest first, each held against the one before.
-
-        Raises RegistryError : one is damaged, missing, or does not follow the one before it
-        """
+        """Return all entries, oldest first; RegistryError for one that does not follow the one before it."""
         last = self.head().number
         with ThreadPoolExecutor(READERS) as pool:
             entries = list(pool.map(self.read, range(1, last + 1)))
@@ -552,10 +543,7 @@ def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Version:
-    """One version; str() of it is NAME@NUMBER.
-
-    name : of the model; folder : of its files; published : its entry in the log; pruned : whether its files are removed
-    """
+    """One version, str() is NAME@NUMBER, with its folder, its entry in the log, and whether its files are removed."""
 
     name: str
     folder: Place

@@ -338,10 +338,7 @@ class DataFolder:
         return self._counts[key]
 
     def rows(self, selection: RowSelection, precision: Precision) -> Rows:
-        """Read the rows of a selection in stored order. The last two selections are cached: do not write into them.
-
-        Raises DataError : the file is unreadable, or lacks the columns or labels of the task
-        """
+        """Read the rows in stored order, or raise DataError; two selections are cached: do not write into them."""
         path = self.file(selection.name)
         if not path.is_file():
             raise DataError(f"{path} does not exist. Add the data set, or leave it out of --datasets.")
@@ -349,10 +346,7 @@ class DataFolder:
             return _read(path, path.stat().st_mtime_ns, selection, precision)
 
     def order(self, name: str, n_rows: int, number: int, source: OrderSource) -> NDArray[np.int64]:
-        """Return an order of the rows: the authors' order of this number if requested and available, else seeded.
-
-        Raises DataError : the authors' file has no order of this number, or not of these rows
-        """
+        """Return the authors' order of this number if requested and available, else a seeded one; or DataError."""
         path = self.orders_file(name)
         if source == "seeded" or not path.is_file():
             drawn: NDArray[np.int64] = np.random.default_rng(number).permutation(n_rows)

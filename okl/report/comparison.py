@@ -125,10 +125,7 @@ def _table_row(result: Mapping[str, Any], row: Mapping[str, Any], mark: str, tes
 
 
 def bias_rows(result: Mapping[str, Any]) -> list[list[str]]:
-    """Return the best mean score of each kind of bias, for models with both, under BIAS_HEADER.
-
-    There are none where the bias does not change the criterion.
-    """
+    """Return the best mean score by bias for models with both, under BIAS_HEADER; none if it changes nothing."""
     if criterion_of_result(result) not in ("accuracy", "balanced-accuracy"):
         return []
     rows = []

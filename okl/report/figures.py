@@ -460,10 +460,7 @@ PHASE_COLOURS = {
 
 
 def timeline_picture(timeline: Mapping[str, Any]) -> str:
-    """Draw a timeline.
-
-    timeline : bucket_seconds, stages and lanes, as `okl.report.timeline.describe_timeline` returns them
-    """
+    """Draw a timeline, as `okl.report.timeline.describe_timeline` returns it."""
     lanes, width = timeline["lanes"], float(timeline["bucket_seconds"])
     figure = empty_figure(SIZE[0], REST_HEIGHT + LANE_HEIGHT * len(lanes))
     ended = max(float(stage[2]) for stage in timeline["stages"])
@@ -638,10 +635,7 @@ def champion_errors(points: Sequence[Mapping[str, Any]]) -> str:
 
 
 def reserved_errors(tests: Mapping[str, Mapping[str, float]]) -> str:
-    """Draw both models' errors on the reserved rows of each shard, the last on top.
-
-    tests : errors of champion and challenger by name of the shard
-    """
+    """Draw the errors of champion and challenger on the reserved rows of each shard, by name, the last on top."""
     _, axes = figure_with_axes(SIZE[0], 1.2 + 0.34 * len(tests))
     for height, test in enumerate(tests.values()):
         axes.plot([test["champion"], test["challenger"]], [height, height], color=LIGHT.faint, linewidth=2.0)

@@ -85,10 +85,7 @@ def difference_text(difference: Mapping[str, Any]) -> str:
 
 
 def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
-    """Return `describe_one` as text: metrics, training rows, settings and location.
-
-    whole : with every setting, what it was made with, and all shards
-    """
+    """Return `describe_one` as text: metrics, training rows, settings and location; whole : with everything."""
     version, shards, environment = description["version"], description["shards"], description["environment"]
     why = (description["decision"] or {}).get("reason") or description["why"]
     facts = [

@@ -194,10 +194,7 @@ def mistakes_section(result: RunResult) -> Section:
 
 
 def largest_error_table(errors: Mapping[str, Any], is_regression: bool) -> list[Block]:
-    """Return the table of the rows of largest loss; empty without these.
-
-    errors : rows (of `okl.runs.results.largest_errors`) and on, their description
-    """
+    """Return the table of largest losses by `okl.runs.results.largest_errors`, with a description; empty without."""
     rows = errors.get("rows") or []
     if not rows:
         return []
@@ -218,10 +215,7 @@ def largest_error_table(errors: Mapping[str, Any], is_regression: bool) -> list[
 
 
 def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target: str, rows_name: str) -> list[Block]:
-    """Return the tables of mistakes, without figures.
-
-    measured : metrics with confusion or residual_histogram; without both, there is no table
-    """
+    """Return the tables of mistakes by metrics with confusion or residual_histogram, without figures."""
     if confusion := measured.get("confusion"):
         counts = np.array(confusion, dtype=np.int64)
         wrong = int(counts.sum() - counts.trace())
@@ -252,10 +246,7 @@ def _confused_pairs(counts: NDArray[np.int64], labels: Sequence[object], wrong: 
 def class_table(
     counts: NDArray[np.int64], labels: Sequence[object], rows_name: str, most: int = MOST_CLASSES_LISTED
 ) -> Table:
-    """Return the table of rows, recall and precision by class; the rarest of several classes is marked.
-
-    counts : (n_classes, n_classes) rows by class and predicted class
-    """
+    """Return rows, recall and precision by class, of counts (n_classes, n_classes) by class and predicted class."""
     of_class, predicted, hits = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
     rarest = int(np.argmin(np.where(of_class > 0, of_class, np.inf))) if len(counts) > 2 else -1
     recalls = np.where(of_class > 0, hits / np.maximum(of_class, 1), np.inf)

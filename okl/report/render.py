@@ -21,10 +21,7 @@ LONGEST_BESIDE = 22  # letters of a name beside its bar; longer ones stand above
 
 
 def html(page: Page) -> str:
-    """Return a page without external references, in light or dark colours by the preference of the reader's system.
-
-    The same page gives the same bytes. All text is escaped.
-    """
+    """Return a page in the reader's light or dark colours, escaped, without external references; the same bytes."""
     text: str = _template().render(page=page)
     return text
 

@@ -351,10 +351,7 @@ MORE_IS_BETTER = ("roc_auc", "average_precision", "balanced_accuracy")
 def assess(
     result: Mapping[str, Any], splits: Sequence[str] = ("test", "progressive"), criterion: Criterion | None = None
 ) -> Assessment:
-    """Return the errors that a run is assessed by.
-
-    splits : splits to prefer, in this order, to the training rows; criterion : None for that of the run
-    """
+    """Return the errors of a run, of the first of the preferred splits there is, by its criterion or another."""
     result = RunResult(result)
     measured = {name: result[name] for name in (*splits, "train") if result.get(name)}
     wanted: Criterion = criterion or result.criterion

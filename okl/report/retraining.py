@@ -192,10 +192,7 @@ FACTS = ("version", "parent", "how", "bytes_read", "registry")
 
 
 def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> Page:
-    """Return the report of a retraining; sections that the result has no data for are left out.
-
-    settings : those that differ from their defaults
-    """
+    """Return the report of a retraining, without sections that it has no data for; settings : not default."""
     shards, drift, measured = result["shards"], result["drift"], result.get("counted") or {}
     rejected = len(shards["rejected"])
     lead = paragraphs(

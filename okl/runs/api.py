@@ -223,10 +223,7 @@ SAVED = "model in memory"
 
 @contextmanager
 def _location_of_model(model: Place | Any) -> Iterator[Place]:
-    """Yield the location of a model: as given, of the model of a run's result, or of a temporary copy of a model.
-
-    Raises ModelError : it is none of these
-    """
+    """Yield the location of a model: as given, of a run's result, or of a temporary copy; or raise ModelError."""
     from okl.models.file import Model
     from okl.report.results import Result
 
@@ -307,10 +304,7 @@ SEVERAL = {one: several for several, one in ONE_OF_MANY.items()}
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values by the names of settings, also of the options of commands such as key.
-
-    Paths become text, because settings contain only JSON and TOML values.
-    """
+    """Return values by the names of settings or options such as key; paths become text, as in JSON and TOML."""
     named = {name: os.fspath(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
     for one in SEVERAL.keys() & values.keys():
         if (several := SEVERAL[one]) not in named:

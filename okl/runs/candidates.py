@@ -495,10 +495,7 @@ def successive_halving(
 
 
 def _going_on(best_first: list[CandidateResult], best: CandidateResult, number: int) -> list[Candidate]:
-    """Return the candidates of the next round.
-
-    best : the best result before metrics were learned in this round; number : candidates kept without a metric
-    """
+    """Return the candidates of the next round: the best results, and so many without a metric."""
     better = [result for result in best_first[: best_first.index(best)] if result.candidate.metric][:METRICS_KEPT]
     plain = [result for result in best_first if not result.candidate.metric]
     # half by rank, the others by squared error, which is more reliable on few rows
@@ -599,10 +596,7 @@ def folds_of_check(rows: int) -> int:
 def with_checked_metric(
     track: ValidationSample, result: Selection, rows: int, landmarks: int, power: float
 ) -> Selection:
-    """Return results in which the winner's metric was checked in held-out folds; without metrics if it is no help.
-
-    The winner has the errors of the check, and other metrics are left out, as their errors flatter.
-    """
+    """Return results with the winner's metric checked in held-out folds and no other, or none if it is no help."""
     check = track.check_metric(result.winner, rows, landmarks, power)
     plain = tuple(one for one in result.ran if not one.candidate.metric)
     if not check.helps:

@@ -92,10 +92,7 @@ def name_of(kind: type[Any]) -> str | None:
 
 
 def class_named(name: str) -> type[Any]:
-    """Return the class that a file refers to, by its tag, or by its full name in an extension or in a former okl.
-
-    Raises CheckpointError : there is no such class here
-    """
+    """Return the class of a file's tag or full name (extension, former okl), or raise CheckpointError."""
     tag = former_names().get(name, name)
     if class_of(tag) is None and "." not in tag:
         import_known_classes()
@@ -373,10 +370,7 @@ def read_head(folder: Path) -> CheckpointHead:
 
 
 def read_value(head: CheckpointHead, shared: Mapping[str, Any]) -> Any:
-    """Return the position of a checkpoint, with the same bits.
-
-    Raises CheckpointError : a file is missing, torn or damaged
-    """
+    """Return the position of a checkpoint, with the same bits; CheckpointError if a file is missing or damaged."""
     folder = head.folder
     try:
         for name, digest in head.files.items():
@@ -532,10 +526,7 @@ def _renamed(settings: TrainSettings, name: str, before: Mapping[str, Any]) -> b
 
 
 def check_same_origin(stored: Origin, now: Origin, data: object, run: str) -> None:
-    """Raise CheckpointError if data or code differ from those of a checkpoint.
-
-    data, run : their locations, for the message
-    """
+    """Raise CheckpointError, with locations, if data or code differ from those of a checkpoint."""
     if stored.data_sha256 != now.data_sha256:
         raise CheckpointError(
             f"{run} was trained on data with sha256 {stored.data_sha256[:12]}, but {data} has {now.data_sha256[:12]}. "
@@ -602,10 +593,7 @@ class RunCheckpoints:
         return self.run_seconds + time.perf_counter() - self.started
 
     def resume(self) -> Position | None:
-        """Return the position of the main loop to resume from; None without a checkpoint.
-
-        Raises CheckpointError : the checkpoint is damaged
-        """
+        """Return the position of the main loop, None without a checkpoint; CheckpointError if damaged."""
         at = last = self.read(MAIN)
         checkpoints = sorted(checkpoints_in(self.folder), key=lambda checkpoint: checkpoint.stat().st_mtime_ns)
         if checkpoints and checkpoints[-1] not in checkpoints_of(self.folder, MAIN):  # of a later loop
@@ -705,10 +693,7 @@ def newest_origin(folder: Path) -> Origin:
 
 
 def settings_of(folder: Path) -> TrainSettings:
-    """Return the settings that an unfinished run was started with.
-
-    Raises CheckpointError : the checkpoint is damaged, or of settings that this okl does not have
-    """
+    """Return the settings of an unfinished run; CheckpointError if damaged, or unknown to this okl."""
     stored = newest_origin(folder).settings
     unknown = sorted(set(stored) - {*TrainSettings.option_names(), "start"})
     if unknown:

@@ -129,10 +129,7 @@ def train_settings(settings: CompareSettings, name: str) -> TrainSettings:
 
 
 def check_models(settings: CompareSettings, data: Dataset) -> None:
-    """Raise ConfigError for settings that are wrong for the schema, before a row is read.
-
-    Raises ConfigError : an unknown name, one that is not for the task, or a setting that a model does not use
-    """
+    """Raise ConfigError for settings that are unknown, of another task or unused, before a row is read."""
     schema = data.schema
     names = model_names(settings, schema.task, schema.sparse is not None)
     if schema.sparse is not None and settings.frequencies is not None:
@@ -303,10 +300,7 @@ class ModelScores:
 def with_biases(
     weights: list[FloatArray], own: list[float], has_own: bool, features: Any, signs: compare_grids.Signs
 ) -> ModelScores:
-    """Return weights with the bias of both rules.
-
-    One is the model's own bias (or none), the other minimises the number of errors on these training rows.
-    """
+    """Return weights with the model's own bias (or none), and the one of fewest errors on these training rows."""
     minimising = [
         error_minimising_bias(compare_grids.raw_scores(features, some), sign)
         for some, sign in zip(weights, signs, strict=True)
@@ -470,10 +464,7 @@ RACE_COST = 300
 
 
 def train_chosen(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[Scores, str]:
-    """Choose and train on rows in memory, scaled and shuffled already, as `okl train` does within `RACE_SECONDS`.
-
-    Return the scores of the model and the reason of the choice.
-    """
+    """Return scores and the reason of the choice of `okl train`, within `RACE_SECONDS`, on scaled, shuffled rows."""
     if schema.sparse is not None:
         return _train_sparse(settings, schema, rows)
     classes = None if schema.task == "regression" else class_indices(schema, rows.targets)
@@ -740,10 +731,7 @@ def winner_of(candidates: Sequence[CompareCandidate]) -> CompareCandidate | None
 
 
 def table_of(candidates: Sequence[CompareCandidate], test_share: float, judge: Judge) -> list[dict[str, Any]]:
-    """Return a row for each candidate, the best first, failed ones last.
-
-    test_share : test rows divided by training rows of a fold
-    """
+    """Return a row for each candidate, the best first, failed ones last; test_share : test rows by training rows."""
     best = winner_of(candidates)
     rows = [_row(candidate, best, test_share, judge) for candidate in candidates]
     return sorted(rows, key=lambda row: (row["mean"] is None, -(row["mean"] or 0.0)))

@@ -37,10 +37,7 @@ LEAST_ROWS = 1000  # of the first round of a comparison
 
 
 class SamplePart(NamedTuple):
-    """Training rows and validation rows: inputs as stored, and features, the columns of the certified models.
-
-    Inputs are dense or sparse.
-    """
+    """Training and validation rows: inputs as stored, dense or sparse, and the certified models' features."""
 
     inputs: Any
     features: Any
@@ -72,10 +69,7 @@ class Sample:
         return self.folds if self.holdout is None else 1
 
     def part(self, number: int) -> SamplePart:
-        """Return a fold as validation rows and all others as training rows, or the holdout.
-
-        The rows are cached in this process while they fit.
-        """
+        """Return a fold, or the holdout, as validation rows and all others, cached in this process if they fit."""
         return resident((*self.key, "part", number), lambda: self._part(number))
 
     def train_rows(self) -> int:
@@ -341,10 +335,7 @@ def kappa_max(model: str, moments: ClassMoments) -> float:
 
 
 def merged_moments(sample: Sample, part: int, class_index: int, n_classes: int) -> ClassMoments:
-    """Return moments of the training rows of a part: the merged moments of all other folds.
-
-    Moments of each fold are cached in this process.
-    """
+    """Return moments of the training rows of a part, merged from those of folds, which this process caches."""
     if sample.holdout is not None:
         fitted = sample.part(part)
         return ClassMoments(*_moments(fitted.features, signs_of_classes(fitted.targets, n_classes)[class_index]))

@@ -72,10 +72,7 @@ class MeasureShard:
         return {name: merge(parts) for name, parts in tallies.items()}
 
     def _losses(self, name: str, scores: FloatArray, targets: FloatArray) -> dict[str, Doubles]:
-        """Return the losses of each row by metric, (rows,): of the criterion, and of a second metric that it may hide.
-
-        There are none without a criterion, or with one that is not a mean over rows.
-        """
+        """Return losses (rows,) of the criterion and of a metric that it may hide; none unless means over rows."""
         if self.criterion == "squared-error":
             with np.errstate(over="ignore"):
                 apart = np.asarray(scores, dtype=np.float64) - targets

@@ -151,10 +151,7 @@ def _is_linear(model: Model) -> bool:
 
 
 def largest_weights(model: Model) -> dict[str, list[list[Any]]]:
-    """Return names and weights of the inputs that speak most for each class; of two, for the second and the first.
-
-    Of a regression, for larger and for smaller targets.
-    """
+    """Return names and weights of inputs that speak most for each class (second and first), or larger targets."""
     predictor, schema = base_of(model.predictor), model.schema
     assert isinstance(predictor, LinearPredictor), "it is linear in its inputs"
     outputs = dict(zip(map(str, schema.labels), predictor.weights, strict=False))

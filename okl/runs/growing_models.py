@@ -150,10 +150,7 @@ def _judged(state: RidgeState | FalkonState | LocalState, data: Dataset, criteri
 def _why(
     tried: list[tuple[Size, Judgement]], skipped: bool, budget_seconds: float, criterion: Criterion, clipped: bool
 ) -> str:
-    """Return the sentence on the sizes that were trained.
-
-    clipped : whether the errors are those of targets that Huber's loss has clipped
-    """
+    """Return the sentence on the trained sizes; clipped : whether errors are of targets that Huber's loss clips."""
     last = tried[-1][0]
     sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
     end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."

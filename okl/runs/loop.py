@@ -27,10 +27,7 @@ from okl.solvers.settings import TrainSettings
 
 @dataclass(eq=False)
 class TrainedSolver:
-    """Finished solver with its state, the seconds of the loop, and its learning or convergence curve.
-
-    watch : drift windows of a single pass in stored order; None for other runs
-    """
+    """Finished solver with its state, loop seconds, learning curve, and drift windows of a single pass if any."""
 
     solver: Solver[Any]
     state: Any
@@ -125,10 +122,7 @@ def progressive_metric(task: Task) -> str:
 
 
 def learner_of(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[RowLearner[Any], dict[str, Any]]:
-    """Return an online learner, built from the first of these rows, and what it chose itself.
-
-    Raises ConfigError : settings that do not fit each other or the data
-    """
+    """Return an online learner, built from the first of these rows, and what it chose; ConfigError if it cannot be."""
     few = Rows(rows.inputs[:SAMPLE_ROWS], rows.targets[:SAMPLE_ROWS])
     context = BuildContext(schema, few, len(rows.targets), 1, "stream", settings.seed, settings.precision)
     learner, chosen, *_ = factory_of(settings, schema).build(context)

@@ -218,10 +218,7 @@ def plan_memory(
 
 
 def plan_memory_on(settings: TrainSettings, data: Dataset, execution: Execution) -> MemoryPlan:
-    """Plan the memory of a run on its executor, and lower the limit of the row cache there if needed.
-
-    Raises ConfigError : see `plan_memory`; raised before any row is read
-    """
+    """Plan a run's memory on its executor, lower the row cache there; ConfigError before any row is read."""
     usual = process_cache().limit_bytes
     plan = plan_memory(settings, workload_of(data), execution.n_workers, execution.memory_limit_bytes, usual)
     if plan.held < min(plan.wanted, usual):

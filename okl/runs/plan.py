@@ -39,10 +39,7 @@ TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 
 
 def check(settings: TrainSettings) -> None:
-    """Check settings as far as possible without reading rows or starting a server or workers.
-
-    Raises OklError : settings, data or execution options are invalid
-    """
+    """Check settings as far as possible without reading rows or starting anything; raise OklError."""
     check_execution_options(settings)
     check_data(
         settings,

@@ -77,10 +77,7 @@ class ScorePiece:
         return {"rows": rows, "scored": scored, "counts": counts, "total": total, "replaced": replaced}
 
     def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Replaced]]:
-        """Return keys, scores and predictions of some rows, the predictions of complete rows, and replaced values.
-
-        Raises DivergedError : a score of such a row is NaN or infinite; DataError : a value that cannot be taken
-        """
+        """Return keys, scores, predictions, those of complete rows, and replaced values; DivergedError, DataError."""
         schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
         columns, predictor = [*model.source_columns, *self.keys], self.model.predictor
         for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
@@ -110,10 +107,7 @@ class ScorePiece:
 
 
 def output_names(model: Model) -> list[str]:
-    """Return columns that scoring adds to the keys.
-
-    A score (one a class for several classes), the prediction, and the probability of each class, if there are any.
-    """
+    """Return columns that scoring adds to the keys: scores, the prediction, and any probabilities of classes."""
     schema = model.schema
     scores = [f"score_{label}" for label in schema.labels] if schema.task == "multiclass" else ["score"]
     probabilities = [f"{PROBABILITY}{label}" for label in schema.labels] if model.has_probabilities else []
@@ -285,10 +279,7 @@ def check_score(settings: ScoreSettings, look: bool = True) -> tuple[Model, Sequ
 
 
 def score_to_file(settings: ScoreSettings, observer: Observer) -> dict[str, Any]:
-    """Score rows to a new file, CSV or Parquet by its ending, in the order of the rows; return the summary.
-
-    Raises OklError : as `check_score`, or with workers; there is no file then
-    """
+    """Score rows in order to a new CSV or Parquet file, return the summary; OklError leaves no file."""
     if settings.workers or settings.scheduler or settings.cluster:
         raise ConfigError(
             f"{settings.out} is one file, which this process writes alone. With workers, give a folder as --out."
@@ -334,10 +325,7 @@ def score_stream(
 
 
 def score_to_stream(settings: ScoreSettings, out: BinaryIO) -> int:
-    """Score rows to CSV; return the number of rows. A later row may be invalid: all scores are written, or none.
-
-    Raises OklError : as `check_score`; nothing is written then
-    """
+    """Score rows to CSV and return their number; OklError, also for a late row, leaves nothing written."""
     with tempfile.TemporaryDirectory(prefix="okl-scores-") as folder:
         file = Path(folder) / "scores.csv"
         result = _score(settings.model_copy(update={"out": str(file)}), file, NullObserver())

@@ -90,10 +90,7 @@ NO_THEOREM = "No theorem applies: shards were trained separately, rows were repe
 def constraint_figures(
     trained: TrainedSolver, measured: Mapping[str, list[dict[str, Any]] | None], rows: int
 ) -> dict[str, Any]:
-    """Return constraint values and violations of a run as JSON values; empty without constraints.
-
-    measured : for each split, a dictionary for each constraint; rows : number of training rows
-    """
+    """Return values and violations of constraints by split as JSON values; empty without constraints."""
     solver, state = trained.solver, trained.state
     if not isinstance(solver, OnlineSolver) or not isinstance(state.learner, ConstrainedLearner):
         return {}
@@ -204,10 +201,7 @@ def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
 
 
 def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
-    """Return a sentence for each default that decided how the source of a run was read.
-
-    given : settings of its ingestion
-    """
+    """Return a sentence for each default that decided how a source was read with the given settings."""
     used, schema, n_test = read_manifest(data.folder).settings, data.schema, data.rows("test")
     sentences = []
     if (given is None or given.holdout is None) and used.get("holdout") is not None:

@@ -138,10 +138,7 @@ class TrainingRun(Run[TrainSettings]):
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
-        """Start workers, choose open settings and start the solver, or restore its state from a checkpoint.
-
-        Models of several sizes are started and restored by the stage "learn".
-        """
+        """Start workers, choose, and start the solver or restore it; models of several sizes start in "learn"."""
         execution = self.execution
         self._resolve_settings()
         settings = self.settings
@@ -370,10 +367,7 @@ def train_linear_online(
     execution: Execution,
     checkpoints_of: Callable[[str], LoopCheckpoints],
 ) -> TrainedSolver | None:
-    """Return a linear model trained in the same way; None if there is none.
-
-    checkpoints_of : returns the checkpoints of a loop by its name
-    """
+    """Return a linear model trained in the same way, or None; checkpoints_of : by the name of a loop."""
     assert isinstance(solver, OnlineSolver), "options of online solvers made it"
     assert isinstance(settings.options, OnlineSettings), "they made the solver"
     try:

@@ -167,10 +167,7 @@ class LearningCurve:
         return points
 
     def violations(self) -> list[list[float]]:
-        """Return a list of [rows seen, violation a row so far, a row since the point before].
-
-        Empty without constraints.
-        """
+        """Return a list of [rows seen, violation a row so far, a row since the point before], or []."""
         points: list[list[float]] = []
         rows, total = 0, 0.0
         for progress in self.recorded():

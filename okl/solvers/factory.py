@@ -36,10 +36,7 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
 
 
 def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
-    """Make the solver of the settings for a data set.
-
-    Raises ConfigError : settings that do not fit each other or the data
-    """
+    """Make the solver of the settings for a data set; ConfigError if they do not fit."""
     settings.options.check(settings)
     check_rows(settings, data.schema)
     return settings.options.build(settings, data.schema, data.rows("train"))

@@ -81,10 +81,7 @@ class SolverSettings(BaseModel):
         return load("okl.solvers.settings:restored_settings"), (self.SOLVER, self.model_dump(exclude_unset=True))
 
     def check(self, run: Run) -> None:
-        """Refuse options without effect, and combinations that no data could make valid.
-
-        Raises ConfigError : names the option, its value, and what to do
-        """
+        """Raise ConfigError for options without effect, and combinations that no data could make valid."""
 
     def mode(self, run: Run) -> Mode:
         """Return the mode of a run."""

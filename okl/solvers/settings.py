@@ -294,10 +294,7 @@ def _selects_fogd(given: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 
 
 def _is_default(option: str, value: Any, solver: str | None) -> bool:
-    """Return whether a value is the default of an option of another solver; False for an unknown option.
-
-    Raises ConfigError : another value, if a solver is given
-    """
+    """Return whether a value is the default of another solver's option, False if unknown; else raise ConfigError."""
     owners = owners_of(option)
     if not owners:
         return False

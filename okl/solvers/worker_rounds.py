@@ -242,10 +242,7 @@ class Rounds:
         self.log, self.carried = log, carried
 
     def request(self, command: Command) -> list[Any]:
-        """Send a command to all shards; return their parts in order.
-
-        Raises ExecutionError : workers die again and again, or a checkpoint cannot be read
-        """
+        """Send a command to all shards; return parts in order; ExecutionError if workers die again and again."""
         log = self.log
         due = not log.recovery.pending and len(log.recovery.settled) >= CHECKPOINT_STEPS
         checkpoint = log.steps if due and len(log.recovery.settled) % CHECKPOINT_STEPS == 0 else None

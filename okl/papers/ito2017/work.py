@@ -267,10 +267,7 @@ def _compute_synthetic(work: str, parameters: Mapping[str, Any], folder: DataFol
 
 
 def time_projection(size: int, reach: float, search: str, trial: int, check: Check) -> Outcome:
-    """Project a random vector, uniform on [0, reach]^size, onto the set of nu-SVM by one of SEARCHES. Table 2.
-
-    Returns milliseconds, and iterations or passes, of the second of two projections: the first one compiles
-    """
+    """Time the second projection of a random point of [0, reach]^size onto the set of nu-SVM. Table 2."""
     point = reach * np.random.default_rng((size, trial)).random(size)
     signs = np.where(np.arange(size) % 2 == 0, 1, -1).astype(np.int8)
     out = np.empty_like(point)
@@ -478,10 +475,7 @@ def solve_margin(
 
 
 def solve_minimax(dataset: ItoDataset, rows: Rows, check: Check) -> Outcome:
-    """Solve MM-MPM at half of kappa_max. Table 10.
-
-    Returns the outcome of the run, kappa_max, the largest eigenvalue of the sum of the covariances, seconds of moments
-    """
+    """Solve MM-MPM at half of kappa_max: outcome, kappa_max, largest eigenvalue, seconds of moments. Table 10."""
     started = time.perf_counter()
     moments = class_moments(DenseRows(rows.inputs, rows.targets))
     kappa_max = MMMPM.kappa_max(moments)

@@ -183,10 +183,7 @@ def make_linear(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
 
 
 def supported(strategy: Callable[..., Any], grows: bool = False) -> Make:
-    """Return the construction of a learner with the table's budget of support vectors, or without one if it grows.
-
-    A setting holds the strategy's parameters.
-    """
+    """Return the construction of a learner with the setting's parameters, and a budget unless it grows."""
 
     def make(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
         own = strategy(**{name: value for name, value in setting.items() if name != "bandwidth"})
@@ -419,10 +416,7 @@ _warm_lock = Lock()
 
 @dataclass(frozen=True)
 class LuWork:
-    """Training of an algorithm; the work of an item.
-
-    order : number of the order and seed of all that the learner draws; n_rows : training rows
-    """
+    """Training of an algorithm on n_rows, the work of an item; order : its number, and the seed of all draws."""
 
     selection: RowSelection
     algorithm: str
@@ -667,10 +661,7 @@ class OnlineExperiment(LuExperiment):
 
 @dataclass(frozen=True)
 class StudyExperiment(OnlineExperiment):
-    """The same learners at several sizes; mean error and seconds of each are points of a curve.
-
-    by_dataset : draw one picture for each data set with a line for each algorithm, or the reverse
-    """
+    """The same learners at several sizes: mean error and seconds by size, a picture a data set or an algorithm."""
 
     picture_title: str = "{}"
     by_dataset: bool = True

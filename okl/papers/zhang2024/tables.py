@@ -158,10 +158,7 @@ class TrackPoint(NamedTuple):
 
 @dataclass(eq=False)
 class MethodTrack:
-    """Points of a run with their times; the clock is stopped while a point is recorded.
-
-    record_all : record all points, or the last one only
-    """
+    """Points of a run with their times, all or the last one; the clock is stopped while a point is recorded."""
 
     record_all: bool
     points: list[TrackPoint] = field(default_factory=list)

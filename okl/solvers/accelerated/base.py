@@ -103,10 +103,7 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """Return the gap divided by the larger of the two objectives, at least the resolution of float64.
-
-        0 where both are 0.
-        """
+        """Return the gap by the larger objective, at least the resolution of float64; 0 where both are 0."""
         size = max(abs(self.primal), abs(self.dual))
         return max(self.gap / size, EPSILON) if size > 0.0 else 0.0
 
@@ -597,10 +594,7 @@ def check_cost(value: float) -> float:
 
 @dataclass(frozen=True)
 class CostClassifier(Classifier):
-    """Base of models with a weight C of the losses, LIBSVM's and LIBLINEAR's.
-
-    C : > 0; the paper's dual point is one over C of the one here, its objective likewise
-    """
+    """Base of models with a weight C > 0 of the losses; the paper's dual point and objective are these over C."""
 
     PARAMETER: ClassVar[ParameterName] = "C"
 

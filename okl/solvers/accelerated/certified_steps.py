@@ -118,10 +118,7 @@ class CertifiedSteps:
 def compared(
     record: NewtonRecord, before: CertifiedState | None
 ) -> tuple[NewtonRecord, tuple[NewtonRecord, ...], bool]:
-    """Return the best record and the history after a check, and whether the best point is that of this check.
-
-    Both records get the better dual bound; a bound above an objective is so by rounding.
-    """
+    """Return the best record, the history, and whether the best point is this one; both get the better bound."""
     if before is None:
         return record, (record,), True
     best = before.best_record

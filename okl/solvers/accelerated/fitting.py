@@ -166,10 +166,7 @@ class ModelTask:
         return self.kind.DEFAULT if self.value is None else "as given"
 
     def model(self, default: Callable[[], float | None] = lambda: None) -> Classifier | NormConstrained:
-        """Build the model; without a given parameter, use the default, or that of the class where it is None.
-
-        Raises ConfigError : a parameter that no data could make valid
-        """
+        """Build the model with the parameter, its default, or that of the class; ConfigError if none can be valid."""
         value = default() if self.value is None else self.value
         model = make_model(self.name, **{self.parameter: value}, fit_intercept=self.fit_intercept)
         return model if self.norm is None else NormConstrained(model, self.norm, self.radius)

@@ -121,10 +121,7 @@ class L1Newton(CertifiedSteps):
     """Newton's method with an l1 penalty."""
 
     def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> PartsProblem:
-        """Return what the other methods take, of rows in this process.
-
-        Raises DataError : the point has another length, or is not finite
-        """
+        """Return what the other methods take, of rows in this process; DataError for a bad point."""
         if point is not None:
             check_start(point, problem.n_points)
         evaluate = partial(result_of, L1Part(problem, LastArrays()))

@@ -522,10 +522,7 @@ class KernelTiles:
 
 
 class KernelRows:
-    """Rows (m,) of a kernel matrix; those that were used last are held within the budget, which threads may share.
-
-    A row has the same bits whether it is held or computed again.
-    """
+    """Rows (m,) of a kernel matrix; the last ones used are held in a budget; same bits if computed again."""
 
     def __init__(self, tiles: KernelTiles) -> None:
         self._tiles, self._panels = tiles, panels_of(tiles.inputs.T)

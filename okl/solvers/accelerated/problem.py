@@ -208,10 +208,7 @@ class Quadratic(Separable):
 @stored("entropy-term")
 @dataclass(frozen=True, eq=False)
 class Entropy(Separable):
-    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i), continued as parabolas beyond [c u, u - c u].
-
-    upper : u (m,) >= 0; cut : c, 0 < c < 1/2
-    """
+    """sum_i a_i log(a_i / u_i) + (u_i - a_i) log((u_i - a_i) / u_i), parabolas beyond [c u, u - c u]; 0 < c < 1/2."""
 
     upper: FloatArray
     cut: float
@@ -301,10 +298,7 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class _Barrier(Region):
-    """A barrier on 0 <= a_i <= u_i, with sum_i s_i a_i = 0.
-
-    signs : s (m,); upper : u (m,) >= 0; hyperplane : whether the sum is bound
-    """
+    """A barrier on 0 <= a_i <= u_i, with sum_i s_i a_i = 0 if there is a hyperplane."""
 
     # a prox takes exponentials or roots an entry and candidate, that of a set next to nothing
     candidates_a_round = 3
@@ -769,10 +763,7 @@ class ClassMoments:
 def moments_by_class(
     blocks: Iterable[tuple[FloatArray, FloatArray, FloatArray | None]], n_columns: int
 ) -> tuple[Moments, Moments]:
-    """Return the moments of the rows of sign +1 and of -1, merged block by block in order.
-
-    blocks : rows (b, n_columns), signs (b,) and weights (b,) or None
-    """
+    """Return the moments of rows of +1 and of -1, merged in order from blocks (rows, signs, weights or None)."""
     totals = [moments_of(np.empty((0, n_columns)))] * 2
     for rows, signs, weights in blocks:
         for k, sign in enumerate((1.0, -1.0)):

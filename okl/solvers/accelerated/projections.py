@@ -263,10 +263,7 @@ _LINE = Interval(-math.inf, math.inf)
 
 @lru_cache(maxsize=8)
 def _sample_indices(size: int) -> NDArray[np.int32]:
-    """Return one random entry from each of size^(2/3) chunks.
-
-    Random positions make sorted and periodic data harmless.
-    """
+    """Return one random entry from each of size^(2/3) chunks, which sorted and periodic data cannot harm."""
     # the sample costs its size, the window about size over its square root: their sum is least near this power
     n_stretches = int(size ** (2 / 3))
     edges = np.arange(n_stretches + 1) * size // n_stretches
@@ -496,10 +493,7 @@ class PreparedSet:
     def project(
         self, out: FloatArray, point: FloatArray, guesses: tuple[float, float] = (0.0, 0.0), n_threads: int = 1
     ) -> Projected:
-        """Overwrite out (m,), which may be the point (m,), by the nearest point of the set.
-
-        Raises DataError : shapes or precisions that do not fit, or a point with NaN
-        """
+        """Overwrite out (m,), which may be the point (m,), by the nearest point of the set; or raise DataError."""
         point = check_point(out, point)
         if len(self.entries.signs) != len(point):
             raise DataError(

@@ -254,10 +254,7 @@ def moments_of_shard(rows: MappedRows, positive: int | None, shard: Shard, weigh
 def sharded_moments(
     execution: Execution, rows: MappedRows, positive: int | None, weights: tuple[float, ...]
 ) -> ClassMoments:
-    """Return the moments of all shards' rows, merged in order; each shard sends O(n_columns^2) numbers once.
-
-    Raises DataError : a class has no rows
-    """
+    """Return moments of all shards' rows, merged in order, O(n_columns^2) numbers a shard; or DataError."""
     work = partial(moments_of_shard, rows, positive)
     return ClassMoments(*execution.sum(work, rows.data.split("train"), weights, merged_moments))
 

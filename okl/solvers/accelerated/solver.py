@@ -309,10 +309,7 @@ class AcceleratedSolver:
         return replace(state, current=self._begin(state, data, execution))
 
     def advance(self, state: AcceleratedState, data: Dataset, execution: Execution) -> AcceleratedState:
-        """Continue to the next check of the current class, or to the next class.
-
-        Raises ConfigError : a nu so small that the best weights are all 0
-        """
+        """Continue to the next check or class; ConfigError for a nu so small that the best weights are all 0."""
         assert state.current is not None, "a class is being trained"
         any_value = self._classes(data.schema)[len(state.solved)]
         problem = any_value.at(state.current.value)
@@ -358,10 +355,7 @@ class AcceleratedSolver:
         return state.chosen | choices | {f"{parameter}_reason": self.task.reason}
 
     def certificate(self, state: AcceleratedState) -> dict[str, Any]:
-        """Return the certificate as JSON.
-
-        For several classes, gaps and objectives are summed, and the relative gap is the largest.
-        """
+        """Return the certificate as JSON; of several classes sums, and the largest relative gap."""
         proofs = [solved.certificate for solved in state.solved]
         return {
             "kind": "duality gap",
@@ -376,10 +370,7 @@ class AcceleratedSolver:
         }
 
     def _classes(self, schema: Schema) -> list[ClassProblem]:
-        """Return one problem for two classes, otherwise one for each class against the rest.
-
-        Rows keep the weight of their class.
-        """
+        """Return one problem for two classes, else one for each against the rest; rows keep their class's weight."""
         counts = schema.class_counts
         weights = self.class_weights or (1.0,) * len(counts)
         if schema.task == "binary":

@@ -105,10 +105,7 @@ def is_supported(problem: CompositeProblem) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class KernelProblem:
-    """A problem with its kernel rows, which are shared by the problems of one kernel.
-
-    start : first point, of the problem's set
-    """
+    """A problem with kernel rows, which problems of one kernel share, and the first point in its set."""
 
     problem: DualProblem
     entries: _Entries

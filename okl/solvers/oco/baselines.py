@@ -422,10 +422,7 @@ def _add_cuts(cuts: tuple[Matrix, Vector], rows: LinearConstraints) -> tuple[Mat
 
 
 def _project_onto_cuts(region: ConvexSet, matrix: Matrix, bounds: Vector, point: Vector) -> Vector | None:
-    """Return the nearest point of the set with matrix x <= bounds, (p,), None if there is none.
-
-    Rows are taken one at a time, the most violated first: most are never needed.
-    """
+    """Return the nearest point of the set with matrix x <= bounds, (p,), row by row as violated; or None."""
     nearest: Vector | None = region.project(point)
     chosen = np.zeros(bounds.size, dtype=bool)
     while nearest is not None and bounds.size:

@@ -36,10 +36,7 @@ def names_of(names: Sequence[str], number: int) -> tuple[str, ...]:
 
 
 def compile_oracle(owner: Any, value: str, slope: str, takes_round: bool) -> None:
-    """Replace two functions of a record by compiled ones, and keep the machine code of both as its code.
-
-    Raises ConfigError : numba does not compile one of them
-    """
+    """Replace two functions of a record by compiled ones, their machine code as its code; or raise ConfigError."""
     try:
         code = compiled_oracle(getattr(owner, value), getattr(owner, slope), takes_round)
     except TypeError as error:
@@ -528,10 +525,7 @@ def _nearest_in_region(region: ConvexSet, matrix: Matrix, limits: Vector, point:
 
 
 def lowest_feasible(problem: Problem, directions: Matrix) -> Matrix:
-    """Return for every direction (T, p) a point of the set with A x <= b where <direction, x> is least, (T, p).
-
-    Raises ConfigError : there is none, the set being unbounded
-    """
+    """Return points (T, p) of the set with A x <= b where <direction, x> is least; ConfigError if unbounded."""
     if isinstance(problem.region, Ball):
         return np.array([_lowest_in_ball(problem, direction) for direction in directions])
     matrix, limits = inequalities(problem)

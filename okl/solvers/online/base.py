@@ -190,10 +190,7 @@ def windows_of(data: Dataset, order: Order, n_passes: int, seed: int) -> tuple[W
 
 
 def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[Segment, ...]:
-    """Cut windows at multiples of a block into about the given number of segments a pass, with the same bits.
-
-    rows : of a pass
-    """
+    """Cut windows at multiples of a block into about so many segments a pass (of `rows`), with the same bits."""
     wanted = max(1, min(rows // segments, MOST_SEGMENT_ROWS))
     size = -(-wanted // BLOCK_ROWS) * BLOCK_ROWS
     return tuple(

@@ -39,10 +39,7 @@ from okl.solvers.online.constraints import (
 @stored("constrained-weights", renamed={"exceeded": None})
 @dataclass(frozen=True, eq=False)
 class ConstrainedWeights(linear.Weights):
-    """Weights, and the queues of Algorithm 1; never written into.
-
-    queues : (2 n_outputs, m) float64, of lower and upper limits of each output in turn
-    """
+    """Weights, and the queues of Algorithm 1 (2 n_outputs, m) float64, lower and upper in turn; never written into."""
 
     queues: Doubles
 

@@ -102,10 +102,7 @@ class MeanDifference(Quantity):
 
 @dataclass(frozen=True)
 class Constraint:
-    """low <= quantity <= high, one of which may be infinite.
-
-    Raises ConfigError : a limit that is no number, none at all, or low above high
-    """
+    """low <= quantity <= high, one of which may be infinite; ConfigError for limits that are none."""
 
     quantity: Quantity
     low: float = -math.inf
@@ -131,10 +128,7 @@ class Constraint:
 
 @dataclass(frozen=True)
 class NormBound:
-    """||w|| <= high: the radius of the ball that weights stay in.
-
-    Raises ConfigError : high is not a finite number above 0
-    """
+    """The ball ||w|| <= high that weights stay in; ConfigError unless high is finite and above 0."""
 
     high: float
 
@@ -176,10 +170,7 @@ _SIGNS = ("<=", ">=", "(", ")", ",", "=")
 
 
 def parse_constraints(texts: Sequence[str]) -> tuple[tuple[Constraint, ...], float | None]:
-    """Return constraints of several texts, and the smallest norm bound among them, None without one.
-
-    Raises ConfigError : a text that the grammar has not, or the same constraint twice
-    """
+    """Return constraints of several texts, and the smallest norm bound or None; ConfigError for bad or double ones."""
     constraints = [parse_constraint(text) for text in texts]
     if twice := [str(constraint) for index, constraint in enumerate(constraints) if constraint in constraints[:index]]:
         raise ConfigError(f"The constraint {twice[0]!r} is given twice. Remove one.")
@@ -362,10 +353,7 @@ def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
 
 
 def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> Columns:
-    """Return values of columns in a row group, as stored and in its order; numbers are not scaled.
-
-    Raises DataError : a shard that is missing or damaged, or whole numbers too large for float64
-    """
+    """Return values of columns in a row group, in its order, not scaled; DataError for bad shards or whole numbers."""
     if not names:
         return {}
     table = read_columns(data, shard, group, names)
@@ -373,10 +361,7 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
 
 
 def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Return values (rows,) of a column: float32 or float64 for numbers, NaN where one is missing; objects for text.
-
-    Raises DataError : whole numbers beyond 2^53, which float64 cannot represent
-    """
+    """Return values (rows,) of a column: float32 or float64 (NaN if missing), or objects; DataError beyond 2^53."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -433,10 +418,7 @@ def _of_word(values: NDArray[Any], wanted: str) -> Doubles:
 
 
 def numbers(quantity: Covariance, columns: Columns, where: str) -> Doubles:
-    """Return values (rows,) of a column of numbers, or of text that is nothing else, such as 01.
-
-    Raises DataError : it holds text, or misses a value
-    """
+    """Return values (rows,) of numbers, also as text such as 01; DataError for other text or a missing value."""
     values = columns[quantity.column]
     if values.dtype == object:
         values = _in_digits(values)
@@ -691,10 +673,7 @@ class LinearLimits:
 
     @property
     def sides(self) -> ConstraintRows:
-        """Return the finite limits of one output less their margins: upper ones, then lower ones.
-
-        S w <= h with rows of length 1.
-        """
+        """Return finite limits of one output less margins, upper then lower: S w <= h with rows of length 1."""
         scaled, (above, below) = self.rows / self.lengths[:, None], self.has_side
         high = (self.high - self.shift - self.margins) / self.lengths
         low = (self.low - self.shift + self.margins) / self.lengths
@@ -776,10 +755,7 @@ def limits_of(
     n_outputs: int = 1,
     unit: tuple[float, float] = (0.0, 1.0),
 ) -> LinearLimits:
-    """Return the limits that constraints mean in a ball.
-
-    rows : (m, n_columns), added up, of scores as they are learned; unit : as of `unit_of`
-    """
+    """Return the limits of constraints in a ball, of the sum of rows (m, n_columns); unit : as of `unit_of`."""
     low, high = (np.array([getattr(constraint, side) for constraint in constraints]) for side in ("low", "high"))
     names = tuple(str(constraint) for constraint in constraints)
     shift = np.array([unit[0] * isinstance(constraint.quantity, GroupMean) for constraint in constraints])

@@ -194,10 +194,7 @@ def sweep_rows(task: BlockTask, feature_map: FeatureMap, inputs: Any, targets: D
 
 
 def check_ball(radius: float | None, decaying: bool, loss: Loss, two_classes: bool = False) -> None:
-    """Raise ConfigError unless a loss may be learned in a ball of this radius, if any.
-
-    two_classes : whether the learner is for two classes only
-    """
+    """Raise ConfigError unless a loss of two classes, or another, may be learned in a ball of this radius, if any."""
     if radius is None:
         if decaying:
             raise ConfigError("Decaying steps need weights in a ball. Set a radius, or use constant steps.")

@@ -139,10 +139,7 @@ def suitable_kernel(
 
 
 def refuse_bandwidth_with(kernel: str | Kernel, bandwidth: float | None) -> None:
-    """Refuse a bandwidth that would be dropped: that of a kernel which is given itself, not by name.
-
-    Raises ConfigError : both were given
-    """
+    """Raise ConfigError for a bandwidth beside a kernel that is given itself, not by name."""
     if bandwidth is not None and not isinstance(kernel, str):
         raise ConfigError(
             f"bandwidth = {bandwidth:g} is set, but the kernel {kernel.name!r} has its own. "

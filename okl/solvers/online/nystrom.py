@@ -156,10 +156,7 @@ def _without_noise(projection: FloatArray) -> FloatArray:
 
 
 def _kernel_values(kernel: Kernel, left: FloatArray, right: FloatArray) -> FloatArray:
-    """Return values of every row of left (m, n_inputs) with every row of right (n, n_inputs).
-
-    (m, n), in their precision.
-    """
+    """Return values (m, n) of every row of left with every row of right, in their precision."""
     if kernel.rule is not None:
         values: FloatArray = np.empty((len(left), len(right)), dtype=left.dtype)
         kernel_block(values, np.ascontiguousarray(left), panels_of(right.T), kernel.rule)
@@ -251,10 +248,7 @@ class NOGDLearner:
         return state
 
     def predictor(self, state: NOGDState) -> LinearPredictor:
-        """Return the Nystrom map with the averaged weights, or the last ones.
-
-        Before it, the supports' kernel expansion.
-        """
+        """Return the Nystrom map with averaged or last weights; before it, the kernel expansion."""
         if state.feature_map is not None and state.weights is not None:
             return self.linear(state.feature_map).predictor(state.weights)
         if len(state.supports.inputs) == 0:
@@ -272,19 +266,13 @@ class NOGDLearner:
         return {"landmarks": n_supports, "rank": rank, "rank_reason": "as given" if rank == self.rank else rank_text}
 
     def shard_start(self, state: NOGDState) -> NOGDState:
-        """Return the start of a shard: the same map and weights, with a new average.
-
-        Raises ConfigError : there is no map yet
-        """
+        """Return a shard's start: the same map and weights, a new average; ConfigError before the map."""
         self._check_mapped(state)
         assert state.weights is not None
         return replace(state, weights=state.weights.without_average())
 
     def average_shards(self, base: NOGDState, parts: list[NOGDState]) -> NOGDState:
-        """Return the average, by rows, of what shards learned from shard_start(base) in its map.
-
-        Raises ConfigError : there is no map yet
-        """
+        """Return the average, by rows, of shards that started from base in its map; ConfigError before it."""
         feature_map = self._check_mapped(base)
         before = base.weights
         weights = [part.weights for part in parts if part.weights is not None]
@@ -310,10 +298,7 @@ class NOGDLearner:
 
     @cached_property
     def _silent(self) -> LinearLearner:
-        """Return a linear learner whose weights of zero predict before there is a support vector.
-
-        Nothing is learned in it.
-        """
+        """Return a linear learner that learns nothing; its zero weights predict before any support vector."""
         nothing: FloatArray = np.zeros(self.n_inputs, dtype=self.precision)
         return replace(self.linear(StandardisedLinear(nothing, nothing, 1.0)), average=False)
 
@@ -378,10 +363,7 @@ class NOGDFactory:
         return ("stream", "mix", "sum") if self.radius is None else ("stream",)
 
     def build(self, context: online.BuildContext) -> online.BuiltLearner:
-        """Choose the kernel's bandwidth and the step size on the sample; with shards, the landmarks, too.
-
-        Raises ConfigError : the loss, the budget or the rank does not fit the data
-        """
+        """Choose bandwidth, step size and, with shards, landmarks on the sample; ConfigError if they do not fit."""
         schema, sample = context.schema, context.sample
         online.check_loss(self.loss, schema)
         if context.rows is not None:

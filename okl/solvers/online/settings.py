@@ -98,10 +98,7 @@ class OnlineSettings(KernelOptions, LossOptions):
         return "mix" if run.has_workers else "stream"
 
     def factory(self, schema: Schema) -> LearnerFactory:
-        """Return the learner that the options mean.
-
-        Raises ConfigError : options that do not fit each other or the data
-        """
+        """Return the learner that the options mean; ConfigError if they do not fit."""
         raise NotImplementedError
 
     def build(self, run: Run, schema: Schema, rows: int | None) -> OnlineSolver:
@@ -269,10 +266,7 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
         return values
 
     def check(self, run: Run) -> None:
-        """Refuse a step rule and options of constraints without effect.
-
-        Raises ConfigError : bad grammar, constraints without a ball, or options of constraints without any
-        """
+        """Raise ConfigError for a bad grammar, constraints without a ball, or options without effect."""
         constraints = self.parsed_constraints
         if constraints and self.ball_radius is None:
             raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")

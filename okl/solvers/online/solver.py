@@ -76,10 +76,7 @@ class OnlineSolver:
         return self.mode == "stream" and self.order == "stored" and self.passes == 1
 
     def start(self, data: Dataset, execution: Execution) -> OnlineState:
-        """Build the learner from a sample, and plan the passes.
-
-        Raises ConfigError : the learner does not fit the data or the mode
-        """
+        """Build the learner from a sample, and plan the passes; ConfigError if it does not fit."""
         schema, factory = data.schema, self.factory
         check_mode(factory, self.mode)
         sample = _mixed(sample_rows(data, "train", SAMPLE_ROWS, self.seed, self.precision), self.seed)
@@ -185,10 +182,7 @@ class OnlineSolver:
 
 
 def with_current_snapshot(state: OnlineState) -> OnlineState:
-    """Return the state at the end of a window.
-
-    A tracking learner stores a snapshot of its current model for the drift test; other states are returned unchanged.
-    """
+    """Return the state at the end of a window, with a snapshot of the model for the drift test if it tracks."""
     learner = state.learner
     return replace(state, learned=learner.keep(state.learned)) if isinstance(learner, TrackingLearner) else state
 

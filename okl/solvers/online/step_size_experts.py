@@ -200,10 +200,7 @@ def aligned(array: FloatArray) -> FloatArray:
 
 
 def padded_columns(n_columns: int, itemsize: int) -> int:
-    """Return columns of a row of whole pairs of cache lines.
-
-    Vectors that straddle two, and what is left, take longer.
-    """
+    """Return columns of a row of whole pairs of cache lines: vectors that straddle two take longer."""
     per_pair = 2 * CACHE_LINE_BYTES // itemsize
     return -(-n_columns // per_pair) * per_pair
 

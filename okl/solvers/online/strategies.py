@@ -634,10 +634,7 @@ class BudgetFactory:
         return self.strategy.name
 
     def build(self, context: BuildContext) -> BuiltLearner:
-        """Choose the kernel's bandwidth and, if it is to be chosen, the step size on the sample.
-
-        Raises ConfigError : the loss, the budget, the kernel or the task does not fit the data
-        """
+        """Choose bandwidth and open step size on the sample; ConfigError if loss, budget or kernel does not fit."""
         check_loss(self.loss, context.schema)
         kernel, chosen = kernel_with_bandwidth(
             self.kernel, self.bandwidth, context.sample.inputs, self.degree, self.offset

@@ -95,10 +95,7 @@ class StepSizeTeam:
     feature_map: FeatureMap
 
     def learn(self, group: ExpertGroup, rows: RowBatch) -> Predicted:
-        """Return predictions (rows, E) and whether any weights changed (rows,); the group changes in place.
-
-        Rows may be cut at multiples of 256.
-        """
+        """Return predictions (rows, E) and changes (rows,); changes the group; rows may be cut at 256."""
         n_rows, n_steps = len(rows.targets), group.steps.size
         scores, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
         if self._candidates is not None:

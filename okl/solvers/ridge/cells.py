@@ -139,10 +139,7 @@ def _diagonal_of_inverse(factor: Doubles, some: Integers) -> Doubles:
 @stored("cell-members")
 @dataclass(frozen=True, eq=False)
 class Members:
-    """Rows of some cells, sorted by cell, in the order of the data set within a cell.
-
-    cells, positions : (rows,), position among the training rows
-    """
+    """Rows of some cells, sorted by cell, then in the data set's order, with their cells and positions (rows,)."""
 
     cells: Integers
     positions: Integers
@@ -219,10 +216,7 @@ class CellWork:
         return self.solver.outputs_of(self.data.schema)
 
     def __call__(self, cells: tuple[int, int]) -> CellSolutions:
-        """Read all rows, and solve the cells first .. last - 1.
-
-        Raises DataError : coefficients beyond what the precision holds, and shards that cannot be read
-        """
+        """Read all rows and solve cells first .. last - 1; DataError for bad shards or large coefficients."""
         seed, precision, most_rows = self.solver.seed, self.solver.precision, 2 * self.solver.cell_rows
         members = read_members(self.data, self.tree, precision, range(*cells))
         judges = drawn(members.positions, seed) < min(1.0, MOST_JUDGED / self.data.rows("train"))
@@ -257,10 +251,7 @@ class CellWork:
         )
 
     def _solve(self, members: Members, place: Integers, kept: Integers, judges: Any, scores: Doubles) -> CellSolution:
-        """Solve one cell, and write the scores of the rows that judge.
-
-        place : all its rows; kept : those that it learns from
-        """
+        """Solve one cell by the rows kept of its place, and write the scores of the rows that judge."""
         if not len(kept):
             nothing = np.empty((0, self.outputs.n_outputs))
             return CellSolution(nothing, self.without, 0.0, 0.0, nothing)
@@ -316,10 +307,7 @@ class Tuning:
         return errors_of_scores(scores, targets, self.outputs, ridge)
 
     def best(self, bandwidth: float, ridge: float, free: tuple[bool, bool]) -> tuple[float, float, PenaltyErrors]:
-        """Return bandwidth and ridge after moves to better neighbours, from given ones, and their errors.
-
-        free : whether each may move
-        """
+        """Return bandwidth and ridge after moves, where free, to better neighbours, and their errors."""
         tried: dict[tuple[int, int], PenaltyErrors] = {}
 
         def values_at(point: tuple[int, int]) -> tuple[float, float]:
@@ -440,10 +428,7 @@ class LocalSolver(LeastSquaresSolver):
         check_landmarks(schema, rows, None)
 
     def start(self, data: Dataset, execution: Execution) -> LocalState:
-        """Draw the trees, and choose bandwidth and penalty by leave-one-out errors in sampled cells.
-
-        Raises DataError : a class without rows, and shards that cannot be read
-        """
+        """Draw trees, choose bandwidth and penalty by leave-one-out errors in sampled cells; or DataError."""
         self.check(data.schema, data.rows("train"))
         tuned = self.tuned(data, execution.n_threads)
         sample = self._sample(data, self.cell_rows)
@@ -605,10 +590,7 @@ def _cells_of(members: Members, cells: Sequence[int], most_rows: int) -> tuple[R
 
 
 def _rows_at(data: Dataset, positions: Integers, precision: Precision) -> FloatArray:
-    """Return the inputs (rows, n_inputs) of training rows at ascending positions.
-
-    Raises DataError : shards that cannot be read
-    """
+    """Return the inputs (rows, n_inputs) of training rows at ascending positions, or raise DataError."""
     inputs = np.empty((len(positions), data.schema.n_features), dtype=precision)
     first, filled = 0, 0
     for rows in read_pieces(data, pieces_of(data), precision):

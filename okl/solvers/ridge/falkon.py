@@ -312,10 +312,7 @@ class ExpansionProblem:
 
     @cached_property
     def preconditioner(self) -> Preconditioner:
-        """Return the preconditioner: made once in a process, and again after a checkpoint was read.
-
-        Raises ConfigError : the kernel matrix of the landmarks is not positive definite
-        """
+        """Return the preconditioner, made once in a process; ConfigError for a kernel matrix not definite."""
         dtype = self.basis.landmarks.dtype
         for factor in (1.0, 1e1, 1e2, 1e3, 1e4):
             matrix = np.empty((self.basis.n_columns, self.basis.n_columns), dtype=dtype)
@@ -424,10 +421,7 @@ class FalkonSolver(LandmarkSolver):
         check_landmarks(schema, rows, self.n_landmarks)
 
     def start(self, data: Dataset, execution: Execution) -> FalkonState:
-        """Choose bandwidth, landmarks and penalty from a sample of the rows.
-
-        Raises ConfigError, DataError : what `check` raises, and shards that cannot be read
-        """
+        """Choose bandwidth, landmarks and penalty from a sample; ConfigError or DataError as `check` raises."""
         rows = data.rows("train")
         self.check(data.schema, rows)
         m = min(rows, self.n_landmarks or N_LANDMARKS)

@@ -92,10 +92,7 @@ class LandmarkBasis:
         return len(self.landmarks)
 
     def columns(self, inputs: FloatArray) -> FloatArray:
-        """Return the columns (rows, n_columns) of inputs (rows, n_inputs), in the precision of the basis.
-
-        A new array, which the caller may write into.
-        """
+        """Return new columns (rows, n_columns) of inputs (rows, n_inputs), in the precision of the basis."""
         values = np.empty((len(inputs), self.n_columns), dtype=self.landmarks.dtype)
         step = rows_per_block(self.n_columns, values.itemsize)
         for first in range(0, len(inputs), step):
@@ -129,10 +126,7 @@ class LandmarkBasis:
         )
 
     def predictor(self, weights: Doubles, offsets: Doubles) -> Predictor:
-        """Return scores columns @ weights' + offsets, of weights (n_outputs, n_columns).
-
-        Raises DataError : weights beyond what the precision of the basis holds
-        """
+        """Return scores columns @ weights' + offsets, of weights (n_outputs, n_columns); or DataError."""
         return KernelExpansion(self.kernel, self.landmarks, *rounded(weights, offsets, self.landmarks.dtype))
 
     @cached_property
@@ -384,10 +378,7 @@ class Clip:
 
     @staticmethod
     def around(basis: Basis, weights: Doubles, offsets: Doubles, sample: Rows, huber: float) -> Clip:
-        """Return the clipping around a model, at a number of robust standard deviations of the residuals of a sample.
-
-        weights : (n_outputs, n_columns); offsets : (n_outputs,)
-        """
+        """Return the clipping around weights and offsets, in robust standard deviations of residuals."""
         residuals = sample.targets - Clip(weights, offsets, np.inf).scores(basis, sample.inputs)
         deviation = float(np.median(np.abs(residuals - np.median(residuals))))
         return Clip(weights, offsets, huber * ROBUST_SCALE * deviation)

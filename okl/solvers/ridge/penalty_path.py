@@ -174,10 +174,7 @@ class Centred:
 
 
 def centred(turn: MetricFactor, gram: Gram, fit_intercept: bool = True) -> Centred:
-    """Take the means out, turn, and find the eigenvalues: O(n_columns^3), once for all penalties.
-
-    turn : of the basis that the sums are of
-    """
+    """Take the means out, turn (as the basis), and find the eigenvalues: O(n_columns^3), once for all penalties."""
     about = gram if fit_intercept else gram.about_origin()
     with one_blas_thread():
         products, cross = turn.of_products(about.products), turn.of_columns(about.cross.T).T
@@ -366,10 +363,7 @@ def _judged(fit: PenaltyErrors, scores: Doubles, classes: IntArray, outputs: Out
 
 
 def best_of(tried: list[PenaltyErrors], n_rows: int) -> PenaltyErrors:
-    """Return the least error; of errors of classes that do not differ significantly, that of the least squared error.
-
-    Raises DataError : no penalty has errors that rounding leaves right
-    """
+    """Return the least error, or least squared error of those not clearly worse; DataError if rounding spoils all."""
     finite = [fit for fit in tried if np.isfinite(fit.squared_error)]
     if not finite:
         raise DataError(
@@ -436,10 +430,7 @@ class RidgeSolution:
         return next((fit for fit in self.tried if fit.penalty == self.penalty), None)
 
     def predictor(self, basis: Basis) -> Predictor:
-        """Return the predictor of the solution.
-
-        Raises DataError : weights beyond what the precision of the basis holds
-        """
+        """Return the predictor of the solution; DataError for weights beyond the basis's precision."""
         return basis.predictor(self.weights, self.offsets)
 
 

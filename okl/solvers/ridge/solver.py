@@ -172,10 +172,7 @@ class RidgeSolver(LandmarkSolver):
             raise ConfigError(f"huber = {self.huber:g} is for a regression, but the task is {schema.task}. Remove it.")
 
     def start(self, data: Dataset, execution: Execution) -> RidgeState:
-        """Choose bandwidth and landmarks from a sample of the rows.
-
-        Raises ConfigError, DataError : what `check` raises, and shards that cannot be read
-        """
+        """Choose bandwidth and landmarks from a sample; ConfigError or DataError as `check` raises."""
         self.check(data.schema, data.rows("train"))
         sample = self._sample(data)
         return RidgeState(*self.basis_of(sample.inputs, sample.inputs, data.schema), 0, None)
@@ -295,10 +292,7 @@ class RidgeSolver(LandmarkSolver):
 
 
 def check_landmarks(schema: Schema, rows: int | None, n_landmarks: int | None) -> None:
-    """Refuse more landmarks than training rows, and a class without rows. None : not known, or not given
-
-    Raises ConfigError : more landmarks than rows; DataError : a class without rows
-    """
+    """Refuse more landmarks (if known) than training rows by ConfigError, a class without rows by DataError."""
     schema.refuse_empty_classes()
     if rows is not None and n_landmarks is not None and n_landmarks > rows:
         raise ConfigError(

@@ -78,10 +78,7 @@ class GeometricGrowth:
             raise ConfigError(f"confidence = {self.confidence!r}; expected a number in (0, 1), or None.")
 
     def fit(self, source: RowSource, targets: FloatArray, method: Scs, watch: Watch | None = None) -> SubgradientFit:
-        """Learn rows of a source, whose targets (n_rows,) are in the order of drawing; (n_rows, 2) with weights.
-
-        Raises DataError : all labels are equal
-        """
+        """Learn rows of a source, targets (n_rows,) or (n_rows, 2) with weights, as drawn; or DataError."""
         started_at, n_all = time.perf_counter(), source.n_rows
         plan = sampling.SamplePlan(method.gap, method.lam, self.first_sample)
         n_rows, notes = first_sample(targets, self.first_sample, method)
@@ -142,10 +139,7 @@ class _Fresh:
 
 
 def first_sample(targets: FloatArray, n_rows: int, method: Scs) -> tuple[int, tuple[str, ...]]:
-    """Return the size of the first sample, doubled until it holds two labels, and notes about changes.
-
-    Raises DataError : all labels are equal
-    """
+    """Return the size of the first sample, doubled until it has two labels, and notes; DataError if all are equal."""
     n_all, notes = len(targets), []
     if n_all < n_rows:
         notes.append(f"the first sample should have {n_rows:,} rows, but there are {n_all:,}: it has all of them")

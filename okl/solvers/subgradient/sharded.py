@@ -301,10 +301,7 @@ MOST_STEPS = 32  # taken one after the other; then scores are recomputed, and a 
 
 
 class RowsOnShards:
-    """The rows of a sample on shards, which hold the scores of the point and of the last direction.
-
-    search : where steps are tried; direction : the last one, whose scores the shards hold
-    """
+    """Rows of a sample on shards, which hold the scores of the point and of the last direction of search."""
 
     def __init__(
         self, search: ShardedLineSearch, lam: float, n_rows: int, rounds: Rounds, direction: FloatArray

@@ -86,10 +86,7 @@ class GapBounder:
         check_positive("solved_to", self.solved_to)
 
     def bound(self, data: Dataset, feature_map: FeatureMap, weights: FloatArray, execution: Execution) -> FullBound:
-        """Return the bound of a point (n_columns,) or (n_outputs, n_columns) in a map.
-
-        Raises DataError : shards that cannot be read
-        """
+        """Return the bound of a point (n_columns,) or (n_outputs, n_columns) in a map; or DataError."""
         rows = SampledRows(data, feature_map, SampleDesign.of(data, self.seed, _SEED), False, secrets.token_hex(8))
         point, n_all = np.array(weights, dtype=np.float64), data.rows("train")
         if self.replicates * self.replicate_rows >= n_all:
@@ -295,10 +292,7 @@ class SubgradientSolver:
     def _draw(
         self, sample: Sample, shares: tuple[float, ...], execution: Execution
     ) -> tuple[ShardedDescent | KernelDescent, int, int, int]:
-        """Draw the sample of the last share, enlarged until it has two classes, and begin to solve it.
-
-        Also return the rows drawn, the bytes read, and the number of samples with one class.
-        """
+        """Draw a sample, enlarged to two classes, and begin it; also return rows, bytes, one-class samples."""
         drawn, bytes_read, one_class = 0, 0, 0
         while True:
             totals = sample.draw(shares, execution)

@@ -44,10 +44,7 @@ def by_segments(n_rows: int, n_threads: int, work: Callable[[int, slice], None],
 
 
 def sum_sloped_rows(rows: Inputs, slopes: FloatArray, n_columns: int, n_threads: int) -> FloatArray:
-    """Return the sum of slope_i z_i: (n_columns,) for slopes (m,), (K, n_columns) for slopes (m, K); float64.
-
-    n_columns : of the rows' first ones, which are those that are read; all of sparse rows
-    """
+    """Return float64 sums of slope_i z_i, (n_columns,) or (K, n_columns) for slopes (m, K), of the first columns."""
     if sparse.issparse(rows):
         return np.ascontiguousarray((rows.T @ slopes).T)
     add = add_sloped_rows if slopes.ndim == 1 else add_sloped_rows_of_classes
@@ -297,10 +294,7 @@ SampleSpace = ExplicitRows | KernelRows
 @stored("exact-kernel-inputs")
 @dataclass(frozen=True, eq=False)
 class KernelInputs:
-    """Inputs with their kernel, in place of a feature map.
-
-    kernel : k; n_inputs : columns of the inputs; precision : that they are read in
-    """
+    """Inputs with their kernel k, in place of a feature map, with their columns and precision."""
 
     kernel: KnownKernel
     n_inputs: int
