@@ -131,11 +131,7 @@ NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None}
 
 
 def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int) -> None:
-    """Emit the events of a retraining run, and store its row in the artifact.
-
-    result : result of the run, as printed by `okl retrain --json`
-    most_empty : number of consecutive runs without a new file after which `okl.data.missing` is emitted
-    """
+    """Emit the events of a retraining run, also after so many runs without a new file, and store its row."""
     name, key = settings.name, artifact_key("okl-arrivals", settings.name)
     before = _last_row(key, result["registry"])
     champion = result["version"] or result["parent"]

@@ -196,11 +196,7 @@ def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
 
 
 def open_client(address: str, security: Any, tls: str | None = None, patience_seconds: float = 0.0) -> Any:
-    """Return a client of the scheduler at an address; raise ExecutionError if none answers in 5 seconds.
-
-    security : certificates of the connection; tls : their folder, for messages
-    patience_seconds : that the caller waits for a scheduler that is restarted, and this client a little longer
-    """
+    """Return a client of the scheduler at an address; ExecutionError if none answers in 5 seconds."""
     try:
         _check_answer(address, security)
         client = Client(

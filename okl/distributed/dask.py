@@ -94,11 +94,7 @@ def warm_up() -> str:
 
 
 async def by_task(client: Any, address: str, message: BatchMessage) -> BatchReply:
-    """Run a batch as a task, on this worker, or on another one if the scheduler has lost it.
-
-    Raises WorkerLostError, also if the scheduler has cancelled the task; SchedulerLostError; ImportError if the worker
-    has no such code.
-    """
+    """Run a batch as a task, if need be on another worker; WorkerLostError, SchedulerLostError or ImportError."""
     future = client.submit(_as_task, *message, workers=[address], allow_other_workers=True, pure=False)
     try:
         reply = await future
@@ -411,11 +407,7 @@ class BatchDelivery:
         self._must_split = False
 
     async def run(self) -> list[Answer]:
-        """Return the first answer, or one for each shard if a worker died over several.
-
-        Raises ExecutionError : no workers, or too many have died over this batch
-        Raises SchedulerLostError, ImportError : see `by_task`, `connect_to_worker`
-        """
+        """Return the first answer, or one for each shard if a worker died over several; or ExecutionError."""
         try:
             while not self._must_split:
                 if not self._attempts:
@@ -580,11 +572,7 @@ class Transport:
                 )
 
     def send(self, call: BatchCall, batches: Sequence[Batch]) -> Future[list[Answer]]:
-        """Return a future of the answers to batches, in no order.
-
-        It raises ExecutionError if there are no workers, they die again and again, the scheduler is lost, or a worker
-        cannot import the work.
-        """
+        """Return a future of the answers to batches, in no order; it raises ExecutionError if workers are lost."""
         return asyncio.run_coroutine_threadsafe(self._deliver(call, batches), self._client.loop.asyncio_loop)
 
     async def _deliver(self, call: BatchCall, batches: Sequence[Batch]) -> list[Answer]:

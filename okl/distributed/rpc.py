@@ -218,11 +218,7 @@ def _cached_work(digest: str, content: bytes | None) -> _CachedWork | None:
 
 
 def portable_error(failure: Exception, worker: str) -> Exception:
-    """Return an error that can be pickled: an OklError as it is, a file that is missing on a worker with its path.
-
-    Other errors are bugs: they keep their type, with the worker's traceback as a note, since the caller's traceback
-    does not contain it.
-    """
+    """Return an error to pickle: OklError as it is, a missing file with its path, others with their traceback noted."""
     full = _caused_by(failure, OSError)
     if isinstance(full, OSError) and full.errno in _FULL:
         location = full.filename or "its disk"

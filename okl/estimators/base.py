@@ -94,11 +94,7 @@ def classes_of(estimator: Any, labels: Labels) -> Labels:
 
 
 def row_weights(given: ArrayLike | None, inputs: Any) -> Doubles | None:
-    """Return sample weights (rows,) of mean 1; None for all 1.
-
-    Raises ValueError of scikit-learn : weights that are negative, not finite, or of other rows
-    Raises DataError : all are 0
-    """
+    """Return sample weights (rows,) of mean 1, None for all 1; ValueError or DataError for impossible ones."""
     if given is None:
         return None
     weights = _check_sample_weight(given, inputs, dtype=np.float64, ensure_non_negative=True)

@@ -32,11 +32,7 @@ from okl.metrics.calibration import LOG_ODDS, ScoreCalibration, probabilities_of
 
 
 def map_from_stored(description: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureMap:
-    """Rebuild a map from its `describe()` and `arrays()`.
-
-    Raises ModelError : the kind or kernel is unknown, an extension is not here, or an array or a value is missing or
-        unfit
-    """
+    """Rebuild a map from its `describe()` and `arrays()`; ModelError if something is unknown, missing or unfit."""
     kind = description.get("kind")
     try:
         if kind == KIND:

@@ -49,11 +49,7 @@ class RunFolder:
         self._made: list[Path] = []
 
     def open(self) -> None:
-        """Make the folder next to its final path, and remove the folders of killed runs there.
-
-        Raises ConfigError : the path exists, or cannot be written to; OSError : the same of a folder that replaces
-            another
-        """
+        """Make the folder next to its final path, remove those of killed runs there; ConfigError or OSError."""
         if not self._replaces:
             check_run_folder(self.folder)
         self._made = [parent for parent in self.folder.parents if not parent.exists()]

@@ -38,11 +38,7 @@ NAME = "learner"
 
 
 def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
-    """Write the state from which a later run continues.
-
-    folder : which is made; about : what it belongs to, JSON
-    Raises OSError : it cannot be written
-    """
+    """Write the state from which a later run continues into a new folder, with what it belongs to; or raise OSError."""
     slimmed = replace(state, windows=(), segments=())  # the data of earlier training is not needed
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as scratch:

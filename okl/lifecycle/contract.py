@@ -382,11 +382,7 @@ class ContractResult:
 def check_contract(
     location: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None
 ) -> ContractResult:
-    """Check a file against the contract in one read; violations are findings, not errors.
-
-    location, name : the file, and what to call it
-    Raises LocationError : a store that does not answer
-    """
+    """Check a file against the contract in one read; violations are findings, LocationError a store without answer."""
     try:
         if size_of(location) == 0:
             return ContractResult((Finding("empty", f"{name} is empty (0 bytes).", {"bytes": 0}),), None)

@@ -151,11 +151,7 @@ def latest_attempts(model: RegisteredModel) -> list[dict[str, Any]]:
 
 
 def quarantined(model: RegisteredModel) -> list[dict[str, Any]]:
-    """Return files that the contract or their content excludes, by name: name, sha256, rows, reason,
-    and whether they can be released. Contents that were replaced since are left out.
-
-    Raises DataError : the registry does not answer, or a record is damaged
-    """
+    """Return excluded files by name with sha256, rows, reason, and whether they can be released; or DataError."""
     store = ShardStore(model.folder / DATA)
     records, files = store.records(), store.file_state().entries
     now = {name: digest for name, (*_, digest) in files.items() if digest in records}

@@ -168,11 +168,7 @@ class RetrainingRun(Run[RetrainSettings]):
         return {"champion": self.history.parent} | found
 
     def hold(self) -> dict[str, Any]:
-        """Check new shards against the contract: accept them, or quarantine them with a reason.
-
-        Raises DataError : a shard violates the contract and on_bad is "stop"
-        Raises ConfigError : settings that conflict with the model, see `check_lineage_start`
-        """
+        """Check new shards: accept or quarantine them with a reason; DataError if on_bad is "stop"; or ConfigError."""
         champion, new = self.history.champion, self.intake.new
         reference = self.store.reference() or (champion.model.schema if champion else None)
         if reference is None and new:
@@ -280,11 +276,7 @@ class RetrainingRun(Run[RetrainSettings]):
         return {name: value for name, value in self.record.certificate.items() if isinstance(value, int | float | str)}
 
     def publish(self) -> dict[str, Any]:
-        """Publish the challenger as champion in one step, or keep the champion.
-
-        Raises ConflictError : the champion was changed by another process; nothing is published
-        Raises RegistryError, DataError : the registry cannot be written to; nothing is published
-        """
+        """Publish the challenger in one step, or keep the champion; ConflictError or RegistryError publish nothing."""
         record = self.record
         challenger, judgement = record.challenger, record.judgement
         if challenger is None or judgement is None:

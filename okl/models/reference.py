@@ -34,11 +34,7 @@ def is_reference(model: Location) -> bool:
 
 
 def find_version(reference: str, registry: Location | None = None) -> Version:
-    """Return the version that NAME@WHICH means at this moment; it never changes, whatever happens to aliases.
-
-    reference : NAME@ALIAS or NAME@NUMBER; registry : see `Registry`
-    Raises RegistryError : there is no such model, version or alias
-    """
+    """Return the version that NAME@ALIAS or NAME@NUMBER means now, which never changes; or raise RegistryError."""
     name, _, which = reference.partition("@")
     return Registry(registry).model(name).version(which)
 

@@ -50,11 +50,7 @@ def seal(content: Mapping[str, Any]) -> bytes:
 
 
 def read_sealed(path: Place, advice: str) -> dict[str, Any]:
-    """Read a sealed file, its digest included.
-
-    advice : what to do if it is missing or damaged: a sentence
-    Raises RegistryError : it is missing, damaged, or written by a later okl
-    """
+    """Read a sealed file, its digest included; RegistryError, with advice, if it is missing, damaged or too new."""
     try:
         stored = path.read_bytes()
     except DataError as error:

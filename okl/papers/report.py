@@ -204,11 +204,7 @@ def write_results(
     outcomes: Mapping[str, Outcome],
     folder: Path,
 ) -> None:
-    """Write result.json, curves.json, cells.parquet, items.parquet, report.md, report.html, each atomically.
-
-    result : output of `okl reproduce --json`; curves : data of the figures
-    outcomes : of all items, by name; folder : of the run; earlier results there are replaced
-    """
+    """Write the results, curves, cells, items and reports of a run into its folder, each atomically."""
     report = paper_page(result, figures)
     files: dict[str, str | bytes] = {
         "result.json": json.dumps(result, indent=1, allow_nan=False),

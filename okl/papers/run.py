@@ -126,11 +126,7 @@ REPRODUCE_STAGES = ("plan", "choose", "learn", "report")
 
 
 def reproduce(settings: ReproduceSettings, observer: Observer | None = None) -> dict[str, Any]:
-    """Reproduce a table or a study in this process (and on Dask if the settings say so), without Prefect.
-
-    Returns the output of `okl reproduce --json`: table, run, cells, datasets, settings, ...
-    Raises OklError : the reason in one sentence; finished items stay in the folder of the run
-    """
+    """Reproduce a table or study in this process or on Dask: the output of `okl reproduce --json`; or OklError."""
     return ReproductionRun(settings, observer or NullObserver()).perform()
 
 

@@ -223,11 +223,7 @@ def _short(value: float, digits: int) -> str:
 
 
 def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Block]:
-    """Return a chart of the importance of columns.
-
-    importances : of `okl.runs.explain.Importances.as_json`, with `on`, the description of their rows
-    precision : precision of the scores; smaller increases are rounding errors and shown as 0
-    """
+    """Return a chart of importances (`okl.runs.explain.Importances.as_json`); those below the precision are 0."""
     columns, criterion = importances["columns"][:MOST_COLUMNS], importances["criterion"]
     falls = criterion in ("auc", "average-precision", "balanced-accuracy")
     error = float(importances["error"])

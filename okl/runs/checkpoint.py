@@ -647,11 +647,7 @@ class LoopCheckpoints:
 
 
 def find_unfinished(run: str) -> Path:
-    """Return the unfinished folder of a run.
-
-    run : the name of a run in okl's home, the folder that it was to take, or its unfinished folder itself
-    Raises CheckpointError : there is none; the message names those that there are
-    """
+    """Return the unfinished folder of a run, by its name, final folder or itself; CheckpointError lists those there."""
     location = place_of(run).absolute()
     if not isinstance(location, Path) and location.exists() and not is_leftover(location):
         raise CheckpointError(f"{location} is complete: there is nothing left to resume.")

@@ -626,11 +626,7 @@ def round_rows(train_rows: int, grid: int, halving: bool) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ModelSearch:
-    """Search over all candidates and their grids.
-
-    names : names of all candidates, in order
-    grids : grids of the certified models, by name
-    """
+    """Search over all candidates, by their names in order, and the grids of the certified models."""
 
     settings: CompareSettings
     sample: Sample
@@ -934,11 +930,7 @@ def _certificate(fits: list[Fitted]) -> dict[str, Any]:
 def affine_predictor(
     feature_map: FeatureMap | None, weights: FloatArray, biases: FloatArray, settings: CompareSettings
 ) -> LinearPredictor:
-    """Return a predictor with scores <w, x> - bias.
-
-    weights : (n_outputs, n_columns)
-    biases : (n_outputs,)
-    """
+    """Return a predictor with scores <w, x> - bias, of weights (n_outputs, n_columns) and biases (n_outputs,)."""
     precision = settings.precision
     if feature_map is not None:
         return LinearPredictor(feature_map, weights.astype(precision), (-biases).astype(precision))

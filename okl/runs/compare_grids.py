@@ -230,11 +230,7 @@ class ComparedGrid:
 
 
 def make_grid(model: str, features: Any, signs: Sequence[FloatArray], n: int) -> ComparedGrid:
-    """Return the grid of a model.
-
-    features : (rows, n_columns), a sample of rows, dense or sparse
-    signs : (rows,) of -1 and +1, for each class against the rest
-    """
+    """Return the grid of a model for sampled features (rows, n_columns), and signs (rows,) of each class."""
     rows = matrix_rows(features, signs[0])
     length = math.sqrt(max(float(rows.squared_lengths().mean()), float(np.finfo(np.float32).tiny)))
     if model == "dwd":

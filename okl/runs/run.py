@@ -168,11 +168,7 @@ def run_folder(settings: DataSettings, prefix: str = "") -> Place:
 def check_data(
     settings: DataSettings, check: Callable[[Dataset], None], check_unread: Callable[[IngestSettings], None]
 ) -> None:
-    """Check a data set, or what is known of a source before it is ingested.
-
-    Raises DataError : the data or a column does not exist
-    Raises ConfigError : the settings do not fit the data
-    """
+    """Check a data set, or a source before it is ingested; DataError for data, ConfigError for settings."""
     if is_dataset(settings.data):
         check_not_ingested(settings.data, settings.ingest)
         check(open_dataset(settings.data))

@@ -88,11 +88,7 @@ class SolverSettings(BaseModel):
         return "sum"
 
     def build(self, run: Run, schema: Schema, rows: int | None) -> Solver[Any]:
-        """Make the solver for data of a schema.
-
-        rows : training rows, None if unknown
-        Raises ConfigError : settings that do not fit each other or the data
-        """
+        """Make the solver for data of a schema, of so many training rows (None: unknown); or raise ConfigError."""
         raise NotImplementedError
 
     def n_columns(self, n_inputs: int) -> int:

@@ -86,11 +86,7 @@ class ClassProblem:
             partitioned(self._prototype)
 
     def begin(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
-        """Return the state at the first point, with a check.
-
-        Raises ConfigError : a parameter outside the valid range for these rows
-        Raises DataError : shards that cannot be read, or a class of too few rows
-        """
+        """Return the state at the first point, with a check; ConfigError or DataError for these rows."""
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
@@ -274,11 +270,7 @@ class AcceleratedSolver:
     mode = "sum"
 
     def check(self, schema: Schema) -> None:
-        """Refuse what can be known without reading rows.
-
-        Raises ConfigError : not a classification, or a parameter outside its valid range for these classes
-        Raises DataError : a class without rows
-        """
+        """Raise ConfigError or DataError for what can be known without reading rows."""
         if schema.task == "regression":
             raise ConfigError(
                 f"The solver {self.task.name} is a classifier, but the target {schema.target!r} makes this a "

@@ -382,11 +382,7 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 
 def members(group: ConstraintGroup, columns: Columns) -> Doubles:
-    """Return 1 for the rows of a group and 0 for others, (rows,); a missing value is in no group.
-
-    Raises DataError : a whole number beyond 2^24 of a column stored as float32, where its neighbours are the same
-        number
-    """
+    """Return 1 for rows of a group, 0 for others or missing, (rows,); DataError beyond 2^24 in float32."""
     values = columns[group.column]
     if values.dtype == object:
         return _of_word(values, group.value)

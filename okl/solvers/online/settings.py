@@ -160,11 +160,7 @@ def tracks(options: SolverSettings) -> bool:
 
 
 def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
-    """Refuse what a factory would refuse of any data of this size, before a row is read: tasks, kernels, budgets.
-
-    rows : training rows, None if unknown
-    Raises ConfigError : as raised by the factory
-    """
+    """Raise ConfigError as a factory would for any data of so many rows (None: unknown), before one is read."""
     maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory | TrackingFactory) else None
     if isinstance(maps, NystromChoice) and rows is not None:
         n_sampled = min(rows, SAMPLE_ROWS, MOST_ROWS.get(maps.landmarks, rows))

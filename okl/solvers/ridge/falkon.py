@@ -81,11 +81,7 @@ class TiledFactor:
 
 
 def factorise(array: FloatArray, diagonal: list[FloatArray], n_threads: int) -> TiledFactor:
-    """Overwrite the tiles below the diagonal by those of the Cholesky factor L, array = L L', and return it.
-
-    diagonal : the tiles on the diagonal, which are replaced
-    Raises numpy.linalg.LinAlgError : the matrix is not positive definite
-    """
+    """Overwrite the tiles below the diagonal by the Cholesky factor L, array = L L', or raise LinAlgError."""
     n_tiles = len(diagonal)
     with one_blas_thread():
         for k in range(n_tiles):
@@ -149,11 +145,7 @@ class Preconditioner:
 
 
 def preconditioner(matrix: FloatArray, penalty: float, n_threads: int) -> Preconditioner:
-    """Overwrite the kernel matrix (m, m) of landmarks by both factors: 2/3 m^3 multiply-adds.
-
-    matrix : symmetric, with what is added to its diagonal
-    Raises numpy.linalg.LinAlgError : rounding has made it indefinite
-    """
+    """Overwrite the symmetric kernel matrix (m, m) by both factors: 2/3 m^3 multiply-adds; or LinAlgError."""
     m = len(matrix)
     diagonal = [matrix[_tile(k), _tile(k)].copy() for k in range(-(-len(matrix) // TILE))]
     lower = factorise(matrix, diagonal, n_threads)
@@ -413,11 +405,7 @@ class FalkonSolver(LandmarkSolver):
         check_at_least("iterations", self.iterations, 1)
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
-
-        Raises ConfigError : more landmarks than rows
-        Raises DataError : a class without rows
-        """
+        """Raise ConfigError or DataError for what is wrong before rows, or None if unknown, are read."""
         check_landmarks(schema, rows, self.n_landmarks)
 
     def start(self, data: Dataset, execution: Execution) -> FalkonState:

@@ -101,11 +101,7 @@ class LeastSquaresSolver:
 
 @dataclass(frozen=True, kw_only=True)
 class LandmarkSolver(LeastSquaresSolver):
-    """Base of those on landmarks.
-
-    n_landmarks : at most the training rows; None for the default
-    landmarks : uniform, kmeans or rpcholesky, from a sample of the training rows
-    """
+    """Base of those on landmarks, at most the training rows: uniform, kmeans or rpcholesky, from a sample of these."""
 
     n_landmarks: int | None = None
     landmarks: Landmarks = "uniform"
@@ -162,11 +158,7 @@ class RidgeSolver(LandmarkSolver):
             check_positive("huber", self.huber)
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
-
-        Raises ConfigError : more landmarks than rows, or Huber's loss of classes
-        Raises DataError : a class without rows
-        """
+        """Raise ConfigError or DataError for what is wrong before rows, or None if unknown, are read."""
         check_landmarks(schema, rows, self.n_landmarks)
         if self.huber is not None and schema.task != "regression":
             raise ConfigError(f"huber = {self.huber:g} is for a regression, but the task is {schema.task}. Remove it.")

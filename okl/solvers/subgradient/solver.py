@@ -170,11 +170,7 @@ class SubgradientSolver:
             )
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Raise ConfigError for what is wrong before rows are read. rows : to train on, None if unknown.
-
-        Raises ConfigError : a loss of another task, fewer rows than the first sample
-        Raises DataError : a class without rows
-        """
+        """Raise ConfigError or DataError for what is wrong before rows, or None if unknown, are read."""
         if self.loss.task != schema.task:
             raise ConfigError(
                 f"The loss {self.loss.name!r} is for {self.loss.task} tasks, but the target {schema.target!r} "
