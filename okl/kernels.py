@@ -12,19 +12,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincinv, ndtri
 
+from okl.compiled import kernels as compiled
 from okl.compiled.extension import compiled_profile
-from okl.compiled.kernels import (
-    GAUSSIAN,
-    LAPLACIAN,
-    LINEAR,
-    MATERN32,
-    MATERN52,
-    OWN_ABSOLUTE,
-    OWN_EUCLIDEAN,
-    POLYNOMIAL,
-    KernelRule,
-    sparse_kernel_block,
-)
 from okl.compiled.products import sparse_block
 from okl.foundation.catalogue import KERNELS, load
 from okl.foundation.class_tags import stored
@@ -44,7 +33,7 @@ class Kernel(Protocol):
     @property
     def name(self) -> str: ...
     @property
-    def rule(self) -> KernelRule | None: ...
+    def rule(self) -> compiled.KernelRule | None: ...
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray: ...
 
 
@@ -64,12 +53,12 @@ def kernel_matrix(kernel: Kernel, left: Any, right: Any) -> FloatArray:
             f"The kernel {kernel.name!r} has no compiled implementation, which sparse rows need. Use another kernel."
         )
     columns = right.tocsc()
-    absolute = kernel.rule.code in (LAPLACIAN, OWN_ABSOLUTE)
+    absolute = kernel.rule.code in (compiled.LAPLACIAN, compiled.OWN_ABSOLUTE)
     block = sparse_block(columns, np.float64)
     sizes = np.abs(block.data) if absolute else np.square(block.data)
     lengths = np.asarray(np.bincount(block.columns, sizes, columns.shape[0]), dtype=np.float64)
     values = np.empty((left.shape[0], columns.shape[0]))
-    sparse_kernel_block(values, sparse_block(left, np.float64), block, lengths, kernel.rule)
+    compiled.sparse_kernel_block(values, sparse_block(left, np.float64), block, lengths, kernel.rule)
     return values
 
 
@@ -127,7 +116,7 @@ class KnownKernel:
     factors: ClassVar[tuple[float, ...]] = ()
 
     @property
-    def rule(self) -> KernelRule | None:
+    def rule(self) -> compiled.KernelRule | None:
         """Return None: compiled code does not know the kernel."""
         return None
 
@@ -195,10 +184,10 @@ class Profiled(Scaled):
     profile: ClassVar[Callable[[Any], Any]]
 
     @property
-    def rule(self) -> KernelRule:
+    def rule(self) -> compiled.KernelRule:
         """Return the profile at its address in this process."""
-        code = OWN_EUCLIDEAN if self.power == 2 else OWN_ABSOLUTE
-        return KernelRule(code, 1.0 / self.bandwidth, 0.0, compiled_profile(type(self).profile).address)
+        code = compiled.OWN_EUCLIDEAN if self.power == 2 else compiled.OWN_ABSOLUTE
+        return compiled.KernelRule(code, 1.0 / self.bandwidth, 0.0, compiled_profile(type(self).profile).address)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         metric = "euclidean" if self.power == 2 else "cityblock"
@@ -227,9 +216,9 @@ class Gaussian(Scaled):
     factors: ClassVar[tuple[float, ...]] = (0.25, 0.5, 1.0, 2.0)
 
     @property
-    def rule(self) -> KernelRule:
+    def rule(self) -> compiled.KernelRule:
         """Return exp(-scale r^2)."""
-        return KernelRule(GAUSSIAN, 0.5 / self.bandwidth**2, 0.0, 0)
+        return compiled.KernelRule(compiled.GAUSSIAN, 0.5 / self.bandwidth**2, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         left = np.asarray(left, dtype=np.float64)
@@ -283,9 +272,9 @@ class Laplacian(Scaled):
     factors: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
 
     @property
-    def rule(self) -> KernelRule:
+    def rule(self) -> compiled.KernelRule:
         """Return exp(-scale ||x - x'||_1)."""
-        return KernelRule(LAPLACIAN, 1.0 / self.bandwidth, 0.0, 0)
+        return compiled.KernelRule(compiled.LAPLACIAN, 1.0 / self.bandwidth, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         values: FloatArray = np.exp(-distances(left, right, "cityblock") / self.bandwidth)
@@ -322,9 +311,9 @@ class _Matern(Scaled):
     divisor: ClassVar[float]
 
     @property
-    def rule(self) -> KernelRule:
+    def rule(self) -> compiled.KernelRule:
         """Return (1 + s + s^2 / divisor) exp(-s) with s = scale r."""
-        return KernelRule(self.code, math.sqrt(self.degrees) / self.bandwidth, 0.0, 0)
+        return compiled.KernelRule(self.code, math.sqrt(self.degrees) / self.bandwidth, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         s = distances(left, right, "euclidean") * (math.sqrt(self.degrees) / self.bandwidth)
@@ -377,7 +366,7 @@ class Matern32(_Matern):
     name: ClassVar[str] = "matern32"
     title: ClassVar[str] = "Matern 3/2"
     factors: ClassVar[tuple[float, ...]] = (0.25, 1.0, 4.0)
-    code: ClassVar[int] = MATERN32
+    code: ClassVar[int] = compiled.MATERN32
     degrees: ClassVar[int] = 3
     divisor: ClassVar[float] = math.inf
 
@@ -389,7 +378,7 @@ class Matern52(_Matern):
 
     name: ClassVar[str] = "matern52"
     title: ClassVar[str] = "Matern 5/2"
-    code: ClassVar[int] = MATERN52
+    code: ClassVar[int] = compiled.MATERN52
     degrees: ClassVar[int] = 5
     divisor: ClassVar[float] = 3.0
 
@@ -427,9 +416,9 @@ class Polynomial(KnownKernel):
         check_nonnegative("offset", self.offset)
 
     @property
-    def rule(self) -> KernelRule:
+    def rule(self) -> compiled.KernelRule:
         """Return (scale <x, x'> + offset)^degree."""
-        return KernelRule(POLYNOMIAL, float(self.scale), float(self.offset), int(self.degree))
+        return compiled.KernelRule(compiled.POLYNOMIAL, float(self.scale), float(self.offset), int(self.degree))
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):  # the caller checks for infinity
@@ -445,9 +434,9 @@ class Linear(KnownKernel):
     name: ClassVar[str] = "linear"
 
     @property
-    def rule(self) -> KernelRule:
+    def rule(self) -> compiled.KernelRule:
         """Return <x, x'>."""
-        return KernelRule(LINEAR, 1.0, 0.0, 0)
+        return compiled.KernelRule(compiled.LINEAR, 1.0, 0.0, 0)
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
         return _products(left, right)

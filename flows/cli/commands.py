@@ -8,25 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from flows.cli.options import (
-    ALL_OPTIONS,
-    CHECKPOINTS,
-    FROM_FILES,
-    INGEST,
-    INGEST_ALL,
-    INGEST_EXECUTION,
-    OUTPUT,
-    TRAIN,
-    Command,
-    OptionValues,
-    accepts,
-    argument,
-    data_location,
-    help_for,
-    option,
-    resumed_settings,
-    train_settings,
-)
+from flows.cli import options as cli
 from flows.progress import observed, terminal_observer
 from okl.foundation.settings import ExecutionSettings, IngestSettings, settings_from
 from okl.solvers.settings import TrainSettings
@@ -60,7 +42,7 @@ class OrderedCommands(TyperGroup):
             args = ["--version"]
         own = args[: args.index("--")] if "--" in args else args
         if "--help-all" in own:
-            ctx.meta[ALL_OPTIONS] = True  # which the context of the command shares
+            ctx.meta[cli.ALL_OPTIONS] = True  # which the context of the command shares
             args = ["--help" if word == "--help-all" else word for word in own] + args[len(own) :]
         return super().parse_args(ctx, args)
 
@@ -87,21 +69,24 @@ Record = Annotated[
     typer.Option(
         "--record",
         help="Record the run in Prefect by a temporary server; a configured server and that of okl up always record.",
-        rich_help_panel=OUTPUT,
+        rich_help_panel=cli.OUTPUT,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the last line on standard output.")]
 Config = Annotated[
     str | None,
-    option("FILE.toml", "TOML file of settings; --set and options override it; none: no file.", panel=FROM_FILES),
+    cli.option(
+        "FILE.toml", "TOML file of settings; --set and options override it; none: no file.", panel=cli.FROM_FILES
+    ),
 ]
 Pairs = Annotated[
     list[str] | None,
-    option("KEY=VALUE", "Set any setting, such as epsilon=0.1 (repeatable).", "--set", panel=FROM_FILES),
+    cli.option("KEY=VALUE", "Set any setting, such as epsilon=0.1 (repeatable).", "--set", panel=cli.FROM_FILES),
 ]
 MODEL_HELP = "Folder or URL of a model or run, name of a run, or registered model NAME, NAME@7, NAME@previous."
 Registered = Annotated[
-    str | None, option("URL", "Folder or URL of the model registry; none: OKL_REGISTRY, or okl's home.", "--registry")
+    str | None,
+    cli.option("URL", "Folder or URL of the model registry; none: OKL_REGISTRY, or okl's home.", "--registry"),
 ]
 SOURCE_HELP = (
     "File, folder, quoted glob pattern or URL (s3://BUCKET/FOLDER) of Parquet, CSV, JSON lines or svmlight rows, "
@@ -127,7 +112,7 @@ def okl(
     ] = False,
     extension: Annotated[
         list[str] | None,
-        option(
+        cli.option(
             "FILE.py",
             "Python file that adds losses, models or maps; run when one of its names is used (repeatable); none: "
             "those of OKL_EXTENSIONS.",
@@ -142,19 +127,19 @@ def okl(
             offer(path)
 
 
-@app.command(cls=Command, short_help="Convert a source into a sharded data set with a manifest.")
-@accepts(given=INGEST_ALL, where=INGEST_EXECUTION)
+@app.command(cls=cli.Command, short_help="Convert a source into a sharded data set with a manifest.")
+@cli.accepts(given=cli.INGEST_ALL, where=cli.INGEST_EXECUTION)
 def ingest(
-    source: Annotated[str, argument("SOURCE", SOURCE_HELP)],
-    destination: Annotated[str, argument("DEST", "Folder or URL of the data set to create.")],
-    given: OptionValues,
-    where: OptionValues,
+    source: Annotated[str, cli.argument("SOURCE", SOURCE_HELP)],
+    destination: Annotated[str, cli.argument("DEST", "Folder or URL of the data set to create.")],
+    given: cli.OptionValues,
+    where: cli.OptionValues,
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite",
             help="Replace a data set made from another source or with other settings.",
-            rich_help_panel=OUTPUT,
+            rich_help_panel=cli.OUTPUT,
         ),
     ] = False,
     json: Json = False,
@@ -187,35 +172,39 @@ def ingest(
 
 
 @app.command(short_help="Show a data set's columns, classes, splits, shards and scaling.")
-def describe(dataset: Annotated[str, argument("DATASET", "Folder or URL of a data set.")], json: Json = False) -> None:
+def describe(
+    dataset: Annotated[str, cli.argument("DATASET", "Folder or URL of a data set.")], json: Json = False
+) -> None:
     """Show a data set's columns, classes, splits, shards and scaling."""
     from okl.data.describe import describe as description_of
     from okl.data.describe import describe_text
     from okl.data.manifest import open_dataset
 
-    data = open_dataset(data_location(dataset))
+    data = open_dataset(cli.data_location(dataset))
     print_result(description_of(data), json, describe_text(data))
 
 
-@app.command(cls=Command, short_help="Train a model, evaluate it, and save it with a report.")
-@accepts(options=TRAIN, ingest_options=INGEST)
+@app.command(cls=cli.Command, short_help="Train a model, evaluate it, and save it with a report.")
+@cli.accepts(options=cli.TRAIN, ingest_options=cli.INGEST)
 def train(
-    options: OptionValues,
-    ingest_options: OptionValues,
-    dataset: Annotated[str | None, argument("DATASET", help_for(TrainSettings, "data", False))] = None,
+    options: cli.OptionValues,
+    ingest_options: cli.OptionValues,
+    dataset: Annotated[str | None, cli.argument("DATASET", cli.help_for(TrainSettings, "data", False))] = None,
     config: Config = None,
     pairs: Pairs = None,
     resume: Annotated[
         str | None,
-        option(
+        cli.option(
             "RUN",
             "Name or folder of an interrupted run to resume from its last checkpoint; none: start a new run.",
-            panel=CHECKPOINTS,
+            panel=cli.CHECKPOINTS,
         ),
     ] = None,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="Print all metrics, times, memory and reasons.", rich_help_panel=OUTPUT),
+        typer.Option(
+            "--verbose", "-v", help="Print all metrics, times, memory and reasons.", rich_help_panel=cli.OUTPUT
+        ),
     ] = False,
     record: Record = False,
     json: Json = False,
@@ -239,7 +228,7 @@ def train(
         from okl.runs.checkpoint import check_same_settings, find_unfinished, newest_origin, settings_of
 
         folder = find_unfinished(resume)
-        settings = resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
+        settings = cli.resumed_settings(settings_of(folder), dataset, options, ingest_options, config, pairs or [])
         check_same_settings(newest_origin(folder), settings, resume)
         check_execution_options(settings)
         run = TrainingRun(settings, resume=folder)
@@ -248,7 +237,7 @@ def train(
     else:
         from okl.runs.plan import check
 
-        settings = train_settings(dataset, options, ingest_options, config, pairs or [])
+        settings = cli.train_settings(dataset, options, ingest_options, config, pairs or [])
         check(settings)
         run, folder = TrainingRun(settings), None
     parameters = {} if folder is None else {"resume": str(folder)}

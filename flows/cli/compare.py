@@ -4,24 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from flows.cli import options as cli
 from flows.cli.commands import Json, Record, app, print_result
-from flows.cli.options import (
-    EXECUTION,
-    INGEST,
-    MODEL,
-    OTHER,
-    OUTPUT,
-    VALIDATION,
-    WORKERS,
-    Command,
-    Options,
-    OptionValues,
-    accepts,
-    argument,
-    data_location,
-    help_for,
-    option,
-)
 from flows.progress import terminal_observer
 from okl.foundation.locations import absolute_location, local_location
 from okl.foundation.settings import IngestSettings, settings_from
@@ -30,27 +14,37 @@ from okl.runs.compare_settings import CompareSettings
 
 # okl compare
 
-COMPARE = Options(
+COMPARE = cli.Options(
     CompareSettings,
     {
-        VALIDATION: ("optimise", "folds", "holdout", "grid", "halving", "rows", "tolerance", "iterations", "memory"),
-        MODEL: ("rescale", "kernel", "bandwidth", "frequencies", "map", "seed", "precision"),
-        OUTPUT: ("out", "name"),
-        WORKERS: EXECUTION.fields,
+        cli.VALIDATION: (
+            "optimise",
+            "folds",
+            "holdout",
+            "grid",
+            "halving",
+            "rows",
+            "tolerance",
+            "iterations",
+            "memory",
+        ),
+        cli.MODEL: ("rescale", "kernel", "bandwidth", "frequencies", "map", "seed", "precision"),
+        cli.OUTPUT: ("out", "name"),
+        cli.WORKERS: cli.EXECUTION.fields,
     },
 )
 # the comparison has a --holdout of its own: training rows that models are evaluated on
-INGESTED = INGEST.without("holdout")
+INGESTED = cli.INGEST.without("holdout")
 
 
-@app.command(cls=Command, short_help="Compare models on the same folds and save the best one, with a report.")
-@accepts(given=COMPARE, ingest_options=INGESTED)
+@app.command(cls=cli.Command, short_help="Compare models on the same folds and save the best one, with a report.")
+@cli.accepts(given=COMPARE, ingest_options=INGESTED)
 def compare(
-    dataset: Annotated[str, argument("DATASET", help_for(CompareSettings, "data", False))],
-    given: OptionValues,
-    ingest_options: OptionValues,
+    dataset: Annotated[str, cli.argument("DATASET", cli.help_for(CompareSettings, "data", False))],
+    given: cli.OptionValues,
+    ingest_options: cli.OptionValues,
     models: Annotated[
-        str, option("all|online|NAME,...", help_for(CompareSettings, "models", False), panel=VALIDATION)
+        str, cli.option("all|online|NAME,...", cli.help_for(CompareSettings, "models", False), panel=cli.VALIDATION)
     ] = "all",
     record: Record = False,
     json: Json = False,
@@ -66,7 +60,7 @@ def compare(
     The table shows the spread over folds, the certified gap, and a paired test against the best
     model.
     """
-    values: OptionValues = {"data": data_location(dataset), "models": models} | given
+    values: cli.OptionValues = {"data": cli.data_location(dataset), "models": models} | given
     if "out" in given:
         values["out"] = absolute_location(given["out"])
     if ingest_options:
@@ -83,19 +77,19 @@ def compare(
 
 # okl reproduce
 
-REPRODUCE = Options(
-    ReproduceSettings, {OTHER: ("repeats", "orders", "choice", "precision", "workers", "threads", "out")}
+REPRODUCE = cli.Options(
+    ReproduceSettings, {cli.OTHER: ("repeats", "orders", "choice", "precision", "workers", "threads", "out")}
 )
 
 
 @app.command(short_help="Reproduce a table of a paper and compare it with the printed numbers.")
-@accepts(given=REPRODUCE)
+@cli.accepts(given=REPRODUCE)
 def reproduce(
-    table: Annotated[str, argument("TABLE", help_for(ReproduceSettings, "table", False))],
-    given: OptionValues,
-    data: Annotated[str, option("DIR", help_for(ReproduceSettings, "data", False))] = "",
-    datasets: Annotated[str, option("NAME,...", help_for(ReproduceSettings, "datasets", False))] = "",
-    algorithms: Annotated[str, option("NAME,...", help_for(ReproduceSettings, "algorithms", False))] = "",
+    table: Annotated[str, cli.argument("TABLE", cli.help_for(ReproduceSettings, "table", False))],
+    given: cli.OptionValues,
+    data: Annotated[str, cli.option("DIR", cli.help_for(ReproduceSettings, "data", False))] = "",
+    datasets: Annotated[str, cli.option("NAME,...", cli.help_for(ReproduceSettings, "datasets", False))] = "",
+    algorithms: Annotated[str, cli.option("NAME,...", cli.help_for(ReproduceSettings, "algorithms", False))] = "",
     record: Record = False,
     json: Json = False,
 ) -> None:

@@ -10,21 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from flows.cli import options as cli
 from flows.cli.commands import Config, Json, Pairs, app, print_result
-from flows.cli.options import (
-    DEPLOYMENT,
-    INGEST,
-    SERVICE_LEVELS,
-    TRAIN,
-    Command,
-    Options,
-    OptionValues,
-    accepts,
-    argument,
-    help_for,
-    option,
-    train_settings,
-)
 from flows.cli.retrain import (
     KEYS_OF_A_MODEL,
     LEARNING,
@@ -43,31 +30,31 @@ from okl.foundation.settings import settings_from
 from okl.lifecycle.settings import NOT_OF_TRAIN, RetrainSettings
 from okl.solvers.settings import TrainSettings
 
-SERVICE = Options(
+SERVICE = cli.Options(
     RetrainService,
-    {SERVICE_LEVELS: ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")},
+    {cli.SERVICE_LEVELS: ("stage_seconds", "retries", "retry_seconds", "late", "late_seconds", "empty_windows")},
 )
 # no --out: every run of a deployment creates its own folder
-DEPLOYED = TRAIN.without("out", solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto"))
-SPLIT = INGEST.without(
-    holdout=f"{help_for(INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
-    f"{help_for(RETRAIN.kind, 'holdout')}",
-    keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; with --retrain, {KEYS_OF_A_MODEL} [default: none]",
+DEPLOYED = cli.TRAIN.without("out", solver=solver_help(f"auto: as in okl train; with --retrain, {OF_SHARDS}", "auto"))
+SPLIT = cli.INGEST.without(
+    holdout=f"{cli.help_for(cli.INGEST.kind, 'holdout', with_default=False)}; with --retrain: "
+    f"{cli.help_for(RETRAIN.kind, 'holdout')}",
+    keys=f"{cli.help_for(cli.INGEST.kind, 'keys', False)}; with --retrain, {KEYS_OF_A_MODEL} [default: none]",
 )
 OWN_FOLDER = "{time}-version-{version}"
-_deployment = partial(option, panel=DEPLOYMENT)
+_deployment = partial(cli.option, panel=cli.DEPLOYMENT)
 
 
-@app.command(cls=Command, short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.")
-@accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=SPLIT)
+@app.command(cls=cli.Command, short_help="Deploy training, retraining or scoring to a Prefect server, with a schedule.")
+@cli.accepts(service=SERVICE, retrain_options=RETRAIN, options=DEPLOYED, ingest_options=SPLIT)
 def deploy(
-    service: OptionValues,
-    retrain_options: OptionValues,
-    options: OptionValues,
-    ingest_options: OptionValues,
+    service: cli.OptionValues,
+    retrain_options: cli.OptionValues,
+    options: cli.OptionValues,
+    ingest_options: cli.OptionValues,
     dataset: Annotated[
         str | None,
-        argument(
+        cli.argument(
             "DATASET",
             "Default data set or source of the runs; with --retrain, the location of new files; none: each run "
             "names its data.",
@@ -110,7 +97,7 @@ def deploy(
     if retrain is None:
         if score is not None or score_out is not None:
             raise ConfigError("--score and --score-out need a retrained model: add --retrain NAME.")
-        if odd := [name for name in retrain_options if name not in INGEST.fields]:
+        if odd := [name for name in retrain_options if name not in cli.INGEST.fields]:
             raise ConfigError(f"--{odd[0].replace('_', '-')} is an option of retraining: add --retrain NAME.")
         training, retraining = _training(dataset, options, ingest_options, config, pairs or []), None
         levels = settings_from(ServiceSettings, service, "okl deploy")
@@ -141,7 +128,7 @@ def deploy(
 
 
 def _training(
-    dataset: str | None, options: OptionValues, ingest: OptionValues, config: str | None, pairs: list[str]
+    dataset: str | None, options: cli.OptionValues, ingest: cli.OptionValues, config: str | None, pairs: list[str]
 ) -> TrainSettings | None:
     """Return the checked settings of training; None if each run names its data."""
     if dataset is None:
@@ -150,13 +137,13 @@ def _training(
         return None
     from okl.runs.plan import check
 
-    settings = train_settings(dataset, options, ingest, config, pairs)
+    settings = cli.train_settings(dataset, options, ingest, config, pairs)
     check(settings)
     return settings
 
 
 def _retraining(
-    name: str, source: str | None, given_of: tuple[OptionValues, ...], config: str | None, pairs: list[str]
+    name: str, source: str | None, given_of: tuple[cli.OptionValues, ...], config: str | None, pairs: list[str]
 ) -> RetrainSettings:
     """Return the checked settings of retraining; given_of : the values of retraining, training and ingestion."""
     retraining, options, ingest = given_of

@@ -6,32 +6,19 @@ from typing import Annotated
 
 import typer
 
+from flows.cli import options as cli
 from flows.cli.commands import Config, Json, Pairs, Record, app, print_result
-from flows.cli.options import (
-    INGEST,
-    PUBLICATION,
-    SHARDS,
-    TRAIN,
-    Command,
-    Options,
-    OptionValues,
-    accepts,
-    argument,
-    help_for,
-    merged_values,
-    option,
-)
 from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
 from okl.foundation.settings import settings_from
 from okl.lifecycle.settings import NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
 
-RETRAIN = Options(
+RETRAIN = cli.Options(
     RetrainSettings,
     {
-        SHARDS: ("registry", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
-        PUBLICATION: ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
+        cli.SHARDS: ("registry", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
+        cli.PUBLICATION: ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
     },
 )
 OF_SHARDS = "the champion's; for a new model chosen as in okl train, and kept"
@@ -39,40 +26,40 @@ OF_SHARDS = "the champion's; for a new model chosen as in okl train, and kept"
 
 def solver_help(auto: str, default: str) -> str:
     """Return the help of --solver with another meaning of auto and another default, for commands that retrain."""
-    parts = help_for(TRAIN.kind, "solver", with_default=False).split("; ")
+    parts = cli.help_for(cli.TRAIN.kind, "solver", with_default=False).split("; ")
     return f"{'; '.join(auto if part.startswith('auto:') else part for part in parts)} [default: {default}]"
 
 
-LEARNING = TRAIN.without(
+LEARNING = cli.TRAIN.without(
     *NOT_OF_TRAIN,
     solver=solver_help(f"auto: {OF_SHARDS}", "auto"),
     learn_sensitive="also use the columns of the constraints as inputs; otherwise a new model gets them as keys "
     "[default: no]",
 )
 KEYS_OF_A_MODEL = "a registered model keeps the key columns of its first version"
-READING = INGEST.without(
+READING = cli.INGEST.without(
     *NOT_OF_INGEST,
     "rows_per_shard",
-    keys=f"{help_for(INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]",
+    keys=f"{cli.help_for(cli.INGEST.kind, 'keys', with_default=False)}; {KEYS_OF_A_MODEL} [default: none]",
 )
 
 
-@app.command(cls=Command, short_help="Train on new shards since the champion; publish the model if it is better.")
-@accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
+@app.command(cls=cli.Command, short_help="Train on new shards since the champion; publish the model if it is better.")
+@cli.accepts(given=RETRAIN, options=LEARNING, ingest_options=READING)
 def retrain(
-    given: OptionValues,
-    options: OptionValues,
-    ingest_options: OptionValues,
-    name: Annotated[str, argument("NAME", "Name of the registered model.")],
+    given: cli.OptionValues,
+    options: cli.OptionValues,
+    ingest_options: cli.OptionValues,
+    name: Annotated[str, cli.argument("NAME", "Name of the registered model.")],
     source: Annotated[
-        str | None, argument("SOURCE", "Folder, URL or glob of the new files; each file is a shard.")
+        str | None, cli.argument("SOURCE", "Folder, URL or glob of the new files; each file is a shard.")
     ] = None,
     window_from: Annotated[
         str | None,
-        option("DATE", "Use only shards at or after this time; none: from the first.", "--from", panel=SHARDS),
+        cli.option("DATE", "Use only shards at or after this time; none: from the first.", "--from", panel=cli.SHARDS),
     ] = None,
     window_to: Annotated[
-        str | None, option("DATE", "Use only shards before this time; none: to the last.", "--to", panel=SHARDS)
+        str | None, cli.option("DATE", "Use only shards before this time; none: to the last.", "--to", panel=cli.SHARDS)
     ] = None,
     config: Config = None,
     pairs: Pairs = None,
@@ -122,13 +109,13 @@ def warn_of_new_name(settings: RetrainSettings) -> None:
 def retrain_values(
     name: str,
     source: str | None,
-    given: OptionValues,
-    groups: dict[str, OptionValues],
+    given: cli.OptionValues,
+    groups: dict[str, cli.OptionValues],
     config: str | None,
     pairs: list[str],
-) -> OptionValues:
+) -> cli.OptionValues:
     """Return values of settings from a TOML file, overridden by --set pairs, then by options; paths are absolute."""
-    values, tables = merged_values(config, pairs, {"contract": {}} | groups)
+    values, tables = cli.merged_values(config, pairs, {"contract": {}} | groups)
     values |= given | {"name": name} | tables
     location = source or values.get("source")
     if not location:

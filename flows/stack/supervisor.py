@@ -21,28 +21,9 @@ from select import select
 
 import psutil  # type: ignore[import-untyped]  # no stubs
 
+from flows import server
 from flows.child import restore_signals
-from flows.server import (
-    LOOPBACK,
-    PRIVACY,
-    child_command,
-    child_imports,
-    make_login,
-    prefect_home,
-    server_environment,
-    start_child,
-)
-from flows.stack.state import (
-    HEALTH_SOCKET,
-    POLL_SECONDS,
-    ChildState,
-    Phase,
-    StackState,
-    code_on_disk,
-    read_state,
-    stack_folder,
-    take_lock,
-)
+from flows.stack import state as stack
 from okl.distributed.processes import CONFIG, HEALTH, ONE_THREAD, PRIVATE
 from okl.distributed.tls import FILES, write_self_signed
 from okl.foundation.locations import keep_private, make_folders
@@ -76,7 +57,7 @@ def end_marked(instance: str, seconds: float, spared: frozenset[int] = frozenset
             process.terminate()
     deadline = time.monotonic() + seconds
     while (left := [process for process in left if _lives(process)]) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+        time.sleep(stack.POLL_SECONDS)
     for process in left:
         with suppress(psutil.Error):
             process.kill()
@@ -138,15 +119,17 @@ class Child:
     killed_for: str | None = None
     ended: str | None = None
 
-    def state(self) -> ChildState:
+    def state(self) -> stack.ChildState:
         """Return the state for the file."""
         pid = self.process.pid if self.process is not None else None
-        return ChildState(self.name, pid, self.address, self.since, max(0, self.restarts), self.ended, str(self.log))
+        return stack.ChildState(
+            self.name, pid, self.address, self.since, max(0, self.restarts), self.ended, str(self.log)
+        )
 
     def start(self, now: float) -> None:
         """Start the process in the folder of its log; where the system refuses, it is due again later."""
         try:
-            self.process = start_child(self.command, self.log, self.environment, self.inherited)
+            self.process = server.start_child(self.command, self.log, self.environment, self.inherited)
         except OSError as error:  # no memory, no process numbers, a full disk
             self._fail(f"could not be started: {error.strerror}", self.failures + 1, now)
         else:
@@ -178,14 +161,16 @@ class Child:
             self.process.kill()
 
 
-def children_of(options: StackOptions, state: StackState, listener: int) -> list[Child]:
+def children_of(options: StackOptions, state: stack.StackState, listener: int) -> list[Child]:
     """Return the processes of a stack in order, with commands; Prefect's API listens on a file descriptor."""
-    folder, home = stack_folder(options.home), prefect_home(options.home)
+    folder, home = stack.stack_folder(options.home), server.prefect_home(options.home)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    environment |= PRIVACY | child_imports(os.environ) | {"OKL_HOME": str(options.home), MARK: state.instance}
+    environment |= (
+        server.PRIVACY | server.child_imports(os.environ) | {"OKL_HOME": str(options.home), MARK: state.instance}
+    )
     for name in ("NO_PROXY", "no_proxy"):
-        environment[name] = f"{environment.get(name, '')},{LOOPBACK}".lstrip(",")
-    login = make_login(options.home)
+        environment[name] = f"{environment.get(name, '')},{server.LOOPBACK}".lstrip(",")
+    login = server.make_login(options.home)
     pages = {
         "PREFECT_SERVER_UI_ENABLED": "true",
         "PREFECT_UI_API_URL": state.url,
@@ -202,25 +187,26 @@ def children_of(options: StackOptions, state: StackState, listener: int) -> list
     ca, certificate, key = (str(Path(state.tls) / name) for name in FILES)
     tls = ["--protocol", "tls", "--tls-ca-file", ca, "--tls-cert", certificate, "--tls-key", key]
     limit = psutil.virtual_memory().total // max(1, options.workers)
-    scheduler = child_command(
-        "scheduler", "--host", LOOPBACK, "--port", state.scheduler.rpartition(":")[2], "--no-dashboard",
-        "--dashboard-address", f"{LOOPBACK}:0", "--preload", PRIVATE, *tls,
+    scheduler = server.child_command(
+        "scheduler", "--host", server.LOOPBACK, "--port", state.scheduler.rpartition(":")[2], "--no-dashboard",
+        "--dashboard-address", f"{server.LOOPBACK}:0", "--preload", PRIVATE, *tls,
     )  # fmt: skip
-    worker = child_command(
-        "worker", state.scheduler, "--host", LOOPBACK, "--no-nanny", "--nthreads", 1, "--memory-limit", limit,
-        "--no-dashboard", "--dashboard-address", f"{LOOPBACK}:0", *tls,
+    worker = server.child_command(
+        "worker", state.scheduler, "--host", server.LOOPBACK, "--no-nanny", "--nthreads", 1, "--memory-limit", limit,
+        "--no-dashboard", "--dashboard-address", f"{server.LOOPBACK}:0", *tls,
         *(word for module in (*PRELOADED, PRIVATE) for word in ("--preload", module)),
     )  # fmt: skip
     return [
         Child(
-            "server", child_command("server", listener, home / "start.lock"),
-            server_environment(options.home, environment, True, login) | pages,
+            "server", server.child_command("server", listener, home / "start.lock"),
+            server.server_environment(options.home, environment, True, login) | pages,
             folder / "server.log", state.url, inherited=(listener,),
         ),
-        Child("scheduler", scheduler, dask | {HEALTH: HEALTH_SOCKET}, folder / "scheduler.log", state.scheduler),
+        Child("scheduler", scheduler, dask | {HEALTH: stack.HEALTH_SOCKET}, folder / "scheduler.log", state.scheduler),
         Child(
             "prefect-worker",
-            child_command("prefect", "worker", "start", "--pool", POOL, "--type", "process", "--name", PREFECT_WORKER),
+            server.child_command("prefect", "worker", "start", "--pool", POOL, "--type", "process",
+                "--name", PREFECT_WORKER),
             environment | client, folder / "prefect-worker.log",
         ),
         *(
@@ -244,7 +230,7 @@ def listening_socket(*ports: int) -> socket.socket:
         opened = socket.socket()
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            opened.bind((LOOPBACK, port))
+            opened.bind((server.LOOPBACK, port))
             opened.listen()
         except OSError as error:
             opened.close()
@@ -263,7 +249,7 @@ ANOTHER_IS_UP, PORT_IS_TAKEN = 3, 4
 class Supervisor:
     """Supervisor that keeps processes running until it is stopped; folder : for state and logs."""
 
-    def __init__(self, folder: Path, state: StackState, children: list[Child]) -> None:
+    def __init__(self, folder: Path, state: stack.StackState, children: list[Child]) -> None:
         self.folder = folder
         self.state = state
         self.children = children
@@ -331,7 +317,7 @@ class Supervisor:
         for scratch in self.folder.glob("scratch-*"):
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _write(self, phase: Phase) -> None:
+    def _write(self, phase: stack.Phase) -> None:
         self.state = replace(self.state, phase=phase, children=tuple(child.state() for child in self.children))
         with suppress(OSError):  # a full disk must not end what runs
             self.state.write(self.folder)
@@ -339,12 +325,12 @@ class Supervisor:
 
 def supervise(options: StackOptions) -> int:
     """Run the supervisor until it is stopped; return an exit code, such as ANOTHER_IS_UP or PORT_IS_TAKEN."""
-    folder = stack_folder(options.home)
-    lock = take_lock(folder)
+    folder = stack.stack_folder(options.home)
+    lock = stack.take_lock(folder)
     if lock is None:
         return ANOTHER_IS_UP
     with lock:
-        last = read_state(folder)
+        last = stack.read_state(folder)
         if last is not None:  # it was killed, and could not clean up
             end_marked(last.instance, OTHERS_SECONDS)
             (folder / "stack.json").unlink(missing_ok=True)
@@ -362,9 +348,10 @@ def supervise(options: StackOptions) -> int:
             certificates = folder / "certificates"
             make_folders(certificates)
             write_self_signed(certificates)  # new ones at each start: they never expire
-            state = StackState(
-                uuid.uuid4().hex, os.getpid(), time.time(), "starting", f"http://{LOOPBACK}:{port}/api",
-                f"tls://{LOOPBACK}:{scheduler_port}", POOL, options.workers, str(certificates), code_on_disk(), (),
+            state = stack.StackState(
+                uuid.uuid4().hex, os.getpid(), time.time(), "starting", f"http://{server.LOOPBACK}:{port}/api",
+                f"tls://{server.LOOPBACK}:{scheduler_port}", POOL, options.workers, str(certificates),
+                stack.code_on_disk(), (),
             )  # fmt: skip
             Supervisor(folder, state, children_of(options, state, api.fileno())).run()
     return 0

@@ -23,18 +23,8 @@ from okl.data.dataset import Dataset, Shard
 from okl.data.execution import Item, Part, Result, Rows, ShardWork, Traffic, Value
 from okl.data.manifest import processor
 from okl.data.order import Window
+from okl.distributed import cluster as workers
 from okl.distributed.cache import Batch, ShardAssignment, assign_slots, batches_in_sequence
-from okl.distributed.cluster import (
-    CONNECT_SECONDS,
-    ROW_LIMIT,
-    WorkerRowLimit,
-    check_versions,
-    connect_to_cluster,
-    open_client,
-    silence_dask,
-    version_mismatch,
-    versions,
-)
 from okl.distributed.in_process import LocalExecution
 from okl.distributed.processes import CONFIG
 from okl.distributed.rpc import (
@@ -168,7 +158,7 @@ async def connect_to_worker(client: Any, address: str) -> WorkerConnection:
         if done["status"] != "OK":
             _, failure, _ = clean_exception(**done)
             raise failure or UnreachableError(done)
-        comm = await connect(address, CONNECT_SECONDS, **client.connection_args)
+        comm = await connect(address, workers.CONNECT_SECONDS, **client.connection_args)
         comm.allow_offload = False  # measuring a message takes longer than packing it
         await comm.write({"op": OPERATION})
     except (OSError, TimeoutError) as error:
@@ -226,7 +216,7 @@ class Membership:
             try:
                 if self._client.status == "closed":  # by itself, since it could not connect again
                     raise OSError("the connection is lost")
-                listed = await asyncio.wait_for(self._client.scheduler.ncores(), 2 * CONNECT_SECONDS)
+                listed = await asyncio.wait_for(self._client.scheduler.ncores(), 2 * workers.CONNECT_SECONDS)
                 if (connection := self._client.scheduler_comm) is None:
                     raise OSError("the connection is lost")
                 if connection is not self._connection:
@@ -250,7 +240,7 @@ class Membership:
     def _admitted(self, listed: set[str]) -> set[str]:
         """Return present members and new workers of the same versions; start the check of other new workers."""
         for address in sorted(listed - self._alive - set(self._version_checks) - set(self._rejected)):
-            self._version_checks[address] = asyncio.create_task(version_mismatch(self._client, address))
+            self._version_checks[address] = asyncio.create_task(workers.version_mismatch(self._client, address))
         admitted = listed & self._alive
         for address, task in [(address, task) for address, task in self._version_checks.items() if task.done()]:
             del self._version_checks[address]
@@ -765,17 +755,17 @@ class DaskExecution:
             self._packed = Packed("", b"")
             self._local = stack.enter_context(LocalExecution(n_threads))
             stack.enter_context(dask.config.set(CONFIG))
-            stack.enter_context(silence_dask())
-            self.address, security, n_present = connect_to_cluster(stack, n_workers, address, cluster, tls)
-            client = open_client(self.address, security, tls, patience_seconds)
-            stack.callback(client.close, 2 * CONNECT_SECONDS)
+            stack.enter_context(workers.silence_dask())
+            self.address, security, n_present = workers.connect_to_cluster(stack, n_workers, address, cluster, tls)
+            client = workers.open_client(self.address, security, tls, patience_seconds)
+            stack.callback(client.close, 2 * workers.CONNECT_SECONDS)
             self._client, self._sent_extensions = client, set[str]()
             self._transport = Transport(
                 client, self.address, patience_seconds, straggler_seconds, carrier, most_workers
             )
             stack.callback(self._transport.close)
             self._transport.open(n_present)
-            check_versions(self._on_workers(versions, plugins.packages()))
+            workers.check_versions(self._on_workers(workers.versions, plugins.packages()))
             self._stack = stack.pop_all()
 
     @property
@@ -807,8 +797,8 @@ class DaskExecution:
 
     def hold(self, limit_bytes: int) -> None:
         """Bound the decoded rows that each present or future worker holds between rounds, until this is closed."""
-        self._register(ROW_LIMIT, WorkerRowLimit(limit_bytes))
-        self._stack.callback(self._unregister, ROW_LIMIT)
+        self._register(workers.ROW_LIMIT, workers.WorkerRowLimit(limit_bytes))
+        self._stack.callback(self._unregister, workers.ROW_LIMIT)
 
     @property
     def traffic(self) -> Traffic:

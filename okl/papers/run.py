@@ -20,17 +20,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.folders import lock_folder
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.validation import check_choice
-from okl.papers.base import (
-    Archive,
-    DataFolder,
-    PaperTable,
-    Request,
-    Stop,
-    WorkItem,
-    code_digest,
-    counts_of,
-    frozen_digest,
-)
+from okl.papers import base
 from okl.papers.report import flat, paper_page, write_results
 from okl.papers.settings import ReproduceSettings
 from okl.report.render import markdown
@@ -53,10 +43,10 @@ CATALOGUE = (
 )
 
 
-def table_named(name: str) -> PaperTable:
+def table_named(name: str) -> base.PaperTable:
     """Return the table of this name, or raise ConfigError that lists all names."""
     check_choice("table", name, CATALOGUE)
-    tables: tuple[PaperTable, ...] = import_module(MODULES[name.partition("-")[0]]).TABLES
+    tables: tuple[base.PaperTable, ...] = import_module(MODULES[name.partition("-")[0]]).TABLES
     return next(table for table in tables if table.name == name)
 
 
@@ -140,12 +130,12 @@ def check(settings: ReproduceSettings) -> None:
         check_folder(Path(settings.out), settings.table)
 
 
-def request_of(settings: ReproduceSettings, table: PaperTable) -> Request:
+def request_of(settings: ReproduceSettings, table: base.PaperTable) -> base.Request:
     """Return the request of the settings with names in the table's order, or raise ConfigError that lists the names."""
     printed = {file: name for name, file in table.files.items()}  # data sets may be given by their files, too
     datasets = [name if name in table.datasets else printed.get(name, name) for name in settings.datasets]
-    return Request(
-        DataFolder(settings.data),
+    return base.Request(
+        base.DataFolder(settings.data),
         _check_names("datasets", datasets, table.datasets, table.name),
         _check_names("algorithms", settings.algorithms, table.algorithms, table.name),
         settings.repeats or table.repeats,
@@ -174,7 +164,7 @@ class ReproductionRun(Run[ReproduceSettings]):
         folder = new_run_folder(self.settings.out, self.table.name)
         assert isinstance(folder, Path), "options refuse a URL"
         self._folder = folder
-        self._stop = Stop()
+        self._stop = base.Stop()
         self._resumed_items = 0
 
     @property
@@ -190,7 +180,7 @@ class ReproductionRun(Run[ReproduceSettings]):
     def plan(self) -> dict[str, Any]:
         """Open the folder and start workers."""
         items, data = self._resources.enter_context(locked_folder(self._folder, self.table.name)), self.request.data
-        self._archive = Archive(str(items), data, code_digest(self.table.code), self._stop)
+        self._archive = base.Archive(str(items), data, base.code_digest(self.table.code), self._stop)
         self.execution  # noqa: B018  (workers start now)
         files = self.table.files
         missing = [name for name in self.request.datasets if files[name] and not data.has(files[name])]
@@ -221,7 +211,7 @@ class ReproductionRun(Run[ReproduceSettings]):
     def metrics_table(self) -> list[dict[str, Any]]:
         return [flat(cell) for cell in self._result["cells"]]
 
-    def _compute(self, items: Sequence[WorkItem]) -> dict[str, Any]:
+    def _compute(self, items: Sequence[base.WorkItem]) -> dict[str, Any]:
         """Compute items, the longest first, except for those that an earlier run has finished."""
         outcomes = self.request.outcomes
         archived = {item.name: self._archive.read(item) for item in items}
@@ -248,8 +238,8 @@ class ReproductionRun(Run[ReproduceSettings]):
             "table_repeats": self.table.repeats,
             "rule": self.table.rule,
             "remarks": list(self.table.remarks),
-            "frozen": frozen_digest(),
-            "counts": {"all": counts_of(cells), "blind": counts_of([cell for cell in cells if cell.blind])},
+            "frozen": base.frozen_digest(),
+            "counts": {"all": base.counts_of(cells), "blind": base.counts_of([cell for cell in cells if cell.blind])},
             "cells": [asdict(cell) for cell in cells],
             "datasets": self.table.dataset_rows(self.request),
             "total_seconds": time.perf_counter() - self.timeline.begun,

@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from okl.report import figures
 from okl.report.blocks import Bar, BarChart, Block, Figure, Paragraph, Section, Table, Tiles
 from okl.report.explanation import importance_blocks, metric_blocks
-from okl.report.figures import (
-    MOST_DRAWN,
-    confusion_matrix,
-    precision_recall_curve,
-    predicted_against_true,
-    reliability_curve,
-    residual_histogram,
-    roc_curve,
-)
 from okl.report.format import MEASURED_ON, SPLIT_NAMES, number, percent, shortened
 from okl.report.results import RunResult, assess, baseline_names, headline, metric_rows
 
@@ -125,8 +117,8 @@ def decision_blocks(
         f"({percent(positive / rows, 3)})."
     )
     area, average = number(measured.get("roc_auc")), number(measured.get("average_precision"))
-    roc = partial(roc_curve, false_rates.tolist(), hit_rates.tolist(), used)
-    recall = partial(precision_recall_curve, hit_rates.tolist(), precisions.tolist(), on_curve, positive / rows)
+    roc = partial(figures.roc_curve, false_rates.tolist(), hit_rates.tolist(), used)
+    recall = partial(figures.precision_recall_curve, hit_rates.tolist(), precisions.tolist(), on_curve, positive / rows)
     return [
         Paragraph(text),
         Table(f"Thresholds, {rows_name}", THRESHOLD_HEADER, lines),
@@ -166,14 +158,14 @@ def mistakes_section(result: RunResult) -> Section:
     confusion, histogram = measured.get("confusion"), measured.get("residual_histogram")
     labels = result.dataset.get("labels") or list(range(len(confusion or ())))
     blocks: list[Block] = []
-    if confusion and len(confusion) > MOST_DRAWN:
+    if confusion and len(confusion) > figures.MOST_DRAWN:
         large = f"The confusion matrix of {len(confusion)} classes is too large to draw"
         blocks.append(Paragraph(f"{large}; the tables list its worst entries."))
     elif confusion:
         rows = int(np.sum(confusion))
         wrong = number(rows - int(np.trace(confusion)))
         caption = f"{wrong} of {number(rows)} rows are misclassified. Shade: share of the true class."
-        draw = partial(confusion_matrix, confusion, labels)
+        draw = partial(figures.confusion_matrix, confusion, labels)
         blocks.append(Figure(f"Confusion matrix, {rows_name}", draw, caption))
     blocks += mistake_tables(measured, labels, result.target, rows_name)
     if histogram and histogram["counts"]:
@@ -182,12 +174,12 @@ def mistakes_section(result: RunResult) -> Section:
             f"Left of 0, predictions are too low. {number(int(counts[0] + counts[-1]))} of {number(sum(counts))} rows "
             "are outside the range."
         )
-        draw = partial(residual_histogram, histogram["edges"], counts, result.target)
+        draw = partial(figures.residual_histogram, histogram["edges"], counts, result.target)
         blocks.append(Figure(f"Residuals, {rows_name}", draw, caption))
     grid = measured.get("predicted_vs_true")
     if histogram and grid and grid["range"][0] < grid["range"][1]:
         caption = "Predictions are biased where the solid line differs from the dotted one."
-        draw = partial(predicted_against_true, grid["range"], grid["counts"], result.target)
+        draw = partial(figures.predicted_against_true, grid["range"], grid["counts"], result.target)
         blocks.append(Figure(f"Predicted against true, {rows_name}", draw, caption))
     blocks += largest_error_table(result.largest_errors, result.is_regression)
     return Section("mistakes", "Where are its mistakes?", blocks)
@@ -326,7 +318,7 @@ def reliability_blocks(
             "Scores rank rows but are not probabilities with this loss. The figure shows the observed probability of "
             f"{positive} for each score on {rows_name}."
         )
-    draw = partial(reliability_curve, bins, value, (x, y))
+    draw = partial(figures.reliability_curve, bins, value, (x, y))
     return [Paragraph(text), Figure(f"Reliability of {kind}, {rows_name}", draw, extremes + note)]
 
 

@@ -20,22 +20,8 @@ from okl.kernels import KnownKernel, Linear, kernel_class
 from okl.metrics.calibration import ScoreCalibration, fit_calibration, log_losses
 from okl.metrics.criterion import OF_RANKING, criterion_error, row_losses, standard_error
 from okl.runs.baselines import COSTS, fit_logistic
+from okl.solvers.ridge import penalty_path
 from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
-from okl.solvers.ridge.penalty_path import (
-    FOLDS,
-    LogarithmComparison,
-    LossComparison,
-    PenaltyErrors,
-    ScoresLeftOut,
-    apart,
-    best_of,
-    compare_logarithm,
-    compare_losses,
-    errors_of_scores,
-    fit_rows,
-    folds_of,
-    leave_folds_out,
-)
 from okl.solvers.ridge.solver import plain_inputs
 
 # Candidates: scalings, kernels and bandwidths of kernel least squares
@@ -232,7 +218,7 @@ class ValidationSample:
     def has_folds(self, rows: int) -> bool:
         """Return whether the first rows can be split into folds: some class must have more than one row."""
         targets = self._sample.targets[:rows]
-        return len(np.unique(folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
+        return len(np.unique(penalty_path.folds_of(targets, np.arange(len(targets)), self.outputs.task))) > 1
 
     def can_fit_logistic(self, rows: int) -> int:
         """Return the rows that logistic regression is validated on; 0 for many inputs, or a class of few rows.
@@ -289,15 +275,15 @@ class ValidationSample:
         )  # fmt: skip
         return result, None if two else fit_calibration(each[best], classes, mixes=True)
 
-    def compare_losses(self, candidate: Candidate, rows: int) -> LossComparison | None:
+    def compare_losses(self, candidate: Candidate, rows: int) -> penalty_path.LossComparison | None:
         """Compare Huber's loss with least squares on held-out folds of a regression; None for light tails."""
         basis, sample, folds = self._folds(candidate, rows)
-        return compare_losses(basis, sample, self.outputs, folds, self._threads)
+        return penalty_path.compare_losses(basis, sample, self.outputs, folds, self._threads)
 
-    def compare_logarithm(self, candidate: Candidate, rows: int) -> LogarithmComparison | None:
+    def compare_logarithm(self, candidate: Candidate, rows: int) -> penalty_path.LogarithmComparison | None:
         """Compare models of log(target) with those of the target on held-out folds; None unless it is skewed."""
         basis, sample, folds = self._folds(candidate, rows)
-        return compare_logarithm(basis, sample, self.outputs, folds, self._threads)
+        return penalty_path.compare_logarithm(basis, sample, self.outputs, folds, self._threads)
 
     def _folds(self, candidate: Candidate, rows: int) -> tuple[Basis, Rows, IntArray]:
         """Return the basis of a candidate, and rows of a regression with their folds."""
@@ -315,12 +301,12 @@ class ValidationSample:
         have rows next to all others. Only a file in the order of its target is cut by tenths.
         """
         if self.by != "blocks":
-            return folds_of(targets, np.arange(len(targets)), self.outputs.task)  # the rows are shuffled
+            return penalty_path.folds_of(targets, np.arange(len(targets)), self.outputs.task)  # the rows are shuffled
         places = self._positions[: len(targets)]
         steps = np.diff(targets[np.argsort(places)])
         if self.outputs.task == "regression" and steps.min() < 0.0 < steps.max():
-            return folds_of(np.zeros(len(targets)), places, "binary")
-        return folds_of(targets, places, self.outputs.task)
+            return penalty_path.folds_of(np.zeros(len(targets)), places, "binary")
+        return penalty_path.folds_of(targets, places, self.outputs.task)
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         """Fit a candidate to the first rows with the penalty of the smallest validation error."""
@@ -329,12 +315,14 @@ class ValidationSample:
         basis, bandwidth = self._basis(candidate, inputs, landmarks)
         sample, weights, offsets = Rows(inputs, self._sample.targets[:rows]), None, None
         if self.by == "rows":
-            solution = fit_rows(basis, sample, self.outputs, n_threads=self._threads)
+            solution = penalty_path.fit_rows(basis, sample, self.outputs, n_threads=self._threads)
             best, weights, offsets = solution.best, solution.weights, solution.offsets
             assert best is not None, "no penalty was given"
         else:
             folds = self._folds_of(sample.targets)
-            best = best_of(leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows)
+            best = penalty_path.best_of(
+                penalty_path.leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows
+            )
         return CandidateResult(
             candidate,
             best.error,
@@ -374,7 +362,7 @@ class ValidationSample:
         landmarks : of each model, at most; power : of the weights of a metric, see `learnt_metric`
         """
         started_at, targets = time.perf_counter(), self._sample.targets[:rows]
-        folds = folds_of(targets, np.arange(rows), self.outputs.task, folds_of_check(rows))
+        folds = penalty_path.folds_of(targets, np.arange(rows), self.outputs.task, folds_of_check(rows))
         if self.by == "blocks":
             folds = self._folds_of(targets)
         start = replace(result.candidate, metric=(), steps=0)
@@ -390,7 +378,7 @@ class ValidationSample:
                 scores[k, held] = track.scores(one, self._sample.inputs[held])
         seconds = time.perf_counter() - started_at
 
-        errors = [errors_of_scores(each, targets, self.outputs, result.penalty) for each in scores]
+        errors = [penalty_path.errors_of_scores(each, targets, self.outputs, result.penalty) for each in scores]
         plain, learnt = (
             replace(
                 result, candidate=candidate, error=found.error, squared_error=found.squared_error, rows=rows,
@@ -402,7 +390,7 @@ class ValidationSample:
         gains = (squares[0] - squares[1]) * (1.0 if weights is None else weights)
         return MetricCheck(
             plain, learnt, len(np.unique(folds)), float(gains.mean()), float(gains.std() / rows**0.5),
-            ScoresLeftOut(targets, scores[1], errors[1]).calibration(),
+            penalty_path.ScoresLeftOut(targets, scores[1], errors[1]).calibration(),
         )  # fmt: skip
 
     def scores(self, result: CandidateResult, inputs: FloatArray) -> Doubles:
@@ -424,7 +412,9 @@ class ValidationSample:
         assert isinstance(basis.kernel, KnownKernel), "candidates name kernels"
         if weights is None:
             sample = Rows(inputs, self._sample.targets[: result.rows])
-            weights = fit_rows(basis, sample, self.outputs, result.penalty, n_threads=self._threads).weights
+            weights = penalty_path.fit_rows(
+                basis, sample, self.outputs, result.penalty, n_threads=self._threads
+            ).weights
         some = max(GRADIENT_ROWS, int(GRADIENT_PRODUCTS / max(1, weights.size * inputs.shape[1])))
         sums = gradient_sums(basis.kernel, basis.landmarks, weights, inputs[:some], self._threads)
         before = np.array(candidate.metric or (1.0,) * inputs.shape[1])
@@ -432,8 +422,12 @@ class ValidationSample:
         return replace(candidate, metric=metric, steps=candidate.steps + 1)
 
 
-def _chance(errors: PenaltyErrors, rows: int) -> float:
-    return errors.chance if errors.judged is not None or errors.mistake_rate is None else apart(errors.error, rows)
+def _chance(errors: penalty_path.PenaltyErrors, rows: int) -> float:
+    return (
+        errors.chance
+        if errors.judged is not None or errors.mistake_rate is None
+        else penalty_path.apart(errors.error, rows)
+    )
 
 
 def scaled(schema: Schema, inputs: FloatArray, candidate: Candidate) -> FloatArray:

@@ -14,33 +14,15 @@ from okl.data.dataset import Dataset, Scale
 from okl.data.execution import Execution
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.cluster_file import check_execution_options
+from okl.foundation import folders
 from okl.foundation.errors import ConfigError, DivergedError, LocationError
-from okl.foundation.folders import (
-    CHECKPOINT,
-    RunFolder,
-    local_folder,
-    name_of,
-    output_folder,
-    resumable,
-    resumable_in,
-    unwritable,
-)
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
 from okl.report.timeline import FILE, describe_timeline, write_timeline
 from okl.report.training import markdown_report, write_report
+from okl.runs import checkpoint
 from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.calibrate import calibrated
-from okl.runs.checkpoint import (
-    MAIN,
-    LoopCheckpoints,
-    Origin,
-    RunCheckpoints,
-    check_same_origin,
-    check_same_settings,
-    newest_origin,
-    with_mode_of,
-)
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.memory import plan_memory_on
@@ -77,11 +59,11 @@ class TrainingRun(Run[TrainSettings]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.output = output_folder(run_folder(self.settings))
+        self.output = folders.output_folder(run_folder(self.settings))
         self.record = RunRecord(self.output)
-        self._checkpoints: RunCheckpoints | None = None
+        self._checkpoints: checkpoint.RunCheckpoints | None = None
         self._worker_vectors: Path | None = None
-        self._stored: Origin | None = None
+        self._stored: checkpoint.Origin | None = None
         self._choice: Choice | None = None
 
     @property
@@ -100,7 +82,7 @@ class TrainingRun(Run[TrainSettings]):
         return self.record.data
 
     @property
-    def checkpoints(self) -> RunCheckpoints:
+    def checkpoints(self) -> checkpoint.RunCheckpoints:
         """Return the checkpoints of the run; the stage "plan" makes them."""
         assert self._checkpoints is not None, "plan comes first"
         return self._checkpoints
@@ -130,11 +112,11 @@ class TrainingRun(Run[TrainSettings]):
         self.record.data = training_columns(settings, data, settings.data if is_source else None)
         if is_source:
             check_solver(settings, self.data)  # as far as it depends on the classes, which are known only now
-        self._origin = Origin.of(settings, self.data, self.key)
+        self._origin = checkpoint.Origin.of(settings, self.data, self.key)
         if stored is not None:
             self._stored = stored
             self._origin = self._origin.resumed_from(stored)
-            check_same_origin(stored, self._origin, self.data.folder, str(self.folder))
+            checkpoint.check_same_origin(stored, self._origin, self.data.folder, str(self.folder))
         return {"rows": {name: self.data.rows(name) for name in ("train", "test")}, "shards": len(self.data.shards)}
 
     def plan(self) -> dict[str, Any]:
@@ -145,7 +127,7 @@ class TrainingRun(Run[TrainSettings]):
         self.record.memory = memory = plan_memory_on(settings, self.data, execution)
         _LOG.info("%s: %s", self.name, memory.sentence(execution.n_workers))
         self.solver = self._make_solver()
-        self._checkpoints = RunCheckpoints(
+        self._checkpoints = checkpoint.RunCheckpoints(
             self.staging,
             self._origin,
             settings.checkpoint_seconds,
@@ -177,7 +159,8 @@ class TrainingRun(Run[TrainSettings]):
         """Return the trained solver: of several sizes the best."""
         if not self._has_sizes:
             return run_loop(
-                self.solver, self._start, self.data, self.execution, self.observer, self.checkpoints.of(MAIN),
+                self.solver, self._start, self.data, self.execution, self.observer,
+                self.checkpoints.of(checkpoint.MAIN),
                 partial(self._keep, self.settings, self.solver),
             )  # fmt: skip
         assert self._choice is not None, "it has the sizes"
@@ -194,7 +177,7 @@ class TrainingRun(Run[TrainSettings]):
 
         An online model has no probabilities yet: its calibration would score test rows after each pass.
         """
-        if not isinstance(self.output, RunFolder):
+        if not isinstance(self.output, folders.RunFolder):
             return
         predictor = solver.predictor(state)
         if not isinstance(solver, OnlineSolver):
@@ -213,12 +196,12 @@ class TrainingRun(Run[TrainSettings]):
         try:
             return super().perform_stage(stage)
         except (KeyboardInterrupt, OSError) as error:
-            best = None if not isinstance(self.output, RunFolder) else self.staging / BEST
+            best = None if not isinstance(self.output, folders.RunFolder) else self.staging / BEST
             if best is not None and (best / "model").is_dir():
                 shutil.rmtree(self._so_far, ignore_errors=True)  # of an earlier interrupt of this run
                 kept = best.rename(self._so_far)
                 _LOG.warning("The best model so far is kept. To predict: okl predict %s ROWS --out SCORES", kept)
-            elif isinstance(error, KeyboardInterrupt) and stage == "learn" and not resumable(self.staging):
+            elif isinstance(error, KeyboardInterrupt) and stage == "learn" and not folders.resumable(self.staging):
                 _LOG.warning(
                     "Nothing of %s is kept: training writes a checkpoint every %g s (--checkpoint-seconds).",
                     self.name, self.settings.checkpoint_seconds,
@@ -228,7 +211,7 @@ class TrainingRun(Run[TrainSettings]):
     @property
     def _so_far(self) -> Path:
         """Return the folder beside that of the run that an interrupt leaves."""
-        return local_folder(self.folder).with_name(f"{self.name}-{BEST}")
+        return folders.local_folder(self.folder).with_name(f"{self.name}-{BEST}")
 
     @property
     def _has_sizes(self) -> bool:
@@ -278,18 +261,18 @@ class TrainingRun(Run[TrainSettings]):
             self.complete()
         except OSError as error:
             raise self._saved_without_result(error) from None
-        if isinstance(self.output, RunFolder):
+        if isinstance(self.output, folders.RunFolder):
             shutil.rmtree(self._so_far, ignore_errors=True)  # of an interrupt: this model is what it was to become
         return {"run": str(self.folder)}
 
     def _saved_without_result(self, error: OSError) -> OSError | LocationError:
         """Move a run that lacks only its result beside its folder, and say so, unless it can be resumed."""
-        if not isinstance(self.output, RunFolder) or self.output.resumable:
+        if not isinstance(self.output, folders.RunFolder) or self.output.resumable:
             return error
         shutil.rmtree(self._so_far, ignore_errors=True)
         saved = self.staging.rename(self._so_far)
         return LocationError(
-            f"{unwritable(self.folder, error)} The model is kept without its result: okl predict {saved} ROWS "
+            f"{folders.unwritable(self.folder, error)} The model is kept without its result: okl predict {saved} ROWS "
             "--out SCORES."
         )
 
@@ -307,21 +290,21 @@ class TrainingRun(Run[TrainSettings]):
         """Return a row for each metric: predictor, split, metric, value."""
         return flat_metrics(self._result)
 
-    def _open_folder(self) -> Origin | None:
+    def _open_folder(self) -> checkpoint.Origin | None:
         """Create the folder of a new run and return None; or lock that to resume and return its stored origin."""
         assert self.output is not None
         if self.resume is None:
             self.output.open()
-            if others := resumable_in(local_folder(self.folder).parent):
-                names = ", ".join(name_of(run) for run in others)
+            if others := folders.resumable_in(folders.local_folder(self.folder).parent):
+                names = ", ".join(folders.name_of(run) for run in others)
                 _LOG.warning("Unfinished runs that okl train --resume can resume: %s.", names)
             return None
         self.output.reopen(self.resume)
-        stored = newest_origin(self.resume)
-        check_same_settings(stored, self.settings, str(self.folder))
+        stored = checkpoint.newest_origin(self.resume)
+        checkpoint.check_same_settings(stored, self.settings, str(self.folder))
         # vectors too: workers of a killed process may live longer and still write to its files
         for left in self.resume.iterdir():
-            if left.name not in (CHECKPOINT, "data"):
+            if left.name not in (folders.CHECKPOINT, "data"):
                 shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
         return stored
 
@@ -340,9 +323,11 @@ class TrainingRun(Run[TrainSettings]):
             _LOG.info("%s: %s", self.name, self.record.metric_sentence)
         # after the choice, because the automatic mode depends on the solver
         if self._stored is not None:
-            self.settings = with_mode_of(self._stored.settings, self.settings)
+            self.settings = checkpoint.with_mode_of(self._stored.settings, self.settings)
             if self._choice is not None:
-                models = ((with_mode_of(self._stored.settings, each), size) for each, size in self._choice.models)
+                models = (
+                    (checkpoint.with_mode_of(self._stored.settings, each), size) for each, size in self._choice.models
+                )
                 self._choice = replace(self._choice, models=tuple(models))
 
     def _make_solver(self) -> Solver[Any]:
@@ -365,7 +350,7 @@ def train_linear_online(
     solver: Solver[Any],
     data: Dataset,
     execution: Execution,
-    checkpoints_of: Callable[[str], LoopCheckpoints],
+    checkpoints_of: Callable[[str], checkpoint.LoopCheckpoints],
 ) -> TrainedSolver | None:
     """Return a linear model trained in the same way, or None; checkpoints_of : by the name of a loop."""
     assert isinstance(solver, OnlineSolver), "options of online solvers made it"

@@ -24,14 +24,8 @@ import numpy as np
 from okl.compiled.descent import descend_weights
 from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
+from okl.solvers.accelerated import certified_steps
 from okl.solvers.accelerated.base import EPSILON, CompositeProblem, Iterate, check_start
-from okl.solvers.accelerated.certified_steps import (
-    CertifiedState,
-    CertifiedSteps,
-    NewtonRecord,
-    compared,
-    positive_solution,
-)
 from okl.solvers.accelerated.dual import SparseProblem
 from okl.solvers.accelerated.newton_parts import Cache, LastArrays, Point, Request, result_of
 from okl.solvers.accelerated.newton_problem import NewtonWork, PartsProblem
@@ -97,7 +91,7 @@ class L1Work(NewtonWork):
 
 @stored("l1-newton-state")
 @dataclass(frozen=True, eq=False)
-class L1State(CertifiedState):
+class L1State(certified_steps.CertifiedState):
     """point, slopes : the gradient of the losses there; best_point, best : its weights, to start another run from."""
 
     point: Point
@@ -117,7 +111,7 @@ _LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = 1e-8, 1.0, 1e-12, 10.0
 
 
 @dataclass(frozen=True)
-class L1Newton(CertifiedSteps):
+class L1Newton(certified_steps.CertifiedSteps):
     """Newton's method with an l1 penalty."""
 
     def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> PartsProblem:
@@ -169,7 +163,7 @@ def _checked(problem: PartsProblem, point: Point, before: L1State | None, reques
     factor = 1.0 / max(1.0, float(np.abs(slopes).max()))
     dual = float(sum(problem.evaluate((L1Part.conjugate, point, factor))))
     certificate = problem.prototype.proof(risk, float(np.abs(point.weights).sum()), dual)
-    record = NewtonRecord(
+    record = certified_steps.NewtonRecord(
         iteration=0 if before is None else before.history[-1].iteration + 1,
         objective=certificate.primal,
         certificate=certificate,
@@ -177,7 +171,7 @@ def _checked(problem: PartsProblem, point: Point, before: L1State | None, reques
         reads=requests + 2 + (0 if before is None else before.reads),
         free=int(np.count_nonzero(point.weights)),
     )
-    best_record, history, better = compared(record, before)
+    best_record, history, better = certified_steps.compared(record, before)
     best_point = point if before is None or better else before.best_point
     return L1State(best_record, history, point, slopes, best_point, Iterate(best_point.weights, np.empty(0)))
 
@@ -272,7 +266,7 @@ def _step_on_face(point: FloatArray, at: FloatArray, products: FloatArray, face:
     bends = np.einsum("ii->i", inner)
     bends[bends <= 0.0] = EPSILON * max(float(bends.max()), 1e-300)
     slopes = at[face] + np.sign(weights)
-    direction = -positive_solution(inner, slopes)
+    direction = -certified_steps.positive_solution(inner, slopes)
     crossings = np.where(direction * weights < 0.0, -weights / np.where(direction == 0.0, 1.0, direction), np.inf)
     nearest = float(crossings.min())
     length = 1.0

@@ -16,14 +16,8 @@ import numpy as np
 
 from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
+from okl.solvers.accelerated import certified_steps
 from okl.solvers.accelerated.base import EPSILON, CompositeProblem, Iterate, Solution, check_start
-from okl.solvers.accelerated.certified_steps import (
-    CertifiedState,
-    CertifiedSteps,
-    NewtonRecord,
-    compared,
-    positive_solution,
-)
 from okl.solvers.accelerated.dual import MinimaxProblem
 
 
@@ -34,7 +28,7 @@ def is_supported(problem: CompositeProblem) -> bool:
 
 @stored("minimax-newton-state")
 @dataclass(frozen=True)
-class MinimaxState(CertifiedState):
+class MinimaxState(certified_steps.CertifiedState):
     """weights : w (n,); smoothing : of the spreads, in their unit; best : a dual point, and the w of least gap."""
 
     weights: FloatArray
@@ -47,7 +41,7 @@ _LESS_SMOOTH, _ENOUGH, _MOST_HALVINGS = 0.1, 1e-4, 60  # at a time; share of the
 
 
 @dataclass(frozen=True)
-class MinimaxNewton(CertifiedSteps):
+class MinimaxNewton(certified_steps.CertifiedSteps):
     """Newton's method on the smoothed objective -<w, d> + kappa sum_k sqrt(||S_k'w||^2 + smoothing^2) + 1/2 ||w||^2."""
 
     def opened(self, problem: MinimaxProblem, point: FloatArray | None = None) -> MinimaxProblem:
@@ -67,7 +61,7 @@ class MinimaxNewton(CertifiedSteps):
     def advance(self, state: MinimaxState, problem: MinimaxProblem) -> MinimaxState:
         weights, smoothing = state.weights, state.smoothing
         slopes, hessian = derivatives(problem, weights, smoothing)
-        change = -positive_solution(hessian, slopes)
+        change = -certified_steps.positive_solution(hessian, slopes)
         along, before = float(slopes @ change), objective(problem, weights, smoothing)
         step, allowed = 1.0, 16.0 * EPSILON * abs(before)
         for _ in range(_MOST_HALVINGS):
@@ -120,7 +114,7 @@ def _checked(
     problem.apply(image, point)
     certificate = problem.certificate(point, weights, pulled)
     certificate = replace(certificate, dual=min(-problem.smooth(point, image), certificate.primal))
-    record = NewtonRecord(
+    record = certified_steps.NewtonRecord(
         iteration=0 if before is None else before.history[-1].iteration + 1,
         objective=problem.smooth(point, image),
         certificate=certificate,
@@ -128,6 +122,6 @@ def _checked(
         reads=1,
         free=problem.n_balls,
     )
-    best_record, history, better = compared(record, before)
+    best_record, history, better = certified_steps.compared(record, before)
     best = Iterate(point, weights) if before is None or better else before.best
     return MinimaxState(best_record, history, weights, smoothing, best)

@@ -14,21 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from okl.compiled import products as compiled
 from okl.compiled.dual_steps import distance_product, inner, squared_distance
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.kernels import kernel_block
-from okl.compiled.products import (
-    Claims,
-    add_rows,
-    add_segments,
-    add_sparse_products,
-    add_sparse_rows,
-    multiply_rows,
-    multiply_segments,
-    multiply_sparse_rows,
-    new_claims,
-    panels_of,
-)
 from okl.compiled.threads import rows_of_segment, run_tasks, run_threads
 from okl.features.base import FeatureMap, check_inputs
 from okl.foundation.class_tags import stored
@@ -165,12 +154,14 @@ class SegmentedRows(ExplicitRows):
     def apply(self, out: FloatArray, point: FloatArray) -> None:
         if self.is_sparse:
             out[:] = 0.0
-            self.over_segments(lambda cut, rows: add_sparse_rows(out, *_arrays(rows), self.signs[cut], point[cut]))
+            self.over_segments(
+                lambda cut, rows: compiled.add_sparse_rows(out, *_arrays(rows), self.signs[cut], point[cut])
+            )
             return
 
         def image_of(cut: slice, features: FloatArray) -> FloatArray:
             part = np.zeros(self.n_image)
-            add_rows(part, features, self.signs[cut], point[cut])
+            compiled.add_rows(part, features, self.signs[cut], point[cut])
             return part
 
         parts = self.over_segments(image_of)
@@ -180,9 +171,11 @@ class SegmentedRows(ExplicitRows):
 
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         if self.is_sparse:
-            self.over_segments(lambda cut, rows: multiply_sparse_rows(out[cut], *_arrays(rows), self.signs[cut], image))
+            self.over_segments(
+                lambda cut, rows: compiled.multiply_sparse_rows(out[cut], *_arrays(rows), self.signs[cut], image)
+            )
             return
-        self.over_segments(lambda cut, features: multiply_rows(out[cut], features, self.signs[cut], image))
+        self.over_segments(lambda cut, features: compiled.multiply_rows(out[cut], features, self.signs[cut], image))
 
     def squared_lengths(self) -> Doubles:
         return np.concatenate(self.over_segments(lambda _, rows: squared_lengths(rows)))
@@ -207,7 +200,7 @@ def _squares(rows: Any) -> Any:
 
 # Dense rows, with or without a feature map.
 
-ClaimedWork = Callable[[Claims], None]
+ClaimedWork = Callable[[compiled.Claims], None]
 
 
 @stored("dense-rows")
@@ -231,16 +224,16 @@ class DenseRows(MatrixRows):
 
     def apply(self, out: FloatArray, point: FloatArray) -> None:
         parts, size = self._parts, self.segment_rows
-        self.in_threads(lambda claims: add_segments(parts, claims, self.rows, self.signs, point, size))
+        self.in_threads(lambda claims: compiled.add_segments(parts, claims, self.rows, self.signs, point, size))
         self.add_parts(out, parts)
 
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         size = self.segment_rows
-        self.in_threads(lambda claims: multiply_segments(out, claims, self.rows, self.signs, image, size))
+        self.in_threads(lambda claims: compiled.multiply_segments(out, claims, self.rows, self.signs, image, size))
 
     def in_threads(self, work: ClaimedWork) -> None:
         """Call work in every thread, each with the same fresh claims on segments."""
-        claims = new_claims()
+        claims = compiled.new_claims()
         run_threads(min(self.n_threads, self.n_segments), lambda _: work(claims))
 
     def add_parts(self, out: FloatArray, parts: FloatArray) -> None:
@@ -294,11 +287,11 @@ def _add_sparse_curvature(
     chosen = rows if columns is None or len(columns) == rows.shape[1] else rows[:, columns]
     n, unused = chosen.shape[1], np.zeros(chosen.shape[1])
     products = total if not len(border) else np.zeros((n, n))
-    add_sparse_products(products, unused, *_arrays(chosen), weights)
+    compiled.add_sparse_products(products, unused, *_arrays(chosen), weights)
     if len(border):
         total[:n, :n] += products
         for line, values in enumerate(border):
-            add_sparse_rows(total[n + line, :n], *_arrays(chosen), signs, weights * values)
+            compiled.add_sparse_rows(total[n + line, :n], *_arrays(chosen), signs, weights * values)
         total[n:, n:] += (border * weights) @ border.T
 
 
@@ -348,10 +341,10 @@ class SparseRows(MatrixRows):
 
     def apply(self, out: FloatArray, point: FloatArray) -> None:
         out[:] = 0.0
-        add_sparse_rows(out, *_arrays(self.rows), self.signs, point)
+        compiled.add_sparse_rows(out, *_arrays(self.rows), self.signs, point)
 
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
-        multiply_sparse_rows(out, *_arrays(self.rows), self.signs, image)
+        compiled.multiply_sparse_rows(out, *_arrays(self.rows), self.signs, image)
 
     def some(self, chosen: IntArray) -> SparseRows:
         """Return the operator of some rows, which may be of one class."""
@@ -479,10 +472,10 @@ class KernelTiles:
         ones, products = np.ones(len(vector[row_cut])), np.empty(len(vector[row_cut]))
         for other in range(part + 1):
             tile, column_cut = self._tile(part, other), _cut(other)
-            multiply_rows(products, tile, ones, vector[column_cut])
+            compiled.multiply_rows(products, tile, ones, vector[column_cut])
             sums[row_cut] += products
             if other < part:
-                add_rows(sums[column_cut], tile, ones, vector[row_cut])
+                compiled.add_rows(sums[column_cut], tile, ones, vector[row_cut])
 
     def _tile(self, part: int, other: int) -> FloatArray:
         index = part * (part + 1) // 2 + other
@@ -514,7 +507,7 @@ class KernelTiles:
 
     @cached_property
     def _panels(self) -> list[FloatArray]:
-        return [panels_of(self.inputs[_cut(part)].T) for part in range(self._n_parts)]
+        return [compiled.panels_of(self.inputs[_cut(part)].T) for part in range(self._n_parts)]
 
     @cached_property
     def _held(self) -> list[FloatArray | None]:
@@ -525,7 +518,7 @@ class KernelRows:
     """Rows (m,) of a kernel matrix; the last ones used are held in a budget; same bits if computed again."""
 
     def __init__(self, tiles: KernelTiles) -> None:
-        self._tiles, self._panels = tiles, panels_of(tiles.inputs.T)
+        self._tiles, self._panels = tiles, compiled.panels_of(tiles.inputs.T)
         self._most = tiles.budget_bytes // (tiles.n_rows * tiles.inputs.itemsize)
         self._held: OrderedDict[int, FloatArray] = OrderedDict()
         self._lock = Lock()
@@ -541,7 +534,7 @@ class KernelRows:
         places = np.flatnonzero([row is None for row in held])
         if len(places):
             inputs = self._tiles.inputs[indices]
-            values[places] = self._computed(inputs[places], panels_of(inputs.T), len(indices))
+            values[places] = self._computed(inputs[places], compiled.panels_of(inputs.T), len(indices))
         return values
 
     def add(self, out: FloatArray, indices: IntArray, coefficients: FloatArray) -> None:

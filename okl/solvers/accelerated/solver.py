@@ -19,6 +19,7 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Precision
+from okl.solvers.accelerated import shards
 from okl.solvers.accelerated.base import Certificate, Classifier, CompositeProblem, Solution
 from okl.solvers.accelerated.certified_steps import NO_WEIGHTS
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, MethodState, RowSample, choose_method, method_of_state
@@ -31,13 +32,6 @@ from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.newton_problem import NewtonWork
 from okl.solvers.accelerated.operators import ClassGroups, matrix_rows
 from okl.solvers.accelerated.partitions import OpenPartition, PartitionedProblem, RunMemory, partitioned
-from okl.solvers.accelerated.shards import (
-    MappedRows,
-    WarmStart,
-    error_minimising_threshold,
-    sharded_moments,
-    signs_of_class,
-)
 from okl.solvers.base import Convergence, Outcome, SolverMap, reasons_of
 from okl.solvers.worker_rounds import CommandLog, Rounds, WorkerState
 
@@ -76,7 +70,7 @@ class ClassProblem:
     classes: ClassGroups
     positive: int | None
     scratch: Path | None
-    warm: WarmStart | None = None
+    warm: shards.WarmStart | None = None
 
     def check(self) -> None:
         """Raise ConfigError for a parameter that cannot be valid for classes of these sizes."""
@@ -85,7 +79,7 @@ class ClassProblem:
         else:
             partitioned(self._prototype)
 
-    def begin(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
+    def begin(self, rows: shards.MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
         """Return the state at the first point, with a check; ConfigError or DataError for these rows."""
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
@@ -115,7 +109,7 @@ class ClassProblem:
         return found
 
     def _begin_newton(
-        self, rows: MappedRows, method: Newton | L1Newton, prototype: CompositeProblem, execution: Execution
+        self, rows: shards.MappedRows, method: Newton | L1Newton, prototype: CompositeProblem, execution: Execution
     ) -> ClassState:
         begun: list[ClassState] = []
         kind = L1Work if isinstance(method, L1Newton) else NewtonWork
@@ -137,7 +131,7 @@ class ClassProblem:
         prototype = self._prototype
         return partitioned(prototype)(prototype, rounds)
 
-    def chosen(self, rows: MappedRows, seed: int) -> ClassProblem:
+    def chosen(self, rows: shards.MappedRows, seed: int) -> ClassProblem:
         """Return the same problem with a parameter that a sample of the rows decides, if it is one of these."""
         if self.task.value is not None or self.task.kind.OF_MOMENTS:
             return self
@@ -145,9 +139,9 @@ class ClassProblem:
         value = self.task.kind.default_value(self._highest, total, lambda: self._distance(rows, seed))
         return self if value is None else self.at(value)
 
-    def _distance(self, rows: MappedRows, seed: int) -> float:
+    def _distance(self, rows: shards.MappedRows, seed: int) -> float:
         sample = sample_rows(rows.data, "train", SAMPLE_ROWS, seed, rows.feature_map.precision)
-        signs = signs_of_class(sample.targets, self.positive)
+        signs = shards.signs_of_class(sample.targets, self.positive)
         if len(np.unique(signs)) < 2:  # a class so rare that the sample has none of it: its distance is not known
             return 0.0
         return distance_of_classes(matrix_rows(rows.feature_map.transform(sample.inputs), signs))
@@ -170,8 +164,8 @@ class ClassProblem:
         """Raise ConfigError where w = 0 turned out to be best, as it is for nu-SVM at nu_min and below."""
         self._model.check_weights(certificate, self._highest)
 
-    def _begin_minimax(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
-        moments = sharded_moments(execution, rows, self.positive, self.classes.weights)
+    def _begin_minimax(self, rows: shards.MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
+        moments = shards.sharded_moments(execution, rows, self.positive, self.classes.weights)
         kind: Any = self.task.kind
         model: Any = self.task.model(lambda: kind.default_value(kind.kappa_max(moments), math.nan, lambda: math.nan))
         problem: MinimaxProblem = model.problem_of(moments)
@@ -192,7 +186,7 @@ class ClassProblem:
         return self.task.highest(self.classes.signs, self.classes.totals)
 
 
-def _row_sample(rows: MappedRows) -> RowSample:
+def _row_sample(rows: shards.MappedRows) -> RowSample:
     sample = sample_rows(rows.data, "train", SAMPLE_ROWS, 0, rows.feature_map.precision)
     return RowSample(rows.feature_map.transform(sample.inputs), rows.data.rows("train"))
 
@@ -227,11 +221,11 @@ class AcceleratedState:
     warm : start of each class; () for the models' own points
     """
 
-    rows: MappedRows
+    rows: shards.MappedRows
     chosen: dict[str, Any]
     solved: tuple[ClassSolution, ...]
     current: ClassState | None
-    warm: tuple[WarmStart, ...] = ()
+    warm: tuple[shards.WarmStart, ...] = ()
 
     @property
     def iterations(self) -> int:
@@ -296,7 +290,7 @@ class AcceleratedSolver:
             feature_map, chosen = self.maps.draw(data.schema, sample.inputs, self.seed, self.precision)
         else:
             feature_map, chosen = warm.feature_map, {"map": "kept", "map_reason": "the map of the initial solution"}
-        rows = MappedRows(data, feature_map, secrets.token_hex(8))
+        rows = shards.MappedRows(data, feature_map, secrets.token_hex(8))
         state = AcceleratedState(rows, chosen, (), None, warm=_warm_classes(warm))
         return replace(state, current=self._begin(state, data, execution))
 
@@ -395,7 +389,7 @@ class AcceleratedSolver:
         bias = found.certificate.bias
         if self.bias == "errors":
             counted = problem.classes.weights
-            bias = error_minimising_threshold(execution, state.rows, found.weights, problem.positive, counted)
+            bias = shards.error_minimising_threshold(execution, state.rows, found.weights, problem.positive, counted)
         return ClassSolution(found.weights, bias, found.certificate, outcome, current.value, current.method_state)
 
 
@@ -407,9 +401,9 @@ def _against_rest(index: int, counts: tuple[int, ...], weights: tuple[float, ...
     return ClassGroups((counts[index], *rest_counts), (weights[index], *rest_weights))
 
 
-def _warm_classes(warm: LinearPredictor | None) -> tuple[WarmStart, ...]:
+def _warm_classes(warm: LinearPredictor | None) -> tuple[shards.WarmStart, ...]:
     if warm is None:
         return ()
     offsets = np.zeros(warm.n_outputs) if warm.offsets is None else warm.offsets
     pairs = zip(warm.weights, offsets, strict=True)
-    return tuple(WarmStart(weights.astype(np.float64), -float(offset)) for weights, offset in pairs)
+    return tuple(shards.WarmStart(weights.astype(np.float64), -float(offset)) for weights, offset in pairs)

@@ -19,26 +19,11 @@ from numpy.typing import NDArray
 from okl.compiled.descent import descend_pairs
 from okl.foundation.class_tags import stored
 from okl.foundation.types import Doubles, FloatArray, IntArray
+from okl.solvers.accelerated import certified_steps
+from okl.solvers.accelerated import problem as parts
 from okl.solvers.accelerated.base import CompositeProblem, Iterate, Solution, check_start
-from okl.solvers.accelerated.certified_steps import (
-    CertifiedState,
-    CertifiedSteps,
-    NewtonRecord,
-    compared,
-    positive_solution,
-)
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.operators import KernelRows, TiledKernel
-from okl.solvers.accelerated.problem import (
-    BoxHyperplane,
-    BoxRegion,
-    BoxSet,
-    HalfSquare,
-    LinearTerm,
-    Quadratic,
-    SimplexPair,
-    filled,
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +62,16 @@ class _Entries:
 def _entries_of(problem: DualProblem) -> _Entries:
     region: Any = problem.region
     m, separable = problem.n_points, problem.separable
-    lower, upper = (filled(bound, m) for bound in (region.lower, region.upper))
-    if isinstance(separable, Quadratic):
-        curvatures, linear = separable.curvatures, -filled(separable.targets, m)
+    lower, upper = (parts.filled(bound, m) for bound in (region.lower, region.upper))
+    if isinstance(separable, parts.Quadratic):
+        curvatures, linear = separable.curvatures, -parts.filled(separable.targets, m)
     else:
-        assert isinstance(separable, LinearTerm), "the problem was checked"
+        assert isinstance(separable, parts.LinearTerm), "the problem was checked"
         curvatures, linear = np.zeros(m), np.full(m, separable.slope)
     normals, groups, n_groups = np.ones(m), np.zeros(m, dtype=np.int64), 0
-    if isinstance(region, BoxHyperplane):
+    if isinstance(region, parts.BoxHyperplane):
         normals, n_groups = np.array(region.signs, dtype=np.float64), 1
-    elif isinstance(region, SimplexPair):
+    elif isinstance(region, parts.SimplexPair):
         groups, n_groups = (region.signs < 0.0).astype(np.int64), 2
     return _Entries(lower, upper, normals, groups, n_groups, curvatures, linear)
 
@@ -97,9 +82,9 @@ def is_supported(problem: CompositeProblem) -> bool:
         type(problem) is DualProblem
         and isinstance(problem.rows, TiledKernel)
         and problem.rows.tiles.kernel.rule is not None
-        and isinstance(problem.outer, HalfSquare)
-        and isinstance(problem.region, BoxRegion | BoxHyperplane | SimplexPair)
-        and isinstance(problem.separable, LinearTerm | Quadratic)
+        and isinstance(problem.outer, parts.HalfSquare)
+        and isinstance(problem.region, parts.BoxRegion | parts.BoxHyperplane | parts.SimplexPair)
+        and isinstance(problem.separable, parts.LinearTerm | parts.Quadratic)
     )
 
 
@@ -126,7 +111,7 @@ class KernelProblem:
 
 @stored("working-set-state")
 @dataclass(frozen=True, eq=False)
-class WorkingSetState(CertifiedState):
+class WorkingSetState(certified_steps.CertifiedState):
     """current : the point and its image; working : entries of the last round.
 
     Residuals of records are violations of the optimality conditions, reads are by the kernel rows that rounds took.
@@ -146,7 +131,7 @@ _SHORT = 0.1  # of a Newton step
 
 
 @dataclass(frozen=True)
-class WorkingSets(CertifiedSteps):
+class WorkingSets(certified_steps.CertifiedSteps):
     """Rounds of steps along pairs in working sets; max_iterations counts rounds."""
 
     max_iterations: int = 20_000
@@ -208,7 +193,7 @@ def _first_point(problem: DualProblem, entries: _Entries) -> FloatArray:
     """Return the problem's first point, or one of fewer entries where the sums of groups are not 0."""
     region: Any = problem.region
     first = problem.start()
-    if not isinstance(region, BoxSet) or not np.any(region.totals) or np.any(entries.lower):
+    if not isinstance(region, parts.BoxSet) or not np.any(region.totals) or np.any(entries.lower):
         return first
     for group, total in enumerate(region.totals):
         members = np.flatnonzero(entries.groups == group)
@@ -235,7 +220,7 @@ def _checked(
         certificate = problem.problem.certificate(at.point, at.image, at.image)
     slopes = at.image + entries.curvatures * at.point + entries.linear
     history = () if before is None else before.history
-    record = NewtonRecord(
+    record = certified_steps.NewtonRecord(
         iteration=rounds + (history[-1].iteration if history else 0),
         objective=-certificate.dual,
         certificate=certificate,
@@ -243,7 +228,7 @@ def _checked(
         reads=-(-n_rows // len(at.point)) + (history[-1].reads if history else 0),
         free=int(np.count_nonzero((at.point > entries.lower) & (at.point < entries.upper))),
     )
-    best_record, history, better = compared(record, before)
+    best_record, history, better = certified_steps.compared(record, before)
     return WorkingSetState(best_record, history, at, working, at if before is None or better else before.best)
 
 
@@ -322,7 +307,7 @@ def _newton_step(entries: _Entries, slopes: FloatArray, products: FloatArray) ->
     np.einsum("ii->i", products)[:] *= 1.0 + _ADDED
     normals = [entries.normals * (entries.groups == group) for group in range(entries.n_groups)]
     normals = [one for one in normals if one.any()]
-    solved = positive_solution(products, np.column_stack([-slopes, *normals]))
+    solved = certified_steps.positive_solution(products, np.column_stack([-slopes, *normals]))
     step: FloatArray = solved[:, 0]
     if normals:
         sums = np.stack(normals)

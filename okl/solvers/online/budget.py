@@ -8,23 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from okl.compiled.budget import (
-    ADDED,
-    COUNT,
-    FIRST_FLOAT,
-    LABEL,
-    N_FLOATS,
-    N_INTEGERS,
-    NUMBER,
-    RANDOM,
-    SCALE,
-    BudgetRule,
-    GrowingArrays,
-    SupportArrays,
-    learn_growing,
-    learn_rows,
-    used_width,
-)
+from okl.compiled import budget as compiled
 from okl.compiled.jit import aligned_empty
 from okl.compiled.kernels import KernelRule, kernel_block
 from okl.compiled.products import panels_of
@@ -46,7 +30,7 @@ from okl.solvers.online.base import (
     start_progress,
 )
 
-Change = Callable[[SupportArrays, BudgetRule, Any], None]
+Change = Callable[[compiled.SupportArrays, compiled.BudgetRule, Any], None]
 """A compiled function that changes the arrays in place by the rule and the strategy's numbers."""
 Numbers = TypeVar("Numbers", bound=tuple[Any, ...])
 
@@ -111,11 +95,13 @@ class BudgetStrategy(Strategy):
         n_rows = self.buffers + (capacity if self.keeps_matrix else 0)
         return (n_rows, capacity if n_rows else 0)
 
-    def learn(self, supports: SupportArrays, inputs: FloatArray, targets: Doubles, rule: BudgetRule) -> None:
+    def learn(
+        self, supports: compiled.SupportArrays, inputs: FloatArray, targets: Doubles, rule: compiled.BudgetRule
+    ) -> None:
         """Learn rows in their order; modify `supports` in place. Added strategies have a compiled loop of their own."""
-        learn_rows(supports, inputs, targets, rule, doubles(self.numbers))
+        compiled.learn_rows(supports, inputs, targets, rule, doubles(self.numbers))
 
-    def remember(self, supports: SupportArrays, rule: BudgetRule) -> None:
+    def remember(self, supports: compiled.SupportArrays, rule: compiled.BudgetRule) -> None:
         """Compute memory from the supports of several shards that were joined; modify `supports` in place."""
         if (recalled := type(self).recalled) is not None:
             recalled(supports, rule, doubles(self.numbers))
@@ -153,12 +139,12 @@ class BudgetState:
 
     @property
     def n_supports(self) -> int:
-        return int(self.integers[COUNT])
+        return int(self.integers[compiled.COUNT])
 
     @property
     def scaled_coefficients(self) -> FloatArray:
         """Return coefficients of the supports in use, (n_outputs, n_supports), float64: f = sum_s a_s k(s, x)."""
-        scaled: FloatArray = self.floats[SCALE] * self.coefficients[:, : self.n_supports].astype(np.float64)
+        scaled: FloatArray = self.floats[compiled.SCALE] * self.coefficients[:, : self.n_supports].astype(np.float64)
         return scaled
 
     @property
@@ -167,12 +153,12 @@ class BudgetState:
         return np.ascontiguousarray(self.supports[:, : self.n_supports].T)
 
 
-def support_arrays(state: BudgetState) -> SupportArrays:
+def support_arrays(state: BudgetState) -> compiled.SupportArrays:
     """Return copies of everything that learning writes into, and buffers."""
     n_inputs, capacity = state.supports.shape
     precision = state.supports.dtype
     counts, sums, class_counts = progress_arrays(state.progress)
-    return SupportArrays(
+    return compiled.SupportArrays(
         supports=_copy(state.supports),
         coefficients=_copy(state.coefficients),
         marks=state.marks.copy(),
@@ -214,7 +200,7 @@ def invert_to_root(matrix: Doubles) -> None:
 _ALIKE = 1e-6  # of the largest entry
 
 
-def state_from(supports: SupportArrays, task: Task) -> BudgetState:
+def state_from(supports: compiled.SupportArrays, task: Task) -> BudgetState:
     """Return the support arrays as a state; they are not written into afterwards."""
     arrays, counters = supports[:6], supports[6:9]  # those of a state, and of its progress
     return BudgetState(*arrays, progress_from(task, *counters))
@@ -234,10 +220,13 @@ def _copy(array: FloatArray) -> FloatArray:
 
 def _slots(base: BudgetState, parts: list[BudgetState]) -> list[list[int]]:
     """Return the slots of each part's supports in the union, oldest first: those of base are the same in all parts."""
-    first_new = int(base.integers[ADDED])
+    first_new = int(base.integers[compiled.ADDED])
     # what identifies a support: its number and, if it is new, its shard
     keys_of_parts = [
-        [(number, -1 if number < first_new else shard) for number in part.marks[NUMBER, : part.n_supports].tolist()]
+        [
+            (number, -1 if number < first_new else shard)
+            for number in part.marks[compiled.NUMBER, : part.n_supports].tolist()
+        ]
         for shard, part in enumerate(parts)
     ]
     places = {key: index for index, key in enumerate(sorted({key for keys in keys_of_parts for key in keys}))}
@@ -356,8 +345,8 @@ class BudgetLearner(SupportLearner):
         return replace(reduced, **trimmed)
 
     @property
-    def rule(self) -> BudgetRule:
-        return BudgetRule(rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget))
+    def rule(self) -> compiled.BudgetRule:
+        return compiled.BudgetRule(rule_of(self.kernel), LOSS_CODES[self.task], float(self.epsilon), int(self.budget))
 
     def _check_state(self, state: BudgetState) -> None:
         """Check the budget, because compiled code writes up to it without checks."""
@@ -378,14 +367,18 @@ class BudgetLearner(SupportLearner):
         for slots, part, share in zip(slots_of_parts, parts, shares, strict=True):
             coefficients[:, slots] += share * part.scaled_coefficients
             united.supports[:, slots] = part.supports[:, : part.n_supports]
-            united.marks[LABEL, slots] = part.marks[LABEL, : part.n_supports]
+            united.marks[compiled.LABEL, slots] = part.marks[compiled.LABEL, : part.n_supports]
         united.coefficients[:, :n_supports] = coefficients
-        united.marks[NUMBER, :n_supports] = np.arange(n_supports)
+        united.marks[compiled.NUMBER, :n_supports] = np.arange(n_supports)
         united.integers[:] = base.integers
-        united.integers[[COUNT, ADDED]] = n_supports
-        united.integers[RANDOM] += sum(int(part.integers[RANDOM] - base.integers[RANDOM]) for part in parts)
-        united.floats[FIRST_FLOAT:] = np.average([part.floats[FIRST_FLOAT:] for part in parts], axis=0, weights=shares)
-        united.floats[SCALE] = 1.0
+        united.integers[[compiled.COUNT, compiled.ADDED]] = n_supports
+        united.integers[compiled.RANDOM] += sum(
+            int(part.integers[compiled.RANDOM] - base.integers[compiled.RANDOM]) for part in parts
+        )
+        united.floats[compiled.FIRST_FLOAT :] = np.average(
+            [part.floats[compiled.FIRST_FLOAT :] for part in parts], axis=0, weights=shares
+        )
+        united.floats[compiled.SCALE] = 1.0
         if n_rows := self.strategy.count_rows:
             counts = _united_counts(base, parts, slots_of_parts, n_rows, united.memory.shape[1])
             united.memory[:n_rows] = counts
@@ -394,13 +387,15 @@ class BudgetLearner(SupportLearner):
     def _empty(self, n_supports: int) -> BudgetState:
         """Return no supports, with room for so many."""
         # kernel rows run over whole vectors
-        capacity = int(used_width(max(1, n_supports + self.strategy.spare_slots)))
-        integers, floats = np.zeros(N_INTEGERS, dtype=np.int64), np.zeros(N_FLOATS)
+        capacity = int(compiled.used_width(max(1, n_supports + self.strategy.spare_slots)))
+        integers, floats = np.zeros(compiled.N_INTEGERS, dtype=np.int64), np.zeros(compiled.N_FLOATS)
         # seeds far apart in the counter: streams of two of them do not meet
-        integers[RANDOM] = int(np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0] >> np.uint64(1))
+        integers[compiled.RANDOM] = int(
+            np.random.SeedSequence(self.seed).generate_state(1, np.uint64)[0] >> np.uint64(1)
+        )
         own_floats = self.strategy.own_floats(self.task, self.epsilon)
-        floats[SCALE] = 1.0
-        floats[FIRST_FLOAT : FIRST_FLOAT + len(own_floats)] = own_floats
+        floats[compiled.SCALE] = 1.0
+        floats[compiled.FIRST_FLOAT : compiled.FIRST_FLOAT + len(own_floats)] = own_floats
         return BudgetState(
             supports=_zeros((self.n_inputs, capacity), self.precision),
             coefficients=_zeros((self.n_outputs, capacity), self.precision),
@@ -566,7 +561,7 @@ class _Growing:
         among = np.empty((len(inputs), len(inputs)), dtype=dtype)
         kernel_block(among, inputs, panels_of(inputs.T), self._kernel)
         floats = np.array([1.0, self._margin])
-        grown = GrowingArrays(
+        grown = compiled.GrowingArrays(
             np.zeros((n_outputs, len(inputs))),
             floats,
             self._counts,
@@ -574,7 +569,7 @@ class _Growing:
             self._class_counts,
             np.zeros(n_outputs),
         )
-        learn_growing(grown, arrays, among, targets, *self._rule)
+        compiled.learn_growing(grown, arrays, among, targets, *self._rule)
         self._margin = float(floats[1])
         if floats[0] != 1.0:  # the scale of a block goes into the coefficients before it
             for coefficients in (*(of_chunk for _, of_chunk in self._chunks), self._rest_coefficients):

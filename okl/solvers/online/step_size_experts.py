@@ -11,14 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.compiled.expert_weights import (
-    AdaHedgeState,
-    ExpertRule,
-    Mixture,
-    MixtureCounters,
-    mix_rows,
-    new_mixture_memory,
-)
+from okl.compiled import expert_weights as compiled
 from okl.compiled.experts import AVERAGED, ExpertPredictions, Team, Teams, age_of, learn_team, learn_teams
 from okl.compiled.jit import aligned_empty
 from okl.compiled.sgd import THRESHOLDED_HALF_SQUARED
@@ -374,7 +367,7 @@ class RowBatch(NamedTuple):
 
     inputs: FloatArray
     targets: Doubles
-    rule: ExpertRule
+    rule: compiled.ExpertRule
     n_before: int
     n_threads: int
     crew: ThreadPool
@@ -392,7 +385,7 @@ def learn_fourier(
     group: ExpertGroup,
     candidates: Candidates,
     rows: RowBatch,
-    mixture: Mixture | None = None,
+    mixture: compiled.Mixture | None = None,
     besides: Callable[[], None] = lambda: None,
 ) -> None:
     """Learn rows in Fourier maps; predictions (M, rows, T, 2), whether they stepped (M, rows), and the group change.
@@ -402,10 +395,10 @@ def learn_fourier(
     mixture : as in okl.compiled.experts, None where predictions are mixed later; besides : what the first thread does
         before it takes blocks, while others do already
     """
-    mixture = mixture or Mixture(
-        MixtureCounters(np.zeros(5, np.int64), np.zeros(5), np.zeros(1, np.int64)),
-        AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)),
-        new_mixture_memory(1, 1),
+    mixture = mixture or compiled.Mixture(
+        compiled.MixtureCounters(np.zeros(5, np.int64), np.zeros(5), np.zeros(1, np.int64)),
+        compiled.AdaHedgeState(np.zeros(1), np.zeros(1), np.zeros(3)),
+        compiled.new_mixture_memory(1, 1),
         complete=False,
     )
     inputs, n_rows = rows.inputs, len(rows.inputs)
@@ -449,7 +442,7 @@ def _rows_at_once(most: int, n_rows: int, n_threads: int) -> int:
 # One round of all experts.
 
 
-def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidates, rows: RowBatch) -> None:
+def learn_round(experts: Experts, counted: compiled.MixtureCounters, candidates: Candidates, rows: RowBatch) -> None:
     """Train experts on the rows of one round, with the same bits for any number of threads.
 
     The arrays of experts, and counted, change in place.
@@ -457,16 +450,16 @@ def learn_round(experts: Experts, counted: MixtureCounters, candidates: Candidat
     Predictions of one map are mixed block by block, those of several after a chunk: a third thread that wants two
     cores cost more than it gained.
     """
-    hedge = AdaHedgeState(experts.losses, experts.recent, experts.numbers)
-    memo = new_mixture_memory(len(experts.losses), len(counted.class_counts))
-    mixture = Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
+    hedge = compiled.AdaHedgeState(experts.losses, experts.recent, experts.numbers)
+    memo = compiled.new_mixture_memory(len(experts.losses), len(counted.class_counts))
+    mixture = compiled.Mixture(counted, hedge, memo, experts.n_maps == 1 and experts.groups[0].kind == "fourier")
     for part in rows.cut(STRETCH_ROWS):
         scores, stepped = _score_groups(experts, candidates, part, mixture)
         if not mixture.complete:
-            mix_rows(mixture, scores, stepped, part.targets, part.rule)
+            compiled.mix_rows(mixture, scores, stepped, part.targets, part.rule)
 
 
-def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixture: Mixture) -> Predicted:
+def _score_groups(experts: Experts, candidates: Candidates, rows: RowBatch, mixture: compiled.Mixture) -> Predicted:
     """Return the scores of all experts before learning, (rows, E), and whether one stepped, (rows,)."""
     n_rows, groups = len(rows.targets), experts.groups
     results = [
@@ -577,7 +570,7 @@ class ExpertLearner:
                 while (end := self.rounds[experts.round].last_row) is not None and seen >= end:
                     experts = after_round(experts, self.rounds[experts.round + 1], experts.round + 1)
                 last = len(targets) if end is None else min(len(targets), done + end - seen)
-                counted = MixtureCounters(*online.progress_arrays(experts.progress))
+                counted = compiled.MixtureCounters(*online.progress_arrays(experts.progress))
                 part = RowBatch(inputs[done:last], targets[done:last], self._rule, seen, n_threads, crew)
                 learn_round(experts, counted, candidates, part)
                 if not np.isfinite(experts.losses).any():
@@ -626,8 +619,8 @@ class ExpertLearner:
         return ADAGRAD_STEP_SIZES[self.task] if self.adagrad_step_sizes is None else self.adagrad_step_sizes
 
     @property
-    def _rule(self) -> ExpertRule:
-        return ExpertRule(*online.loss_numbers(self.loss, self.n_outputs, self.class_weights))
+    def _rule(self) -> compiled.ExpertRule:
+        return compiled.ExpertRule(*online.loss_numbers(self.loss, self.n_outputs, self.class_weights))
 
 
 def _leading(state: Experts) -> tuple[ExpertGroup, int, int, int]:

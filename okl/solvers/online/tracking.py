@@ -25,14 +25,7 @@ from okl.foundation.validation import check_positive
 from okl.losses import Loss
 from okl.solvers.base import SolverMap
 from okl.solvers.online import base as online
-from okl.solvers.online.step_size_experts import (
-    STRETCH_ROWS,
-    Candidates,
-    ExpertGroup,
-    Predicted,
-    RowBatch,
-    learn_fourier,
-)
+from okl.solvers.online import step_size_experts as experts
 
 # Snapshots of the model at the ends of the last windows.
 #
@@ -94,12 +87,12 @@ class StepSizeTeam:
 
     feature_map: FeatureMap
 
-    def learn(self, group: ExpertGroup, rows: RowBatch) -> Predicted:
+    def learn(self, group: experts.ExpertGroup, rows: experts.RowBatch) -> experts.Predicted:
         """Return predictions (rows, E) and changes (rows,); changes the group; rows may be cut at 256."""
         n_rows, n_steps = len(rows.targets), group.steps.size
         scores, stepped = np.empty((1, n_rows, n_steps, 2)), np.empty((1, n_rows), dtype=np.uint8)
         if self._candidates is not None:
-            learn_fourier((scores, stepped), group, self._candidates, rows)
+            experts.learn_fourier((scores, stepped), group, self._candidates, rows)
         else:
             with one_blas_thread():
                 for number, part in enumerate(rows.cut(MOST_ROWS)):
@@ -110,8 +103,8 @@ class StepSizeTeam:
         return scores.reshape(n_rows, -1), stepped[0]
 
     @cached_property
-    def _candidates(self) -> Candidates | None:
-        return Candidates((self.feature_map,), 1) if isinstance(self.feature_map, FourierFeatures) else None
+    def _candidates(self) -> experts.Candidates | None:
+        return experts.Candidates((self.feature_map,), 1) if isinstance(self.feature_map, FourierFeatures) else None
 
 
 @stored("tracking-state")
@@ -125,7 +118,7 @@ class TrackingState:
     kept : earlier models, if changes are watched for
     """
 
-    group: ExpertGroup
+    group: experts.ExpertGroup
     p: Doubles
     mistakes: Doubles
     numbers: Doubles
@@ -195,9 +188,9 @@ class TrackingLearner(online.LossLearner):
     def start(self) -> TrackingState:
         feature_map, shape = self.feature_map, (self.n_outputs, self.precision)
         if isinstance(feature_map, FourierFeatures):
-            group = ExpertGroup.start("fourier", ((0, 0),), feature_map.n_frequencies, self._step_sizes, *shape)
+            group = experts.ExpertGroup.start("fourier", ((0, 0),), feature_map.n_frequencies, self._step_sizes, *shape)
         else:
-            group = ExpertGroup.start("linear", ((0, 0),), feature_map.n_columns, self._step_sizes, *shape)
+            group = experts.ExpertGroup.start("linear", ((0, 0),), feature_map.n_columns, self._step_sizes, *shape)
         n_experts, progress = group.n_experts, online.start_progress(self.task, self.n_outputs)
         no_models = np.empty((0, self.n_outputs, feature_map.n_columns), self.precision)
         snapshot = Snapshot(no_models, np.empty(0), np.zeros(0, dtype=np.int64), progress)
@@ -219,7 +212,7 @@ class TrackingLearner(online.LossLearner):
         rule = ExpertRule(*online.loss_numbers(self.loss, self.n_outputs, self.class_weights))
         share_rule = ShareRule(float(self._rate), float(self.share), *rule)
         with ThreadPool() as crew:
-            for part in RowBatch(inputs, targets, rule, n_before, n_threads, crew).cut(STRETCH_ROWS):
+            for part in experts.RowBatch(inputs, targets, rule, n_before, n_threads, crew).cut(experts.STRETCH_ROWS):
                 scores, stepped = self._speakers.learn(tracked.group, part)
                 share_rows(counted, shares, scores, stepped, part.targets, share_rule)
                 snapshot = snapshot.with_rows(feature_map, part.inputs, part.targets, n_threads)

@@ -8,21 +8,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from okl.compiled import sgd
 from okl.compiled.jit import as_compiled
-from okl.compiled.sgd import (
-    FACTORS,
-    LATER_MORE,
-    NO_AVERAGE,
-    ROWS,
-    SCALE,
-    STEPS,
-    TOTAL,
-    UNIFORM,
-    CarriedWeights,
-    PegasosSteps,
-    step_kernel,
-    step_rows,
-)
 from okl.compiled.threads import MOST_ROWS
 from okl.data.execution import Rows
 from okl.features.base import FeatureMap, transform_rows
@@ -36,7 +23,7 @@ from okl.solvers.base import SolverMap
 from okl.solvers.online import base as online
 
 Average = Literal["none", "uniform", "later"]
-_CODES = {"none": NO_AVERAGE, "uniform": UNIFORM, "later": LATER_MORE}
+_CODES = {"none": sgd.NO_AVERAGE, "uniform": sgd.UNIFORM, "later": sgd.LATER_MORE}
 _FIRST_ROWS, _MOST_ROWS = 64, 2**18  # of a chunk between two checks of the clock
 
 
@@ -56,22 +43,24 @@ class PegasosState:
 
     def last(self, lam: float) -> Doubles:
         """Return weights after the last step, (n_outputs, n_columns) float64."""
-        steps = self.numbers[STEPS]
-        return self.points.astype(np.float64) * (self.numbers[SCALE] / (lam * steps) if steps else 0.0)
+        steps = self.numbers[sgd.STEPS]
+        return self.points.astype(np.float64) * (self.numbers[sgd.SCALE] / (lam * steps) if steps else 0.0)
 
     def averaged(self, lam: float) -> Doubles:
         """Return the average, or the last weights where there is none."""
-        if self.numbers[TOTAL] == 0.0:
+        if self.numbers[sgd.TOTAL] == 0.0:
             return self.last(lam)
-        mean: Doubles = (self.numbers[FACTORS] * self.points.astype(np.float64) - self.behind) / self.numbers[TOTAL]
+        mean: Doubles = (self.numbers[sgd.FACTORS] * self.points.astype(np.float64) - self.behind) / self.numbers[
+            sgd.TOTAL
+        ]
         return mean
 
-    def carried(self) -> CarriedWeights:
+    def carried(self) -> sgd.CarriedWeights:
         counts, _, class_counts = online.progress_arrays(self.progress)
-        return CarriedWeights(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
+        return sgd.CarriedWeights(self.points.copy(), self.behind.copy(), self.numbers.copy(), counts, class_counts)
 
 
-def state_from(carried: CarriedWeights, task: Task) -> PegasosState:
+def state_from(carried: sgd.CarriedWeights, task: Task) -> PegasosState:
     """Return the arrays of a finished update as a state; they must not be changed afterwards."""
     progress = online.progress_from(task, carried.counts, np.zeros(5), carried.class_counts)
     return PegasosState(carried.points, carried.behind, carried.numbers, progress)
@@ -104,14 +93,14 @@ class Pegasos:
         check_choice("average", self.average, get_args(Average))
 
     @property
-    def steps(self) -> PegasosSteps:
-        return PegasosSteps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
+    def steps(self) -> sgd.PegasosSteps:
+        return sgd.PegasosSteps(float(self.lam), int(self.batch), bool(self.project), _CODES[self.average])
 
     def start(self, n_columns: int, n_outputs: int = 1, precision: object = np.float64) -> PegasosState:
         """Return the initial state; n_outputs : 1 for two classes, otherwise the number of classes."""
         shape = (n_outputs, n_columns)
         numbers = np.zeros(5)
-        numbers[SCALE] = 1.0
+        numbers[sgd.SCALE] = 1.0
         progress = online.start_progress("binary" if n_outputs == 1 else "multiclass", n_outputs)
         return PegasosState(np.zeros(shape, dtype=precision), np.zeros(shape), numbers, progress)  # type: ignore[call-overload]
 
@@ -133,8 +122,8 @@ class Pegasos:
         scores, (changes, wrongs) = np.zeros(1, dtype=rows.dtype), self._buffers()
         state = self.start(rows.shape[1], precision=rows.dtype)
 
-        def learn(carried: CarriedWeights, picks: Integers) -> None:
-            step_rows(carried, scores, changes, wrongs, rows, targets, picks, self.steps)
+        def learn(carried: sgd.CarriedWeights, picks: Integers) -> None:
+            sgd.step_rows(carried, scores, changes, wrongs, rows, targets, picks, self.steps)
 
         return self._run(state, learn, len(targets))
 
@@ -146,8 +135,8 @@ class Pegasos:
         matrix, targets = as_compiled(matrix, matrix.dtype), as_compiled(targets, np.float64)
         scores, (changes, _) = np.zeros(len(targets)), self._buffers()
 
-        def learn(carried: CarriedWeights, picks: Integers) -> None:
-            step_kernel(carried, scores, changes, matrix, targets, picks, self.steps)
+        def learn(carried: sgd.CarriedWeights, picks: Integers) -> None:
+            sgd.step_kernel(carried, scores, changes, matrix, targets, picks, self.steps)
 
         return self._run(self.start(len(targets)), learn, len(targets), stretch)
 
@@ -157,7 +146,7 @@ class Pegasos:
     def _run(
         self,
         state: PegasosState,
-        learn: Callable[[CarriedWeights, Integers], None],
+        learn: Callable[[sgd.CarriedWeights, Integers], None],
         n_rows: int,
         fixed: int | None = None,
     ) -> Iterator[PegasosState]:
@@ -165,7 +154,7 @@ class Pegasos:
         while True:
             carried = state.carried()
             count = stretch - stretch % self.batch
-            learn(carried, self.picks(int(carried.counts[ROWS]), count, n_rows))
+            learn(carried, self.picks(int(carried.counts[sgd.ROWS]), count, n_rows))
             state = state_from(carried, "binary")
             if fixed is None:
                 stretch = min(stretch + stretch // 4, max(_MOST_ROWS, self.batch))
@@ -214,7 +203,7 @@ class PegasosLearner(online.LossLearner):
             features = transform_rows(self.feature_map, inputs[first : first + _WINDOW], n_threads)
             picks = np.arange(len(features))
             some = targets[first : first + _WINDOW]
-            step_rows(carried, scores, changes, wrongs, features, some, picks, self.method.steps)
+            sgd.step_rows(carried, scores, changes, wrongs, features, some, picks, self.method.steps)
         after = state_from(carried, self.task)
         if not np.isfinite(after.points).all():
             raise DivergedError(
@@ -232,7 +221,7 @@ class PegasosLearner(online.LossLearner):
 
     def shard_start(self, state: PegasosState) -> PegasosState:
         numbers = state.numbers.copy()
-        numbers[[FACTORS, TOTAL]] = 0.0
+        numbers[[sgd.FACTORS, sgd.TOTAL]] = 0.0
         return PegasosState(state.points, np.zeros_like(state.behind), numbers, state.progress)
 
     def average_shards(self, base: PegasosState, parts: list[PegasosState]) -> PegasosState:
@@ -242,18 +231,18 @@ class PegasosLearner(online.LossLearner):
         if rows == 0:
             return base
         lam, numbers = self.method.lam, base.numbers.copy()
-        numbers[STEPS] += sum(part.numbers[STEPS] - base.numbers[STEPS] for part in parts)
-        numbers[SCALE], progress = 1.0, base.progress
+        numbers[sgd.STEPS] += sum(part.numbers[sgd.STEPS] - base.numbers[sgd.STEPS] for part in parts)
+        numbers[sgd.SCALE], progress = 1.0, base.progress
         last = np.zeros_like(base.behind)
-        total = base.numbers[FACTORS] * base.points.astype(np.float64) - base.behind
+        total = base.numbers[sgd.FACTORS] * base.points.astype(np.float64) - base.behind
         for part, growth in zip(parts, grown, strict=True):
             last += growth.rows / rows * part.last(lam)
-            total += part.numbers[FACTORS] * part.points.astype(np.float64) - part.behind
-            numbers[TOTAL] += part.numbers[TOTAL]
+            total += part.numbers[sgd.FACTORS] * part.points.astype(np.float64) - part.behind
+            numbers[sgd.TOTAL] += part.numbers[sgd.TOTAL]
             progress = progress.plus(growth)
         # the sum of all weights so far is W x - u: with W = 0 it is -u
-        numbers[FACTORS] = 0.0
-        points = (lam * numbers[STEPS] * last).astype(base.points.dtype)
+        numbers[sgd.FACTORS] = 0.0
+        points = (lam * numbers[sgd.STEPS] * last).astype(base.points.dtype)
         return PegasosState(points, -total, numbers, progress)
 
 

@@ -10,18 +10,9 @@ import numpy as np
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
+from okl.solvers.accelerated import problem as parts
 from okl.solvers.accelerated.base import CostClassifier, RowOperator, weights_of
 from okl.solvers.accelerated.dual import DualProblem
-from okl.solvers.accelerated.problem import (
-    Entropy,
-    EntropyBarrier,
-    HalfSquare,
-    LinearTerm,
-    Region,
-    Separable,
-    SumOfLosses,
-    box,
-)
 
 
 @stored("logistic-margin-loss")
@@ -69,22 +60,22 @@ class LogisticRegression(CostClassifier):
         separable, region, first = self._parts(rows, upper)
         return DualProblem(
             rows=rows,
-            outer=HalfSquare(),
+            outer=parts.HalfSquare(),
             separable=separable,
             region=region,
-            risk=SumOfLosses(_LogisticMarginLoss(), rows.signs, upper),
+            risk=parts.SumOfLosses(_LogisticMarginLoss(), rows.signs, upper),
             first=first,
             intercept=self.fit_intercept,
             curvature=0.0 if self.margin is None else 4.0 / float(upper.max()),
         )
 
-    def _parts(self, rows: RowOperator, upper: FloatArray) -> tuple[Separable, Region, FloatArray]:
+    def _parts(self, rows: RowOperator, upper: FloatArray) -> tuple[parts.Separable, parts.Region, FloatArray]:
         first = np.empty(rows.n_points)
         if self.margin is None:
-            region: Region = EntropyBarrier(rows.signs, upper, self.fit_intercept)
+            region: parts.Region = parts.EntropyBarrier(rows.signs, upper, self.fit_intercept)
             region.prox(first, np.zeros(rows.n_points), 1.0 / float(upper.max()))
-            return LinearTerm(0.0), region, first
+            return parts.LinearTerm(0.0), region, first
         lower, highest = self.margin * upper, (1.0 - self.margin) * upper
-        region = box(rows.signs, lower, highest, self.fit_intercept)
+        region = parts.box(rows.signs, lower, highest, self.fit_intercept)
         region.prox(first, lower, 1.0)
-        return Entropy(upper, self.margin), region, first
+        return parts.Entropy(upper, self.margin), region, first
