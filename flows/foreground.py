@@ -144,8 +144,7 @@ class FollowedRun:
 class Recorder:
     """Thread that performs the flow of a run with a copy of the run, so that Prefect records it.
 
-    flow : "MODULE:NAME" of its flow
-    parameters : of the flow, as plain values
+    flow : "MODULE:NAME" of its flow; parameters : of the flow, as plain values
     server : of okl, or None for the configured one
     """
 

@@ -202,8 +202,7 @@ def follow_stages(
     """Open a run, perform its stages as tasks of the current flow run, and store its metrics and report as artifacts.
 
     name : prefix of the artifacts' keys, such as "okl-train churn": okl-train-churn-progress, -metrics, -report
-    open_run : returns the run; its observer is set here
-    service : timeout of each stage, and retries of the run
+    open_run : returns the run; its observer is set here; service : timeout of each stage, and retries of the run
     Returns result of the run; or the state Cancelled if Ctrl-C ended it, which is no crash, or if the run is late and
         skipped.
     Raises ExecutionError : a stage exceeded its time limit

@@ -41,8 +41,7 @@ class ChildState:
 class StackState:
     """A stack as its supervisor sees it.
 
-    instance : value of OKL_STACK in the environment of all its processes
-    url : of Prefect's API; scheduler : of Dask's
+    instance : value of OKL_STACK in the environment of all its processes; url : of Prefect's API; scheduler : of Dask's
     workers : Dask workers; tls : folder of their certificates; code : digest of okl's code at its start
     """
 
@@ -171,10 +170,7 @@ def stack_server(home: Path, patience_seconds: float = PATIENCE_SECONDS) -> Stac
 
 @contextmanager
 def workers_offered(home: Path) -> Iterator[None]:
-    """Let runs that request local workers use those of the stack, if it runs the same code of okl.
-
-    It is only an offer: see `okl.distributed.processes`. The model does not depend on the workers or their number.
-    """
+    """Offer the stack's workers to runs here that request local ones, if it runs the same code of okl."""
     state = live_stack(home)
     if state is None or not state.workers or state.code != code_on_disk():
         yield

@@ -60,10 +60,7 @@ def _polls(state: StackState) -> bool:
 
 
 def active_runs(state: StackState, seconds: float = ASK_SECONDS) -> list[dict[str, Any]]:
-    """Return the flow runs that are under way or about to start, oldest first; none without an answer in `seconds`.
-
-    Runs of commands that were killed are left out, although the server does not know of their end yet.
-    """
+    """Return flow runs under way or about to start, oldest first, without killed ones; none without an answer."""
     wanted = {"flow_runs": {"state": {"type": {"any_": list(ACTIVE)}}}, "limit": 100}
     runs = [
         {"id": run["id"], "name": run["name"], "state": run["state_name"], "since": run["start_time"]}

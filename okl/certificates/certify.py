@@ -63,10 +63,7 @@ class StepSizes:
 
 @dataclass(frozen=True)
 class LearnerLosses:
-    """Losses of a learner on its first rows.
-
-    rows : T >= 1; loss : sum of the losses; stepped_gradients : sum of eta_t ||g_t||^2
-    """
+    """Losses of a learner on its first rows (T >= 1): their sum, and stepped_gradients, sum of eta_t ||g_t||^2."""
 
     rows: int
     loss: float
@@ -207,8 +204,7 @@ def nystrom_floor(
     Lemmas 1 and 2, whose optimum has a regulariser in place of the ball, and whose cost of the projection is
     ||K - K_hat|| / (2 lambda), n_classes times that for several classes.
 
-    least : sum of losses that no w with ||w|| <= radius falls below
-    residuals : r (rows,) >= 0; radius : > 0
+    least : sum of losses that no w with ||w|| <= radius falls below; residuals : r (rows,) >= 0; radius : > 0
     lipschitz : of the loss by the scores, in the Euclidean norm; infinite for the half squared loss
     class_weights : c (rows,), None for 1
     Source: Lu et al., JMLR 17(47), 2016, Theorems 2 and 4 and Lemmas 1 and 2; Yang et al., NIPS 2012, Lemma 1.

@@ -529,8 +529,7 @@ class MemoryRows:
     """The rows of a run in the order they were learned, in memory.
 
     rows : features (rows, n_columns) if mapped, otherwise inputs (rows, n_inputs)
-    labels : (rows,), -1 or +1, the class index, or the real target
-    learner : whose map it is, and whose class weights
+    labels : (rows,), -1 or +1, the class index, or the real target; learner : whose map it is, and whose class weights
     residuals : (rows,), as of `NystromFeatures.residuals`; None for other maps
     """
 

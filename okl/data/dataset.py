@@ -116,8 +116,7 @@ def origins(features: tuple[str, ...], encodings: tuple[Encoding, ...]) -> tuple
 class ColumnFormat:
     """Format of a source column of text that holds numbers or dates, decided over all rows of the training source.
 
-    column : name of the source column
-    kind : "instant": a time with a zone, in UTC
+    column : name of the source column; kind : "instant": a time with a zone, in UTC
     decimal : mark of the decimals of numbers, "." or ","; the other one may group thousands
     unit : sign of numbers: "%", which every value has, or a currency, which values may have; "": none
     order : of dates: "day" or "month" comes first, or "year" where no value leaves that open
@@ -148,10 +147,7 @@ Label = int | float | str | bool
 @stored("dataset-shard")
 @dataclass(frozen=True)
 class Shard:
-    """One Parquet file of a data set, all of whose rows belong to one split.
-
-    path is relative to the data set's folder; row_groups holds the rows of each row group in order.
-    """
+    """One Parquet file of one split, its path relative to the data set's folder, with the rows of each row group."""
 
     index: int
     path: str

@@ -26,10 +26,7 @@ Part = TypeVar("Part", covariant=True)
 
 @stored("rows")
 class Rows(NamedTuple):
-    """Rows in memory: inputs (rows, n_features), C-contiguous; targets (rows,).
-
-    Targets are float64: -1 or +1 (binary), the class index (multi-class), or the scaled target (regression).
-    """
+    """Inputs (rows, n_features), C-contiguous, targets (rows,) float64: -1 or +1, class index, or scaled target."""
 
     inputs: FloatArray
     targets: Doubles

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def mix_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix the bits of each number, so that neighbours have nothing in common.
-
-    Source: SplitMix64, Steele, Lea & Flood, OOPSLA 2014, figure 15.
-    """
+    """Mix the bits of each number. Source: SplitMix64, Steele, Lea & Flood, OOPSLA 2014, figure 15."""
     values = values + np.uint64(0x9E3779B97F4A7C15)
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -63,8 +60,7 @@ def plan_windows(
     group stay within one window, whose share of the pass `largest_window_share` states.
 
     shards : shards to visit; n_features : inputs a row; order : "shuffle" or "stored"
-    seed : integers that, with the pass, decide the order
-    window_bytes : memory for the inputs of one window as float32
+    seed : integers that, with the pass, decide the order; window_bytes : memory for the inputs of one window as float32
     Returns windows in the order of visiting; their rows add up to the rows of the shards.
     """
     pieces = [(shard.index, group, rows) for shard in shards for group, rows in enumerate(shard.row_groups) if rows > 0]

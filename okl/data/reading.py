@@ -148,10 +148,7 @@ def read_group(
 
 
 def write_inputs(schema: Schema, inputs_out: FloatArray, addresses: Positions, into: Positions) -> None:
-    """Write scaled inputs into rows `into` of inputs_out (., n_features) from columns of raw float32 in memory.
-
-    addresses : (n_features,) of the columns, see `okl.compiled.columns.scatter_columns`
-    """
+    """Write scaled inputs into rows `into` of inputs_out from columns at addresses, see `scatter_columns`."""
     from okl.compiled.columns import scatter_columns, squash_columns  # numba: not needed to describe a data set
 
     first, second = schema.reading_stages

@@ -136,10 +136,7 @@ def most_frequent(counts: Counter[str], most: int) -> Counter[str]:
 
 
 def fitted_text(column: str, counts: Counter[str], documents: int, least: int, most: int) -> TextColumn:
-    """Return the terms of a column and their weights, log((1 + documents) / (1 + count)) + 1.
-
-    least : documents that a term must be in; most : terms that are kept
-    """
+    """Return terms in at least `least` documents, at most `most`, with log((1 + documents) / (1 + count)) + 1."""
     kept = most_frequent(Counter({term: count for term, count in counts.items() if count >= least}), most)
     terms = tuple(sorted(kept))
     frequencies = np.array([kept[term] for term in terms], dtype=np.float64)

@@ -582,10 +582,7 @@ class Transport:
         return [*answers, *(answer for some in more for answer in some)]
 
     async def _exchange(self, call: BatchCall, batches: Sequence[Batch]) -> tuple[list[Answer], list[BatchDelivery]]:
-        """Send the batches of a round whose work is short to connected workers, and wait for all replies for a while.
-
-        Return the answers, and deliveries of the other batches.
-        """
+        """Send short batches of a round to connected workers, wait a while; return answers and other deliveries."""
         times = self.times_of(call.packed.digest)
         sent: dict[asyncio.Future[BatchReply], BatchDelivery] = {}
         unanswered, answers = list[BatchDelivery](), list[Answer]()

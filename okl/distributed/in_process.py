@@ -195,10 +195,7 @@ def _timed(work: Callable[..., Result], item: Any, *arguments: Any) -> Result:
 
 
 class LocalExecution:
-    """Executor of all work in threads of this process; a context manager that joins them at the end.
-
-    n_threads : int >= 1, or None for the cores of this process, at most 4; the results do not depend on it
-    """
+    """Executor in n_threads of this process (None: its cores, at most 4); any number gives the same results."""
 
     n_workers = 0
 

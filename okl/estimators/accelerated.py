@@ -50,8 +50,7 @@ def merge_repeats(inputs: Any, labels: IntArray, weights: FloatArray | None) -> 
     A weight of 3 and a row that occurs three times give the same bits, in any order of the rows.
 
     inputs : (rows, n_features), C-contiguous array or CSR matrix of floats
-    labels : (rows,), rows of two classes are never one
-    weights : (rows,), or None for 1 each
+    labels : (rows,), rows of two classes are never one; weights : (rows,), or None for 1 each
     Returns indices of the distinct rows (kept,), and their weights; or None where every row is there once and weighs 1
     """
     if weights is not None and (weights == 1.0).all():
@@ -148,10 +147,7 @@ def label_rows(
 
 @dataclass(frozen=True, eq=False)
 class ClassFit:
-    """Weights of columns, or coefficients of rows, and intercept: h(x) = f(x) + intercept; the solution behind them.
-
-    parameter : C, nu or kappa as used
-    """
+    """Weights of columns or rows, and intercept: h(x) = f(x) + intercept; C, nu or kappa as used; the solution."""
 
     weights: FloatArray
     intercept: float

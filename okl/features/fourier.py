@@ -245,9 +245,7 @@ class StructuredFeatures(WaveMap):
     the Hadamard matrix and D diagonals of random signs. Mapping a row takes O(n_frequencies log p) operations, and the
     map holds four numbers a frequency, however many inputs there are.
 
-    kernel : whose inner products are approximated
-    n_inputs : int >= 1
-    signs : (n_blocks, 3, p), +1 or -1
+    kernel : whose inner products are approximated; n_inputs : int >= 1; signs : (n_blocks, 3, p), +1 or -1
     radii : (n_frequencies,), lengths of the frequencies per unit of input; n_blocks = n_frequencies / p, rounded up
     Raises ConfigError : the arrays do not fit one another, or p is not the next power of two
     Source: Yu et al., Orthogonal Random Features, NIPS 2016, section 4; three blocks of HD as in Andoni et al., NIPS

@@ -92,8 +92,7 @@ def choose_landmarks(kernel: Kernel, rows: Any, n_landmarks: int, method: Landma
     unexplained; if nothing is left, the rest uniformly.
 
     kernel : for rpcholesky only; rows : (rows, n_inputs), finite; sparse ones give sparse landmarks, without kmeans
-    n_landmarks : int >= 1, at most the number of rows
-    seed : int >= 0; the same landmarks on any number of threads
+    n_landmarks : int >= 1, at most the number of rows; seed : int >= 0; the same landmarks on any number of threads
     Returns (n_landmarks, n_inputs), in the precision of the rows.
     Raises ConfigError : more landmarks than rows that the method reads, or an unknown method
     Raises DataError : a kernel of the user's own has values that do not fit

@@ -77,8 +77,7 @@ def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray, powe
 
     Derivatives by inputs that were multiplied by sqrt(metric) are sqrt(metric) times smaller than those by the inputs.
 
-    sums : by inputs in the current metric
-    metric : the current one, (n_inputs,); ones to begin with
+    sums : by inputs in the current metric; metric : the current one, (n_inputs,); ones to begin with
     groups : see `input_groups`; a group has the mean of its weights
     power : of the weights, which separates inputs that matter from others in fewer steps if it is above 1
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1, with diagonal M.
@@ -93,10 +92,7 @@ def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray, powe
 
 
 def metric_shares(schema: Schema) -> dict[str, float]:
-    """Return the share of each source column in the mean squared distance of two training rows, the largest first.
-
-    A distance is measured after the scaling and in the metric. Empty without a metric.
-    """
+    """Return each source column's share in the mean squared distance in the metric, largest first; empty without it."""
     if not schema.metric:
         return {}
     _, factors = schema.shift_and_factor

@@ -281,8 +281,7 @@ class LocalExpansion(_OnSupports):
 
     f(x) = mean_p (b_c + sum_(s in c) a_s k(s, x)),  c the cell of x in partition p
 
-    kernel : with a rule for compiled code
-    supports : (n_supports, n_inputs), float32 or float64
+    kernel : with a rule for compiled code; supports : (n_supports, n_inputs), float32 or float64
     partitions : at least one, with coefficients and offsets of that precision
     Raises ConfigError : partitions and supports do not fit together, or the kernel has no rule
     """
@@ -474,8 +473,7 @@ class CalibratedPredictor:
 
     Two classes have one score: 0 is the threshold of the second. Several have logits, of which the largest wins.
 
-    base : predictor of the scores that were calibrated
-    calibration : log-odds of these scores
+    base : predictor of the scores that were calibrated; calibration : log-odds of these scores
     shifts : one for each output: log-odds of the threshold, or minus the logarithm of each class's weight
     """
 

@@ -82,10 +82,7 @@ def lasting_attributes(instance: Any) -> dict[str, Any]:
 
 
 def with_todays_names(kind: type[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of an instance as read from a file, by the names that its class gives them today.
-
-    Values of cached properties, which older files hold, are left out.
-    """
+    """Return attributes read from a file by today's names of its class, without values of cached properties."""
     renamed: dict[str, str | None] = {}
     for base in reversed(kind.__mro__):
         renamed |= _renamed.get(base, {})

@@ -113,10 +113,7 @@ COMPARED = "compare-"
 
 
 def runs_named(name: str) -> list[Path]:
-    """Complete runs in okl's home that were given a name, the newest one first; the name is followed by a date.
-
-    Comparisons, whose folders have a prefix, count where no other run has the name.
-    """
+    """Complete runs in okl's home of a name, newest first; comparisons count where no other run has it."""
     if not name:
         return []
     named = {folder.name.removeprefix(name): folder for folder in _runs() if folder.name.startswith(name)}
@@ -274,10 +271,7 @@ EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abf
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that carries credentials, chains others, or is of a kind for which no package is installed.
-
-    Raises ConfigError : the URL, without what may be secret, and why
-    """
+    """Raise ConfigError, without secrets, for a URL with credentials or a chain, or whose package is missing."""
     kind, _, rest = url.partition("://")
     shown = without_secrets(url)
     if "::" in url:
@@ -508,10 +502,7 @@ class RemotePath:
         self._call(lambda fs, path: fs.rm_file(path), "cannot be removed", None)
 
     def _call(self, call: Callable[[Any, str], Answer], failing: str, *missing: Answer) -> Answer:
-        """Call something with the file system and the path in its words, again and again where that may help.
-
-        missing : the answer if there is no such file; an error if it is left out
-        """
+        """Call something with the file system and path, again where it may help; missing : answer without the file."""
         fs, path = file_system(self.url)
 
         def request() -> Answer:

@@ -37,8 +37,7 @@ from okl.foundation.validation import check_name
 def read_toml(path: str | Path, option: str) -> dict[str, Any]:
     """Return the values of a TOML file.
 
-    path : file to read
-    option : option that named the file, such as "--config"; errors start with it
+    path : file to read; option : option that named the file, such as "--config"; errors start with it
     Raises ConfigError : the file cannot be read, or is not TOML in UTF-8
     """
     try:

@@ -147,10 +147,7 @@ def unseen_findings(
     columns: Sequence[ColumnStatistics], missing: Counts, rows: int, name: str, baseline: Baseline,
     contract: ContractSettings
 ) -> Iterator[Finding]:  # fmt: skip
-    """Yield text columns with more unknown values than so far, and sparse rows without a known term or column.
-
-    columns : of the shard's figures; missing : rows without a value in each source column
-    """
+    """Yield text columns with more unknown values than so far, and sparse rows without a known term or column."""
     schema = baseline.schema
     missing_shares = dict(zip(schema.source_columns, (missing / rows).tolist(), strict=True))
     shares: dict[str, list[float]] = {}

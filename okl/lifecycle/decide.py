@@ -92,8 +92,7 @@ class PairWork:
     """Work on a shard: score its rows once with two predictors.
 
     slices : columns whose values define slices; limit : loss above which a row is counted
-    tallied : whether tallies are wanted
-    criterion : of the losses; None for mistakes or squared errors
+    tallied : whether tallies are wanted; criterion : of the losses; None for mistakes or squared errors
     """
 
     data: Dataset
@@ -324,10 +323,7 @@ class Decision:
 def paired_test(
     task: Task, pairs: PairedSums, criterion: Criterion | None = None, allowance: float = 0.0
 ) -> PairedTest:
-    """Compare two predictors, the champion first, by their sums, or by their scores.
-
-    criterion : None for mistakes or squared errors; allowance : as in `apply_rule`
-    """
+    """Compare two predictors, the champion first, by their sums or their scores; parameters as in `apply_rule`."""
     if criterion in OF_SCORES:
         table = np.concatenate(pairs.scored).astype(np.float64)
         n_outputs, classes = table.shape[1] // 2, table[:, -1].astype(np.int64)
@@ -348,10 +344,7 @@ def paired_test(
 
 
 def constant_error(schema: Schema, pairs: PairedSums, criterion: Criterion) -> float:
-    """Return the error of a constant by a criterion: of the shares of the classes so far, or of the target's mean.
-
-    schema : with the counts of the classes and the mean so far; pairs : sums over the rows, with their classes
-    """
+    """Return a constant's error by a criterion: of the shares of classes so far, or of the mean, on rows of pairs."""
     if criterion == "squared-error":
         return float(pairs.agreement[1, 1] / max(1, pairs.rows))
     if criterion == "auc":
@@ -384,8 +377,7 @@ def apply_rule(
 
     pairs : sums of champion and challenger over reserved rows, by slice: ALL for all, NEWEST and BEFORE for the shards
         that the challenger alone has learned and those before; without these two all rows are the newest
-    other : what the challenger is compared with, for people
-    missing : labels that no reserved row has
+    other : what the challenger is compared with, for people; missing : labels that no reserved row has
     looks : number of rejected challengers of this champion so far
     criterion : of the errors; None: mistakes, or squared errors
     schema : of the constant prediction; a challenger that is worse is never published; None: no such comparison

@@ -136,8 +136,7 @@ class Intake:
 
     history : records and champion at the start
     new : files to hold, with their digests; fresh : names of files to hold that may still be written
-    unread : name of each file that cannot be read, and why
-    accepted, bad : records of this run
+    unread : name of each file that cannot be read, and why; accepted, bad : records of this run
     same : names under which bytes of before have come for the first time, the name of before, the digest
     vain : records to release that cannot be trained on
     standing : quarantined by runs before, with files that are still there
@@ -190,10 +189,7 @@ class Intake:
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
 
     def validate(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
-        """Check the new files in the order of their names, each against those accepted before.
-
-        Then take in again what is released and was accepted once, though its file is gone.
-        """
+        """Check new files by name, each against those accepted before; then take released ones in again."""
         records, settings = self.store.records(), self.settings
         twins: dict[str, list[str]] = {}
         for name, _, digest in self.same:

@@ -155,8 +155,7 @@ class Profile:
     columns : of the finite values of each figure, see `measured`; infinite, beyond : values of each, (n_figures,)
     missing : rows without a value in each source column, however it is encoded, (n_source_columns,)
     target : of the finite targets (numbers only); target_missing, target_infinite, target_beyond : rows
-    labels : rows by label, as a person would write it; empty for regression
-    first_time, last_time : of the time column
+    labels : rows by label, as a person would write it; empty for regression; first_time, last_time : of the time column
     rows_sha256 : of inputs and targets, whatever the file's format and compression
     """
 

@@ -427,10 +427,7 @@ class LearningPlan:
 def plan_learning(
     settings: RetrainSettings, store: ShardStore, history: ModelHistory, pending: Sequence[ShardRecord]
 ) -> LearningPlan:
-    """Return the plan for the waiting shards, at least one.
-
-    An online solver starts anew on all shards if the champion has no state or other settings of training.
-    """
+    """Return the plan for the waiting shards; an online solver without state, or with new settings, starts anew."""
     train = same_location(settings.train, str(store.location))
     online = is_online(train, store.dataset(pending[0]))
     wanted = history.trained_on | {record.sha256 for record in pending}

@@ -27,10 +27,7 @@ DROPPED_BITS = 17
 
 
 def lead_counts(scores: FloatArray, right: NDArray[np.bool_]) -> KeyedCounts:
-    """Count rows by how far their best score leads the second, in columns (wrong, right).
-
-    scores : (rows, K), K at least 2; right : (rows,), whether the best class is the true one
-    """
+    """Count rows (wrong, right) by the lead of the best score over the second, of scores (rows, K >= 2)."""
     first_two: FloatArray = np.partition(scores, -2, axis=1)[:, -2:]
     return count_values(first_two[:, 1] - first_two[:, 0], right.astype(np.int64), 2, DROPPED_BITS)
 
@@ -101,9 +98,7 @@ def fit_sigmoid(scores: FloatArray, labels: FloatArray, sample_weight: FloatArra
 
     Targets are (n+ + 1) / (n+ + 2) for positives and 1 / (n- + 2) for negatives, n+ and n- the weights of the classes.
 
-    scores : (m,), of rows that were not learned from
-    labels : (m,), -1 or +1
-    sample_weight : (m,) or None
+    scores : (m,), of rows that were not learned from; labels : (m,), -1 or +1; sample_weight : (m,) or None
     Raises DataError : a class does not occur, or scores are not finite
 
     Source: Lin, Lin & Weng, Machine Learning 68, 2007, appendix C: Newton's method with backtracking for Platt's
@@ -308,10 +303,7 @@ def _fit_softmax(scores: Doubles, classes: IntArray, weights: Doubles, mixed: bo
 
 
 def log_losses(logits: FloatArray, classes: IntArray) -> Doubles:
-    """Return minus the logarithm of the probability of each row's class, (rows,).
-
-    logits : log-odds (rows,) of the second of two classes, or (rows, n_classes) under softmax; classes : (rows,)
-    """
+    """Return minus log probability of each row's class, (rows,), by log-odds (rows,) or logits (rows, n_classes)."""
     wide = np.asarray(logits, dtype=np.float64)
     if wide.ndim == 1:
         return np.logaddexp(0.0, np.where(classes > 0, -wide, wide))

@@ -21,10 +21,7 @@ from okl.models.inputs import class_indices
 
 
 def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
-    """Return the tally of scores and targets, those of a regression in the target's unit.
-
-    predictor : of the scores, which may have probabilities; None: they have none
-    """
+    """Return the tally of scores and targets, a regression's in its unit, with any probabilities of a predictor."""
     statistics = schema.target_statistics
     extent = None
     if schema.task == "regression" and statistics is not None:
@@ -144,10 +141,8 @@ def permutation_importance(
     the same information, each alone may seem unimportant.
 
     inputs : (rows, n_features), scaled, of rows that were not used for training
-    targets : (rows,), as in `okl.data.reading.Rows`
-    repeats : permutations of each column, at least 1
-    seed : of the permutations
-    advance : called with the number of finished columns and of all columns
+    targets : (rows,), as in `okl.data.reading.Rows`; repeats : permutations of each column, at least 1
+    seed : of the permutations; advance : called with the number of finished columns and of all columns
     Raises DataError : fewer than two rows
     Source: Breiman, Machine Learning 45, 2001, section 10; for any model as in Fisher, Rudin & Dominici, JMLR 20(177),
     2019, section 3.2.

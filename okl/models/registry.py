@@ -223,10 +223,7 @@ class Lineage:
         return asdict(self)
 
     def identity(self, parent_identity: str | None) -> str:
-        """Return the identity of a version to be published.
-
-        Code, packages and figures are left out: a window that was learned is not learned again after an upgrade.
-        """
+        """Return the identity of a version, without code and packages: an upgrade learns no window again."""
         shards = [shard["sha256"] for shard in self.shards]
         return digest_of({"parent": parent_identity, "shards": shards, "settings": dict(self.settings)})
 

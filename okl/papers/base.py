@@ -509,10 +509,7 @@ def code_digest(parts: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """Selection of a table to run: validated names in the order of the table, and the outcomes so far by item name.
-
-    searched : try the candidates of every setting that has some, even where one is stated
-    """
+    """Validated names in table order, and outcomes by item; searched : try all candidates, also of stated settings."""
 
     data: DataFolder
     datasets: tuple[str, ...]

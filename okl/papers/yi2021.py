@@ -235,10 +235,7 @@ _JOINT = Quantity(BOTH, 0.0, claim="all hold")
 
 @dataclass(frozen=True)
 class SimulationExperiment(Experiment):
-    """Cumulative loss and violation for each first point and algorithm, and the paper's claims on both together.
-
-    quadratic : section 4.2 or 4.1; claims : statements of the paper on the means
-    """
+    """Cumulative loss and violation by first point and algorithm, and claims on means; quadratic : section 4.2."""
 
     quadratic: bool
     claims: tuple[Claim, ...]

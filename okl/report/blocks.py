@@ -37,9 +37,7 @@ class Tiles(NamedTuple):
 class Table(NamedTuple):
     """Table of text with a header; without a header, a table of names and texts.
 
-    folded : closed until the reader opens it, in HTML
-    wide : uses the full width
-    words : cells are text, not numbers
+    folded : closed until the reader opens it, in HTML; wide : uses the full width; words : cells are text, not numbers
     """
 
     title: str

@@ -98,9 +98,7 @@ def finish(
 ) -> str:
     """Format the ticks of linear axes, draw labels, grid lines and the legend, and return the figure as SVG.
 
-    x, y : labels
-    shares : whether y is a share of rows
-    corner : place of the legend; None: no legend
+    x, y : labels; shares : whether y is a share of rows; corner : place of the legend; None: no legend
     columns : of the legend
     """
     axes.xaxis.set_major_formatter(large_numbers)
@@ -124,10 +122,7 @@ def labelled(
 
 
 def svg(figure: Any) -> str:
-    """Return the figure as SVG, whose colours of `LIGHT` become those of `DARK` where the reader's system is dark.
-
-    The same figure gives the same text.
-    """
+    """Return the figure as SVG, always the same text, its `LIGHT` colours `DARK` on dark systems."""
     from matplotlib import rc_context
 
     out = io.BytesIO()
@@ -200,8 +195,7 @@ def learning_curve(curve: Points, error: str, baseline: str, shares: bool = Fals
 
     curve : points [rows seen, error so far, error of the last window, baseline's error so far], at least one; None for
         unknown values
-    error, baseline : names of the error and of the baseline
-    shares : whether errors are shares of rows
+    error, baseline : names of the error and of the baseline; shares : whether errors are shares of rows
     """
     points = np.array([[np.nan if value is None else value for value in point] for point in curve], dtype=np.float64)
     _, axes = figure_with_axes()
@@ -216,10 +210,7 @@ def learning_curve(curve: Points, error: str, baseline: str, shares: bool = Fals
 
 
 def violation_curve(points: Points) -> str:
-    """Draw the average violation of the constraints against the rows seen.
-
-    points : each [rows seen, average per row so far, average per row since the last point]
-    """
+    """Draw the average violation against rows seen; points : [rows seen, average so far, since the last point]."""
     _, axes = figure_with_axes()
     seen, so_far, recent = zip(*points, strict=True)
     _window_and_total(axes, seen, recent, so_far)
@@ -240,10 +231,8 @@ def window_curve(
 ) -> str:
     """Draw the error and the baseline's error of each window, with markers for drift signals.
 
-    points : each [first row, rows, error, baseline's error]
-    signals : of drift, each with first_row and last_row
-    error, baseline : names of the error and of the baseline
-    shares : whether errors are shares of rows
+    points : each [first row, rows, error, baseline's error]; signals : of drift, each with first_row and last_row
+    error, baseline : names of the error and of the baseline; shares : whether errors are shares of rows
     """
     rows = [first + count / 2.0 for first, count, _, _ in points]
     _, axes = figure_with_axes()
@@ -530,10 +519,7 @@ def reliability_curve(bins: Sequence[Mapping[str, Any]], value_name: str, axes_n
 
 
 def wilson(hits: np.ndarray[Any, Any], rows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return the ends of the confidence interval of a share at two standard errors.
-
-    Source: Wilson, Journal of the American Statistical Association 22, 1927.
-    """
+    """Return the interval of a share at two standard errors. Source: Wilson, JASA 22, 1927."""
     share, square = hits / rows, SURE**2
     middle = (share + square / (2.0 * rows)) / (1.0 + square / rows)
     half = SURE * np.sqrt(share * (1.0 - share) / rows + square / (4.0 * rows**2)) / (1.0 + square / rows)
@@ -571,10 +557,7 @@ def _value(score: float, drawn: Mapping[str, Any]) -> float:
 
 
 def score_paths(rows: Sequence[Mapping[str, Any]], drawn: Mapping[str, Any]) -> str:
-    """Draw the score against the parameter, one panel per model; hollow markers: stopped early on few rows.
-
-    rows : models of a comparison, each with a path of several points; drawn : as in `compared_scores`
-    """
+    """Draw score against parameter, a panel a model; hollow : stopped early; drawn : as in `compared_scores`."""
     columns = min(COLUMNS, len(rows))
     lines = -(-len(rows) // COLUMNS)
     figure = empty_figure(SIZE[0], PANEL_HEIGHT * lines + (columns == 1))

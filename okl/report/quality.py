@@ -258,8 +258,7 @@ def class_table(
 def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], share: float) -> float:
     """Return the absolute residual that a share of the rows does not exceed, interpolated in bins.
 
-    edges : (n + 1,), evenly spaced around 0, n even
-    counts : (n + 2,), the first and last beyond the edges
+    edges : (n + 1,), evenly spaced around 0, n even; counts : (n + 2,), the first and last beyond the edges
     share : share of the rows, in (0, 1)
 
     >>> absolute_residual_quantile([-2.0, -1.0, 0.0, 1.0, 2.0], [0, 1, 4, 4, 1, 0], 0.8)

@@ -231,13 +231,11 @@ class Assessment:
     """Errors of a model and its baselines by the criterion of the run, less is better.
 
     split : "test", "progressive" (each row predicted before it is trained on), or "train"
-    rows : number of rows, 0 if unknown
-    criterion, metric : by which models are compared, and the name of its metric
+    rows : number of rows, 0 if unknown; criterion, metric : by which models are compared, and the name of its metric
     constant_name : "majority" or "mean"
     error, others : of the model and of the baselines by name, the constant last; None if unknown. Of rates and areas
         where more is better, 1 less the value
-    passes : number of passes over the training rows
-    class_counts : measured rows of each class, if known
+    passes : number of passes over the training rows; class_counts : measured rows of each class, if known
     excess : by name of the baseline, mean and standard error of its loss less that of the model, row by row
     hidden : by name of the baseline, a second metric in which the model and the baseline clearly differ
     """

@@ -103,10 +103,7 @@ def write_report(result: Mapping[str, Any], path: str | Path) -> Path:
 
 
 def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:
-    """Return the end of a run in a terminal: a headline, main metrics, what was chosen and assumed, the next command.
-
-    verbose : with all metrics, times, memory, proofs and reasons of choices
-    """
+    """Return the end of a run in a terminal: headline, metrics, choices, next command; verbose : with all."""
     result = RunResult(result)
     tables, judged = metric_rows(result), assess(result).split
     wanted = ["progressive", "test" if "test" in tables else "train"] if verbose else [judged]

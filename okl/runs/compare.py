@@ -206,8 +206,7 @@ class Trial:
     right : for each bias rule, one bit for each validation row: whether it is classified correctly; no bits for a
         regression
     value : value of the parameter; None for online solvers, and for several classes with a value each
-    relative_gap : certified relative duality gap; None for online solvers
-    failure : reason of a failure, or ""
+    relative_gap : certified relative duality gap; None for online solvers; failure : reason of a failure, or ""
     errors : for each bias rule, the error by another criterion than accuracy; empty for accuracy
     scores, targets : for each bias rule scores (rows,) or (rows, n_classes) and (rows,) class indices or targets, for
         a test on the rows of one part by another criterion than accuracy; else empty
@@ -253,10 +252,7 @@ class Judge:
     keeps_scores: bool = False
 
     def trial(self, scores: Mapping[str, NDArray[Any]], targets: Doubles, **values: Any) -> Trial:
-        """Return the trial of scores of validation rows.
-
-        scores : for each bias rule (rows,) of two classes or a regression, or (rows, n_classes); targets : (rows,)
-        """
+        """Return the trial of scores by bias rule, (rows,) or (rows, n_classes), and targets of validation rows."""
         wide = {bias: np.asarray(some, dtype=np.float64) for bias, some in scores.items()}
         regression = self.criterion == "squared-error"
         right = {bias: b"" if regression else packed(some, targets) for bias, some in wide.items()}
@@ -331,8 +327,7 @@ def packed(scores: Doubles, targets: Doubles) -> bytes:
 class PathItem:
     """Fits of some grid points of a model and their validation.
 
-    n_rows : number of training rows, the first of the part
-    chosen : indices of grid points, rising
+    n_rows : number of training rows, the first of the part; chosen : indices of grid points, rising
     """
 
     part: int
@@ -558,8 +553,7 @@ ComparedItem = PathItem | SolverItem
 class CompareCandidate:
     """Candidate of the search with its trials.
 
-    name : name of the model or solver
-    grid : grid of its parameter; one point for an online solver
+    name : name of the model or solver; grid : grid of its parameter; one point for an online solver
     alive : indices of grid points that remain in the search
     trials : by grid point, the trials of all parts on the largest number of rows so far
     tried_rows : by grid point, that number of training rows
@@ -649,10 +643,7 @@ class ModelSearch:
         return round_rows(self.sample.train_rows(), self.settings.grid, self.settings.halving)
 
     def run(self, execution: Execution, report: Callable[[int, int, dict[str, float]], None]) -> list[CompareCandidate]:
-        """Run all rounds and return the candidates; the result does not depend on the order in which fits finish.
-
-        report : called with the rows done, the rows of all fits, and the best accuracy so far
-        """
+        """Run all rounds, return the candidates in any order of fits; report : rows done, all rows, accuracy."""
         candidates = self.candidates()
         by_name = {candidate.name: candidate for candidate in candidates}
         total, done, steps = self.total(), 0, self.steps()
@@ -877,8 +868,7 @@ def fit_winner(
 ) -> Winner:
     """Train the best candidate again with its parameter and bias rule.
 
-    feature_map : map of certified models; None: the inputs
-    report : called with the rows done, the total, and metrics
+    feature_map : map of certified models; None: the inputs; report : called with the rows done, the total, and metrics
     """
     name = best.name
     if not is_model(name):

@@ -265,8 +265,7 @@ def least_nu(features: Any, signs: FloatArray) -> float:
 
     The linear program that gives nu_min takes minutes, this takes a second; the loss of any plane is a bound.
 
-    features : (rows, n_columns); planes are fitted to evenly spaced rows, losses are those of all rows
-    signs : (rows,)
+    features : (rows, n_columns); planes are fitted to evenly spaced rows, losses are those of all rows; signs : (rows,)
     """
     spread = np.linspace(0, len(signs) - 1, min(len(signs), GRID_SAMPLE_ROWS)).astype(np.int64)
     few = matrix_rows(features[spread], signs[spread])

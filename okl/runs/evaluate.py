@@ -87,10 +87,7 @@ class MeasureShard:
 
 
 def row_losses(schema: Schema, predictor: Predictor, scores: FloatArray, targets: FloatArray) -> Doubles:
-    """Return the loss of each row, (rows,): absolute error, log loss, or by how much another class has a better score.
-
-    scores, targets : those of a regression in the target's unit
-    """
+    """Return each row's loss, (rows,): absolute error in the target's unit, log loss, or lead of another class."""
     wide = np.asarray(scores, dtype=np.float64)
     if schema.task == "regression":
         errors: Doubles = np.abs(wide - targets)

@@ -147,10 +147,7 @@ class ScoringRun(Run[ScoreSettings]):
         return self.folder.name
 
     def check(self) -> dict[str, Any]:
-        """Open the model, split the source into pieces, and check their columns.
-
-        An alias is resolved here, once, so that one version scores all rows even if another is promoted meanwhile.
-        """
+        """Open the model, an alias resolved once for all rows, split the source into pieces, check their columns."""
         self.settings = self.settings.model_copy(update={"model": pinned(self.settings.model, self.settings.registry)})
         self.model, self.pieces, self.keys = check_score(self.settings)
         return {"pieces": len(self.pieces), "keys": list(self.keys)}
@@ -306,11 +303,9 @@ def score_stream(
 
     Column types are certain only after all rows were read, so rows go to a temporary file first.
 
-    model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`
-    rows : raw rows
+    model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`; rows : raw rows
     out : destination of key columns, scores, predictions and probabilities, in the order of the rows
-    keys : columns to copy, besides the model's own keys
-    threshold : see `ScoreSettings`
+    keys : columns to copy, besides the model's own keys; threshold : see `ScoreSettings`
     Raises OklError : as `okl predict`; nothing is written then
     """
     with tempfile.TemporaryDirectory(prefix="okl-rows-") as folder:

@@ -301,16 +301,13 @@ GIVEN, CHOSEN_AUTOMATICALLY = "as given", "by the automatic choice"
 class RunRecord:
     """Results of a run, filled in stage by stage.
 
-    place : folder of the run, during and after it
-    choice : record of the automatic choice; empty without one
+    place : folder of the run, during and after it; choice : record of the automatic choice; empty without one
     metric_sentence : on the metric that was learnt for a given solver
     predictor : the model's, with probabilities if it has any; calibration : how these were found
     in_folds : calibration of the automatic choice, see `calibrated`
-    criterion : by which the model is compared with the baselines
-    proof : certificate of an online run, if requested
+    criterion : by which the model is compared with the baselines; proof : certificate of an online run, if requested
     linear : linear baseline of an online learner, trained as it is; None for others
-    beside : linear baseline and those on request, by name
-    tallies : tallies of model and baselines, by split
+    beside : linear baseline and those on request, by name; tallies : tallies of model and baselines, by split
     importance : importances of the columns on a sample of the test rows; None without these, or if it took too long
     errors : rows of largest loss with the values of the most important columns
     kept_to : values of the constraints, by split
@@ -480,8 +477,7 @@ def largest_errors(
 ) -> list[dict[str, Any]]:
     """Return the rows of largest loss as JSON values, the largest first; one row group is in memory at a time.
 
-    largest : positions and losses of the rows
-    columns : source columns whose values are returned
+    largest : positions and losses of the rows; columns : source columns whose values are returned
     Returns for each row loss, target, prediction, score (of several classes, that of the predicted one), probability of
         the true class if there are probabilities, keys and values by column, shard (its path) and row (position in it).
     Raises DataError : a shard is missing or damaged

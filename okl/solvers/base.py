@@ -336,10 +336,7 @@ class DriftWatch:
 
 
 def judge(task: Task, past: list[DriftWindow], window: DriftWindow) -> DriftTest | None:
-    """Return the test of each window before it fires; None without a window to compare with.
-
-    past : the windows since the last signal, the one that fired the first
-    """
+    """Return the test of each window before it fires; None without past windows since the last signal."""
     if window.kept_wrong:
         return _of_snapshots(past, window)
     return _of_learner(past[len(past) // 2 :], window) if past and task != "regression" else None

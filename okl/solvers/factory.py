@@ -49,8 +49,7 @@ def training_columns(
 
     Its rescaling is that of the settings.
 
-    named : name of the data in errors, such as its source; None: its folder
-    metric : learnt weights of these columns
+    named : name of the data in errors, such as its source; None: its folder; metric : learnt weights of these columns
     Raises DataError : a constraint names a column that does not exist; ConfigError : no input would be left, or rows
         are sparse and the solver takes dense ones
     """

@@ -620,10 +620,7 @@ ZERO_WEIGHTS = 1e-5  # share of the largest squared length of w below which w ha
 
 @dataclass(frozen=True)
 class ParameterGrid:
-    """Values of a model's parameter in the order in which they are solved.
-
-    parameter : its name; values : of it, or fractions of its largest value if of_largest
-    """
+    """Values of a model's parameter in the order of solution, or fractions of its largest value if of_largest."""
 
     parameter: str
     values: tuple[float, ...]

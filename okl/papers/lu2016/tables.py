@@ -156,10 +156,7 @@ Make = Callable[[LearnerProblem, Setting], RowLearner[Any]]
 
 
 def make_fogd(problem: LearnerProblem, setting: Setting) -> RowLearner[Any]:
-    """Build FOGD, Algorithms 1, 3 and 5.
-
-    The paper's map is not divided by sqrt(D): its step size times D is ours, `scaled_step`.
-    """
+    """Build FOGD, Algorithms 1, 3 and 5, with `scaled_step`, as the paper's map is not divided by sqrt(D)."""
     n_frequencies = problem.sizes.n_frequencies
     drawn = draw_fourier_map(problem.kernel(setting), problem.n_inputs, n_frequencies, problem.seed, problem.precision)
     step = setting["scaled_step"] if "scaled_step" in setting else setting["step_size"] * n_frequencies

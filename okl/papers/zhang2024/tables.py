@@ -182,10 +182,7 @@ class MethodTrack:
 
 @dataclass(eq=False)
 class MethodRace:
-    """Training rows with their kernel values, which are computed before any clock starts.
-
-    Each method notes its points in a track; record_all : whether the tracks hold all points.
-    """
+    """Training rows with kernel values, computed before any clock starts; each method notes points in a track."""
 
     split: Split
     kernel: Gaussian
@@ -382,10 +379,7 @@ REMARKS = (
 
 @dataclass(frozen=True)
 class RaceExperiment(Experiment):
-    """Accuracies over seeds, or objectives at the end of the first or the last iterations.
-
-    part : "" for the table, otherwise the iterations that a figure shows, "first" or "last"
-    """
+    """Accuracies over seeds, or objectives at the "first" or "last" iterations of a figure (part)."""
 
     part: str = ""
     picture_title: str = "{}"

@@ -110,10 +110,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Weights of columns, or coefficients of rows for a kernel, the bias, and the proof.
-
-    weights : (n_columns,), or (m,) for a kernel: f(x) = sum_i weights_i k(x_i, x); h(x) = f(x) - bias
-    """
+    """Weights (n_columns,), or (m,) for f(x) = sum_i weights_i k(x_i, x), the bias, h = f - bias, and the proof."""
 
     weights: FloatArray
     bias: float
@@ -132,10 +129,8 @@ class Iterate:
 class StepOutcome(NamedTuple):
     """Scalars of a step from the extrapolated point b to a; c is the point before.
 
-    excess : f(a) - f(b) - <g, a - b>; NaN unless requested
-    squared_step : ||a - b||^2
-    uphill : <g, a - c> + penalty(a) - penalty(c)
-    objective : F(a)
+    excess : f(a) - f(b) - <g, a - b>; NaN unless requested; squared_step : ||a - b||^2
+    uphill : <g, a - c> + penalty(a) - penalty(c); objective : F(a)
     """
 
     excess: float

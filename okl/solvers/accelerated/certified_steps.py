@@ -63,8 +63,7 @@ class CertifiedState:
 class CertifiedSteps:
     """A method of steps with a certificate at each check.
 
-    tolerance : of the gap, relative to the objective; > 0
-    max_iterations : int >= 1, steps
+    tolerance : of the gap, relative to the objective; > 0; max_iterations : int >= 1, steps
     Raises ConfigError : a number outside its range
     """
 

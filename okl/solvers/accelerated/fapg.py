@@ -46,8 +46,7 @@ class Switches:
     """Switches of the parts of the method, by the paper's names.
 
     bt : backtracking, the Lipschitz estimate grows until the step is proven good
-    dec : the estimate shrinks after every iteration
-    re : momentum is dropped where the step would go uphill
+    dec : the estimate shrinks after every iteration; re : momentum is dropped where the step would go uphill
     mt : no restart for K iterations after one, K doubling each time
     st : each restart lets the estimate shrink more slowly
     """
@@ -238,9 +237,7 @@ class Fapg:
         the estimate does not shrink, which takes a quarter off the reads.
     tolerance : of the gap, relative to the objective; > 0
     residual_tolerance : of lipschitz ||T(x) - x||, the violation of the optimality condition; None: the gap alone
-    max_iterations : int >= 1
-    switches : which parts are on
-    first_lipschitz : L_0 > 0; None: the problem's own
+    max_iterations : int >= 1; switches : which parts are on; first_lipschitz : L_0 > 0; None: the problem's own
     check_every : iterations between checks; None: a tenth of those done, from 10 to 100
     backtrack_every : iterations between those in which a practical method backtracks; 10 in the paper. Images are
         affine and carried, so that it costs no read unless the step is refused

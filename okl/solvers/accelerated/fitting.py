@@ -91,10 +91,8 @@ def fit_binary(
 ) -> Fitted:
     """Solve a model's problem to the method's tolerance.
 
-    model : of `okl.solvers.accelerated.models`
-    rows : operator; the minimax and l1 models take explicit rows
-    method : one of them, or a MethodChoice
-    sample_weight : (m,) or None
+    model : of `okl.solvers.accelerated.models`; rows : operator; the minimax and l1 models take explicit rows
+    method : one of them, or a MethodChoice; sample_weight : (m,) or None
     start : point of the problem (n_points,) to start from, projected onto its set; None: the
         start of the problem
     Returns the solution of least certified gap; `converged` is False where that is above the tolerance
@@ -267,8 +265,7 @@ def path(name: str, rows: Any, grid: Sequence[float], method: Chooser, fit_inter
     The point of the one before is taken as it is or, where that is better, scaled by the ratio of the parameters,
     which brings points of one box or ball into the next. The first is solved from the problem's own start.
 
-    name : one of MODEL_NAMES
-    grid : values of C, nu or kappa; neighbours that are close together save most
+    name : one of MODEL_NAMES; grid : values of C, nu or kappa; neighbours that are close together save most
     method : one of them, or a MethodChoice
     Raises ConfigError : a value outside the valid range for these rows
     """
@@ -300,8 +297,7 @@ def cross_validated_scores(
 
     scores_of : (rows to learn from, rows to score) -> scores of the latter, (rows,) or (rows, classes)
     labels : (m,), whose classes every fold holds in proportion
-    n_folds : int >= 2; no more than the rarest class has rows
-    seed : int; the same folds for the same seed
+    n_folds : int >= 2; no more than the rarest class has rows; seed : int; the same folds for the same seed
     Raises DataError : a class has a single row
     """
     rarest = int(np.unique(labels, return_counts=True)[1].min())

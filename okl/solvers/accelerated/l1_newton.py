@@ -231,10 +231,7 @@ def _violations(weights: FloatArray, slopes: FloatArray) -> Doubles:
 
 
 def minimised_model(weights: FloatArray, slopes: FloatArray, products: FloatArray, tolerance: float) -> FloatArray:
-    """Return the v (n,) that minimises g'(v - w) + 1/2 (v - w)'H(v - w) + ||v||_1, to a violation of its conditions.
-
-    weights : w (n,); slopes : g (n,); products : H (n, n), symmetric
-    """
+    """Return v (n,) that minimises g'(v - w) + 1/2 (v - w)'H(v - w) + ||v||_1, H symmetric, to a violation."""
     products = np.ascontiguousarray(products)
     point, at = weights.copy(), slopes.copy()
     for _ in range(_MOST_ROUNDS):

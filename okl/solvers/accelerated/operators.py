@@ -208,8 +208,7 @@ ClaimedWork = Callable[[compiled.Claims], None]
 class DenseRows(MatrixRows):
     """A = [s_1 z_1, ..., s_m z_m] of a matrix in memory; sums are float64 whatever the matrix is.
 
-    rows : (m, n_columns), C-contiguous float32 or float64 (anything else is copied), finite
-    labels : (m,), -1 or +1
+    rows : (m, n_columns), C-contiguous float32 or float64 (anything else is copied), finite; labels : (m,), -1 or +1
     n_threads : int >= 1; the same bits for any
     Raises DataError : shapes that do not fit, values that are not finite, labels that are not both -1 and +1
     """
@@ -407,10 +406,8 @@ class KernelTiles:
     A product with a vector has the same bits whatever the budget and the number of threads: tiles that are not held are
     computed as they were the first time, and sums are added in one order.
 
-    inputs : (m, n_inputs), finite
-    precision : of kernel values; sums are float64
-    budget_bytes : int >= 0, what held tiles may take; the whole half takes m^2 / 2 numbers
-    n_threads : int >= 1
+    inputs : (m, n_inputs), finite; precision : of kernel values; sums are float64
+    budget_bytes : int >= 0, what held tiles may take; the whole half takes m^2 / 2 numbers; n_threads : int >= 1
     Raises ConfigError : a budget below 0
     Raises DataError : inputs that are no matrix, kernel values that are not finite
     """
@@ -574,8 +571,7 @@ class KernelRows:
 class TiledKernel(SignedRows):
     """A'A = (s_i s_j k(x_i, x_j)) of tiles, which problems with other labels may share; the image is A'A a itself.
 
-    tiles : KernelTiles of m rows
-    labels : (m,), -1 or +1
+    tiles : KernelTiles of m rows; labels : (m,), -1 or +1
     Raises DataError : shapes that do not fit, labels that are not both -1 and +1
     """
 

@@ -68,10 +68,7 @@ class OpenPartition:
 
 
 class Partition(Vectors):
-    """Vectors of the rows of a shard, (m,) float64 each.
-
-    problem : of these rows; groups : (m,), of the rows; longest : squared length of the longest row
-    """
+    """Vectors (m,) float64 of a shard's rows, with their problem, groups, and longest squared length."""
 
     def __init__(self, problem: Any, groups: IntArray, longest: float, first: Iterate) -> None:
         super().__init__(first, first)
@@ -649,10 +646,7 @@ class PartitionedPrimal(PartitionedProblem):
     """An l1 model over partitions."""
 
     def begun(self, n_columns: int, warm: WarmStart | None) -> Self:
-        """Start at w = 0, or at the warm weights where their objective is lower: two reads.
-
-        The first guess at the Lipschitz constant is a lower bound.
-        """
+        """Start at w = 0, or at warm weights of lower objective: two reads; Lipschitz starts at a lower bound."""
         rounds = self.rounds
         lipschitz = self.prototype.lipschitz_of(max(rounds.request(Command((), (PrimalPartition.lengths,)))))
         rounds.forget_pending()

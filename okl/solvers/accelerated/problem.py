@@ -669,8 +669,7 @@ def _bracket(slope: _Slope, reach: float) -> tuple[float, float]:
 def error_minimising_bias(scores: FloatArray, labels: FloatArray, sample_weight: FloatArray | None = None) -> float:
     """Find a bias b with the fewest errors of the sign of score - b, half way between two scores.
 
-    scores : (m,), <w, x_i> without any bias
-    labels : (m,), -1 or +1
+    scores : (m,), <w, x_i> without any bias; labels : (m,), -1 or +1
     sample_weight : (m,) or None, what an error on a row counts
     Returns the first of the best biases; one beyond all scores where one answer for all rows is best.
 
@@ -696,10 +695,7 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Weight, mean (n,) and scatter (n, n), the sum of outer products of deviations from the mean, of some rows.
-
-    count : how many rows, or what they weigh together: a row of weight 2 counts as two
-    """
+    """Weight (count), mean (n,) and scatter (n, n), the sum of outer products of deviations, of weighted rows."""
 
     count: float
     mean: Doubles

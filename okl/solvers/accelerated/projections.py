@@ -204,8 +204,7 @@ def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> 
 def project_ball(out: FloatArray, point: FloatArray, radius: float) -> float:
     """Overwrite out (n,) by the nearest point of the ball ||a||_2 <= radius: min(1, radius / ||point||) point.
 
-    out, point : (n,), float32 or float64, of one precision; out may be the point itself
-    radius : above 0, finite
+    out, point : (n,), float32 or float64, of one precision; out may be the point itself; radius : above 0, finite
     Returns the factor, 1 where the point lies in the ball.
     Raises ConfigError : the radius is not above 0
     Raises DataError : shapes or precisions that do not fit, or a point that is not finite

@@ -145,8 +145,7 @@ class RootSearch:
     """One root; a bracket narrows around it from round to round.
 
     guess : where to look first; reach : how far from it the root may well be, > 0
-    n_candidates : int >= 1, evaluated in a round
-    width : bracket that is narrow enough, unless rounding limits it
+    n_candidates : int >= 1, evaluated in a round; width : bracket that is narrow enough, unless rounding limits it
     candidates : (n_candidates,), to be evaluated next; root : the best so far; done : whether it is found
     """
 
@@ -239,10 +238,7 @@ _Pair = tuple[Moments, Moments]
 
 
 def moments_of_shard(rows: MappedRows, positive: int | None, shard: Shard, weights: tuple[float, ...]) -> _Pair:
-    """Return the moments of a shard's rows of either class, +1 first, merged segment by segment.
-
-    positive : class, None for +1; weights : of a row of each group, +1 first
-    """
+    """Return the moments of a shard's rows of either class, +1 (positive) first, with weights by group."""
 
     def of_block(block: Rows) -> tuple[FloatArray, FloatArray, FloatArray]:
         groups = groups_of_class(block.targets, positive, len(weights))

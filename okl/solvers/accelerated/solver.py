@@ -197,10 +197,7 @@ def _row_sample(rows: shards.MappedRows) -> RowSample:
 @stored("solved-class", renamed={"fapg": "method_state"})
 @dataclass(frozen=True, eq=False)
 class ClassSolution:
-    """One class against the rest, done.
-
-    weights : (n_columns,); bias : chosen; certificate : of the model's own bias; value : of its parameter
-    """
+    """One class against the rest: weights (n_columns,), chosen bias, certificate of the own bias, parameter."""
 
     weights: FloatArray
     bias: float
@@ -243,11 +240,9 @@ Bias = Literal["own", "errors"]
 class AcceleratedSolver:
     """Solve a model to a certified duality gap; several classes one after the other, each against the rest.
 
-    task : which model, with which parameter
-    maps : which feature map
+    task : which model, with which parameter; maps : which feature map
     class_weights : of each class, in the order of the labels, None for all 1; rows keep theirs among the rest, too
-    bias : "own", or "errors" for the one whose training errors weigh least
-    method : which one, and when it stops
+    bias : "own", or "errors" for the one whose training errors weigh least; method : which one, and when it stops
     seed, precision : of the map
     scratch : folder, visible to all workers, from which a dead worker's vectors are restored; None: recomputed
     """

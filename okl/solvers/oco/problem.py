@@ -729,11 +729,8 @@ def solve_by_cuts(
 ) -> tuple[Vector, float]:
     """Return argmin over x in X of 1/2 ||x - c||^2 + limits' [g(x)]_+, (p,), and its gap.
 
-    centre : (p,) c
-    region : X
-    constraints : m convex functions with subgradients
-    limits : (m,) >= 0
-    tolerance : of the gap, in units of the size of the penalty
+    centre : (p,) c; region : X; constraints : m convex functions with subgradients
+    limits : (m,) >= 0; tolerance : of the gap, in units of the size of the penalty
     Returns point, gap : the squared distance to the solution is at most twice the gap. It is above the tolerance only
         where rounding or 300 rounds of cuts came first
     Source: Kelley, J. SIAM 8, 1960, with the proximal term that is in the step already.
@@ -778,9 +775,7 @@ def lowest_by_cuts(
     x_{k+1} is the point nearest to x_k of those of X where no cut of a constraint is above 0 and no cut of the function
     above a level between the bound and the least value found. Where there is none, the level is the new bound.
 
-    region : bounded
-    constraints : m of them, at most 1e-6 at the point; or None
-    value, subgradient : of the function
+    region : bounded; constraints : m of them, at most 1e-6 at the point; or None; value, subgradient : of the function
     point : (p,) to start at
     Raises ConfigError : the set is unbounded, no point satisfies the constraints, or 2000 cuts do not suffice
     Source: Lemarechal, Nemirovskii & Nesterov, Math. Programming 69, 1995, sections 2.2 and 3.

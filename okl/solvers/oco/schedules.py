@@ -195,9 +195,7 @@ def tables(
 ) -> tuple[Matrix, Matrix]:
     """Return alpha_{i,t} and gamma_{i,t} of these rounds for experts that scale the step sizes.
 
-    schedule : of an expert of scale 1
-    rounds : (n,) numbers t
-    horizon : T, where the schedule takes it
+    schedule : of an expert of scale 1; rounds : (n,) numbers t; horizon : T, where the schedule takes it
     scales : (N,) factor of every expert's step sizes
     shared_penalties : whether all experts have the penalties of scale 1, not those of their own step sizes
     Returns (N, n) each

@@ -18,8 +18,7 @@ Vector = NDArray[np.float64]
 def as_vector(name: str, values: object) -> Vector:
     """Copy numbers into a read-only vector of float64, or raise ConfigError.
 
-    name : what an error calls them
-    values : (n,) numbers, none of them NaN
+    name : what an error calls them; values : (n,) numbers, none of them NaN
     Returns (n,) float64, read-only.
     """
     vector = np.array(values, dtype=np.float64)

@@ -28,8 +28,7 @@ from okl.losses import Loss, ThresholdedHalfSquared
 class Progress:
     """Errors of predictions that were made before each row was learned, and of a predictor that ignores the inputs.
 
-    task : decides which errors are counted
-    rows, updates : rows seen, and how many of them changed the weights
+    task : decides which errors are counted; rows, updates : rows seen, and how many of them changed the weights
     mistakes, baseline_mistakes : of the learner, and of the majority class so far (+1 or the first class on a tie)
     squared_error, baseline_squared_error : sums in squared units of the scaled target, of the learner and of the mean
         of the targets so far (0 before the first)
@@ -203,10 +202,7 @@ def segments_of(windows: tuple[Window, ...], rows: int, segments: int) -> tuple[
 def checked_rows(
     rows: Rows, task: Task, n_inputs: int, n_outputs: int, precision: Precision
 ) -> tuple[FloatArray, Doubles]:
-    """Return inputs (rows, n_inputs), C-contiguous in the precision, and targets (rows,) float64, or DataError.
-
-    Targets are -1 or +1 for two classes, 0 .. n_outputs - 1 for several, any number for regression.
-    """
+    """Return C-contiguous inputs in the precision and float64 targets (-1 or +1, index, number), or DataError."""
     inputs = as_inputs(rows.inputs, precision)
     if inputs.ndim != 2 or inputs.shape[1] != n_inputs:
         raise DataError(

@@ -474,8 +474,7 @@ class GrowingLearner(SupportLearner):
 
     kernel : with a rule for compiled code; strategy : what is learned from a row
     task, n_inputs : of the data; n_outputs : the number of classes for several classes, otherwise 1
-    epsilon : threshold of a regression, in units of the scaled target
-    precision : of supports and coefficients
+    epsilon : threshold of a regression, in units of the scaled target; precision : of supports and coefficients
     Raises ConfigError : a size is out of range, or the kernel has no rule
     """
 

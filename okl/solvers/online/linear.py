@@ -165,10 +165,7 @@ def average_shard_weights(base: Weights, parts: list[Weights]) -> Weights:
 
 
 def sweep_rows(task: BlockTask, feature_map: FeatureMap, inputs: Any, targets: Doubles, n_threads: int) -> None:
-    """Do a compiled task with rows in their order, which changes it in place; same bits for any number of threads.
-
-    inputs : (rows, n_inputs), C-contiguous, in the map's precision, or sparse; targets : (rows,), checked
-    """
+    """Do a compiled task with checked rows in order, in place; same bits for any number of threads."""
     fused = not issparse(inputs)
     size = feature_map.rows_per_block if isinstance(feature_map, FourierFeatures) and fused else MOST_ROWS
     n_blocks, turns = -(-inputs.shape[0] // size), new_turns()
@@ -212,8 +209,7 @@ def check_ball(radius: float | None, decaying: bool, loss: Loss, two_classes: bo
 class LinearLearner(online.LossLearner):
     """Settings of learning row by row: score f = w'z(x), count the error, then w <- w - step_size c loss'(f) z(x).
 
-    feature_map : z; its precision is that of the weights
-    loss : of the table; step_size : > 0, on the map's scale
+    feature_map : z; its precision is that of the weights; loss : of the table; step_size : > 0, on the map's scale
     n_outputs : number of classes for several classes, otherwise 1
     class_weights : c, factor of the step of each class, in label order; None for 1
     average : whether weights are sampled for an average
@@ -372,10 +368,7 @@ class RoundTask:
 
 @dataclass(frozen=True, eq=False)
 class RoundWork:
-    """All rounds of a run, sent to the workers once: learn a shard's rows one by one, or sum their subgradients.
-
-    sums : whether subgradients are added up at the given weights (mode sum), rather than rows learned (mode mix)
-    """
+    """All rounds of a run, sent once: learn a shard's rows one by one (mix), or add subgradients up (sums)."""
 
     data: Dataset
     learner: Any

@@ -65,8 +65,7 @@ class FourierChoice:
 class ExtensionChoice:
     """A map that an extension has declared.
 
-    map : its name
-    kernel, bandwidth : as for FourierChoice; whether they mean anything is the map's own
+    map : its name; kernel, bandwidth : as for FourierChoice; whether they mean anything is the map's own
     n_frequencies : the map has 2 n_frequencies columns
     """
 
@@ -90,8 +89,7 @@ class NystromChoice:
         name, (<x, x'> / bandwidth^2 + offset)^degree; none for a kernel that is given itself
     n_landmarks : at most the rows of the sample
     rank : columns of the map, at most n_landmarks; fewer where the kernel matrix cannot keep as many
-    landmarks : uniform, kmeans or rpcholesky, as in okl.features.landmarks
-    degree, offset : of the polynomial kernel
+    landmarks : uniform, kmeans or rpcholesky, as in okl.features.landmarks; degree, offset : of the polynomial kernel
     fewer : whether all rows of a smaller sample are taken
     Raises ConfigError : an unknown name, a rank above n_landmarks, a parameter out of range
     Source: Lu et al., JMLR 17(47), 2016, section 3.3; the landmarks as in okl.features.landmarks.

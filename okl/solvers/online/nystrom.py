@@ -183,15 +183,13 @@ class NOGDLearner:
     the kernel, then at the nearest w with ||w|| <= radius; w = alpha pinv(M) is the orthogonal projection of f onto the
     functions w'z, whose norm is ||w||, so that it stays in the ball.
 
-    kernel : any positive definite kernel, of the table or the user's own
-    n_inputs : columns of the inputs
+    kernel : any positive definite kernel, of the table or the user's own; n_inputs : columns of the inputs
     loss : of the table; step_size : > 0, for both kinds of steps
     budget : support vectors, the landmarks; rank : columns of the map, at most budget
     n_outputs : number of classes for several classes, otherwise 1
     class_weights : c, factor of the step of each class, in label order; None for 1
     average : whether weights are sampled for an average, once the map is there
-    precision : of inputs, kernel values and weights
-    radius, decaying : as in LinearLearner
+    precision : of inputs, kernel values and weights; radius, decaying : as in LinearLearner
     Raises ConfigError : a size, the rank, the step size or the class weights do not fit
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
     """
@@ -327,14 +325,12 @@ class NOGDFactory:
 
     Shards could not average what each learns with supports of its own: there the map is made beforehand.
 
-    loss : of the table
-    kernel : a name, or a kernel itself
+    loss : of the table; kernel : a name, or a kernel itself
     bandwidth : of a named kernel, None for the median distance of the sample; none for a kernel that is given itself
     budget : landmarks; rank : columns of the map, at most budget
     step_size : None for a choice by a small race on the sample
     class_weights, average, radius, decaying : as in LinearFactory
-    adaptive : whether the caller of the mode sum steps by AdaGrad
-    degree, offset : of the polynomial kernel by name
+    adaptive : whether the caller of the mode sum steps by AdaGrad; degree, offset : of the polynomial kernel by name
     Raises ConfigError : a bandwidth in addition to a kernel object
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6.
     """

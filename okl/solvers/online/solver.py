@@ -56,8 +56,7 @@ class OnlineSolver:
     mode "stream" is exact; in "mix" every shard learns its part of the rows from the same state, and what came out is
     joined; in "sum" every shard adds up the subgradients of its part at the same weights and the caller takes one step.
 
-    factory : which learner
-    passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
+    factory : which learner; passes, order, seed, precision : as in TrainSettings; rounds : of mix and sum, a pass
     segments : that a pass is cut into at least, as far as there are rows (stream); the same bits for any
     """
 

@@ -44,10 +44,7 @@ LATE_SHARE = 0.3  # what losses of a round count for in the next: experts learn 
 @stored("expert-round")
 @dataclass(frozen=True)
 class Round:
-    """Until how many rows of the stream, how many maps and how many step sizes of each take part at most.
-
-    last_row : int >= 1, None for ever; maps, step_sizes : int >= 1
-    """
+    """Until which row (>= 1, None for ever) how many maps, and step sizes of each, take part at most."""
 
     last_row: int | None
     maps: int
@@ -316,10 +313,7 @@ class Experts:
 
 
 def after_round(experts: Experts, following: Round, number: int) -> Experts:
-    """Return the experts of the next round: at most `maps` maps with at most `step_sizes` step sizes each.
-
-    A map, and a step size, counts as its best expert. The earlier one wins a tie.
-    """
+    """Return experts of the next round: best maps, and step sizes of each, by best expert, earlier on a tie."""
     recent = experts.per_learner(experts.recent)
     best = [values.min(axis=(1, 2)) for values in recent]
     places = [(group, m) for group, values in enumerate(best) for m in range(len(values))]
@@ -511,8 +505,7 @@ class ExpertLearner:
     experts' predictions. After each round of the schedule the maps with the least recent losses go on.
 
     candidates : the maps; loss : of the table, which every learner steps by
-    n_outputs : number of classes for several classes, otherwise 1
-    rounds : the schedule, as of `race_schedule`
+    n_outputs : number of classes for several classes, otherwise 1; rounds : the schedule, as of `race_schedule`
     step_sizes, adagrad_step_sizes : of each Fourier and linear map, and of the linear map with AdaGrad's steps; None
         for the defaults of the task
     class_weights : factor of the steps and of the mistakes of each class, in label order; None for 1
@@ -643,8 +636,7 @@ class ExpertFactory:
     predict the majority class are ahead in the first rows, where another one stands out later.
 
     loss : of the table; kernel : name of a shift-invariant one; n_frequencies : of each map
-    class_weights : weight of each class's steps, None for 1
-    average, adaptive : as in LinearFactory, for mix and sum
+    class_weights : weight of each class's steps, None for 1; average, adaptive : as in LinearFactory, for mix and sum
 
     Source: see ExpertLearner.
     """

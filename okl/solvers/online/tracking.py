@@ -43,8 +43,7 @@ class Snapshot:
     weights : (M, n_outputs, n_columns)
     limits : (M,), of a regression, scaled target units: a model is wrong on a row that it misses by more; the root mean
         square of what the tracker missed rows by in the window before
-    wrong : (M,) int64, rows of the window so far that each is wrong on
-    progress : of the tracker when the window began
+    wrong : (M,) int64, rows of the window so far that each is wrong on; progress : of the tracker when the window began
     """
 
     weights: FloatArray
@@ -114,8 +113,7 @@ class TrackingState:
 
     group : one map with T step sizes, E = 2 T experts: of each step size the last and the averaged weights
     p, mistakes : (E,), weights of the experts, sums of their losses; numbers : (2,); as in okl.compiled.expert_weights
-    progress : how the mixture's predictions did
-    kept : earlier models, if changes are watched for
+    progress : how the mixture's predictions did; kept : earlier models, if changes are watched for
     """
 
     group: experts.ExpertGroup

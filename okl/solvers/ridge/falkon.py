@@ -391,8 +391,7 @@ class FalkonSolver(LandmarkSolver):
 
     kernel, bandwidth, .. : see LeastSquaresSolver and LandmarkSolver; 8,192 landmarks by default
     penalty : None for that of least leave-one-out error of a sample, times its share of the rows
-    iterations : at most, over all rows
-    criterion : by which held-out errors of classes are compared
+    iterations : at most, over all rows; criterion : by which held-out errors of classes are compared
     Source: Rudi, Carratino & Rosasco, NIPS 2017, Algorithm 1; Yao, Rosasco & Caponnetto, Constructive Approximation 26,
     2007, of stopping early.
     """

@@ -71,8 +71,7 @@ class MetricFactor:
 class LandmarkBasis:
     """Columns k(x, l) for landmarks l; the penalty is w'K w, K their kernel matrix, the norm of f in its space.
 
-    kernel : with a rule for compiled code
-    landmarks : (n_landmarks, n_inputs), float32 or float64
+    kernel : with a rule for compiled code; landmarks : (n_landmarks, n_inputs), float32 or float64
     Raises ConfigError : a kernel of the user's own, which compiled code does not know
 
     Source: Williams & Seeger, NIPS 2000; the subset of regressors as in Rudi, Carratino & Rosasco, NIPS 2017, (8).
@@ -366,8 +365,7 @@ class Clip:
 
     y' = f(x) + min(max(y - f(x), -threshold), threshold); a fixed point minimises Huber's loss with this threshold.
 
-    weights : (n_outputs, n_columns) of the model f; offsets : (n_outputs,)
-    threshold : in the target's unit
+    weights : (n_outputs, n_columns) of the model f; offsets : (n_outputs,); threshold : in the target's unit
 
     Source: Huber, Robust Statistics, 1981, section 7.8 (modified residuals).
     """

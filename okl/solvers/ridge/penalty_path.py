@@ -85,10 +85,7 @@ class Direct:
 
 
 def solve_directly(turn: MetricFactor, gram: Gram, penalty: float, fit_intercept: bool) -> Direct | None:
-    """Solve (products + count penalty P) w = cross, P the penalty's matrix, by a Cholesky factor.
-
-    None where rounding is in the way: landmarks that are nearly alike under a small penalty. turn : of the basis
-    """
+    """Solve (products + count penalty P) w = cross by a Cholesky factor, None where rounding is in the way."""
     about, scale = gram if fit_intercept else gram.about_origin(), gram.count * penalty
     pull = scale * (np.eye(len(gram.mean)) if turn.matrix is None else turn.matrix)
     with one_blas_thread():
@@ -256,10 +253,7 @@ def left_out(
     n_threads: int,
     among: bool,
 ) -> LeftOut:
-    """Return errors and scores of rows for each penalty.
-
-    among : whether the rows are among those of the sums, which are then to be without each
-    """
+    """Return errors and scores of rows for each penalty; among : rows are in the sums, each is taken out."""
     inverses = 1.0 / (sums.values[:, np.newaxis] + sums.count * np.array(penalties))
     constant = 1.0 / sums.count if sums.fit_intercept else 0.0
     firsts = range(0, len(sample.targets), BLOCK)
@@ -333,10 +327,7 @@ class ScoresLeftOut(NamedTuple):
 def errors_of_scores(
     scores: Doubles, targets: Doubles, outputs: Outputs, penalty: float, mean: Doubles | None = None
 ) -> PenaltyErrors:
-    """Return the errors of scores (rows, n_outputs) of rows by models that did not learn from them.
-
-    targets : (rows,) as `Rows` has them; mean : (n_outputs,) of values, None for that of these rows
-    """
+    """Return errors of scores (rows, n_outputs) of rows not learned from; mean : of values, None for theirs."""
     values, weights = outputs.of(targets), outputs.weights(targets)
     counted = np.ones(len(values)) if weights is None else weights
     mean = counted @ values / counted.sum() if mean is None else mean
@@ -387,10 +378,7 @@ def apart(mistake_rate: float, n_rows: int) -> float:
 
 
 def prove(sums: Centred, weights: Doubles, penalty: float) -> RidgeProof:
-    """Return the gap of weights (n, n_outputs) in the turned coordinates, by strong convexity.
-
-    g = (products + count penalty I) w - cross; see proof_of.
-    """
+    """Return the gap of weights (n, n_outputs) in turned coordinates by strong convexity; see proof_of."""
     scale = sums.count * penalty
     with one_blas_thread():
         moved = sums.products @ weights
@@ -514,8 +502,7 @@ def fit_rows(
 
     Where a map has more columns than there are rows, the sums are of coordinates in what the rows span.
 
-    sample : of these rows, on which a penalty is found; None for the first 8,192
-    calibrate : as in `solve`
+    sample : of these rows, on which a penalty is found; None for the first 8,192; calibrate : as in `solve`
     """
     if isinstance(basis, MapBasis) and len(rows.targets) < basis.n_columns:
         space = RowSpace.of(basis, rows.inputs, fit_intercept)
@@ -644,8 +631,7 @@ def compare_losses(
     Leave-one-out errors would flatter Huber's loss, as the targets of other rows are clipped around a model that knows
     the row. Each loss has the penalty of its least leave-one-out error on the other folds.
 
-    rows : rows in memory of a regression
-    folds : (rows,), the fold of each row
+    rows : rows in memory of a regression; folds : (rows,), the fold of each row
     """
     errors = np.empty((2, len(rows.targets)))
     for fold in np.unique(folds):

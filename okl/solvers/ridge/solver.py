@@ -136,8 +136,7 @@ class RidgeSolver(LandmarkSolver):
 
     kernel, bandwidth, .. : see LeastSquaresSolver and LandmarkSolver; polynomial is a kernel, too, and linear: the
         inputs themselves; 1,000 landmarks by default
-    degree, offset : of the polynomial kernel
-    standardise : a linear kernel's inputs, by the training rows' statistics
+    degree, offset : of the polynomial kernel; standardise : a linear kernel's inputs, by the training rows' statistics
     fit_intercept : whether there is a bias b
     huber : of a regression, threshold of Huber's loss in robust standard deviations of the residuals; None: squares
     Source: Rifkin, Yeo & Poggio, Regularized least-squares classification, 2003; Rudi, Carratino & Rosasco, NIPS 2017,
@@ -170,10 +169,7 @@ class RidgeSolver(LandmarkSolver):
         return RidgeState(*self.basis_of(sample.inputs, sample.inputs, data.schema), 0, None)
 
     def basis_of(self, sample: Any, candidates: Any, schema: Schema | None = None) -> tuple[Basis, dict[str, Any]]:
-        """Return the basis that suits sampled inputs, and what was chosen, with the reason.
-
-        candidates : inputs (rows, n_inputs) that landmarks are chosen from; schema : of inputs that are standardised
-        """
+        """Return the basis for sampled inputs and candidates (rows, n_inputs), and the choice with its reason."""
         if self.kernel == "linear":
             if self.standardise and schema is not None:
                 return MapBasis(StandardisedLinear.of_schema(schema, self.precision)), {}

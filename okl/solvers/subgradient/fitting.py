@@ -59,8 +59,7 @@ class GeometricGrowth:
     independent samples bound its gap over all rows, at ever larger confidence so that all tries together keep to the
     one that is stated.
 
-    first_sample : int >= 2, rows
-    replicates : int >= 2, samples of a bound
+    first_sample : int >= 2, rows; replicates : int >= 2, samples of a bound
     confidence : in (0, 1); None: no bound but the exact one, on all rows
     Raises ConfigError : a number out of range
 

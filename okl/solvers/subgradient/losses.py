@@ -43,8 +43,7 @@ class ClassWeighted(_Weighted):
 
     Rows of a class are brought together, so that the loss's own compiled functions do the rest.
 
-    loss : of two classes or of several
-    weights : one for each class, in the order of the labels, above 0
+    loss : of two classes or of several; weights : one for each class, in the order of the labels, above 0
     Raises ConfigError : a loss of numbers, fewer than two weights, or one that is not above 0
     """
 

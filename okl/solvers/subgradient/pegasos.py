@@ -71,8 +71,7 @@ def state_from(carried: sgd.CarriedWeights, task: Task) -> PegasosState:
 class Pegasos:
     """min lam / 2 |w|^2 + mean hinge by steps of 1 / (lam t) on a few random rows; no bias.
 
-    lam : > 0
-    batch : rows a step, >= 1
+    lam : > 0; batch : rows a step, >= 1
     project : whether every step ends in the ball |w| <= lam^(-1/2), which the optimum is in
     average : of the weights after each step: "none", "uniform", or "later", where step t counts t times
     in_turn : whether rows come one after the other, again and again, and not by draws with replacement
@@ -128,10 +127,7 @@ class Pegasos:
         return self._run(state, learn, len(targets))
 
     def run_kernel(self, matrix: FloatArray, targets: Doubles, stretch: int | None = None) -> Iterator[PegasosState]:
-        """Yield states for a kernel matrix (m, m) and two classes; points are coefficients of the rows.
-
-        stretch : rows drawn from one state to the next, at least a batch; None: ever more
-        """
+        """Yield states for a kernel matrix (m, m), points as coefficients; stretch : rows a state, None: ever more."""
         matrix, targets = as_compiled(matrix, matrix.dtype), as_compiled(targets, np.float64)
         scores, (changes, _) = np.zeros(len(targets)), self._buffers()
 

@@ -37,8 +37,7 @@ class Bundle:
     bundle is full, the cut that has gone unused for longest makes room; if all are in use, the weighted ones are first
     replaced by their sum, which is a cut and keeps the bound.
 
-    lam : float > 0
-    size : int >= 2, the most cuts kept
+    lam : float > 0; size : int >= 2, the most cuts kept
 
     Source: the averaged dual of the paper's pair is the aggregate of two cuts; the bundle of several is Kiwiel, Methods
     of Descent for Nondifferentiable Optimization, 1985, chapter 2.
@@ -210,8 +209,7 @@ class ConjugateDirections:
 
     The same weights average the cuts, whose mean is a cut and bounds the sampled problem from below.
 
-    lam : float > 0
-    conjugate : False for lambda* = 0
+    lam : float > 0; conjugate : False for lambda* = 0
 
     Source: Zhang & Sen, (5) and Algorithm 1; lambda* = clip(<g, g + d> / ||g + d||^2, 0, 1) for the appendix's
     opposite weight, and d_0 = -g_0 for the printed +g_0, with which nothing moves.
@@ -552,8 +550,7 @@ DirectionName = Literal["bundle", "conjugate", "subgradient"]
 class Scs:
     """Minimise lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)> + b).
 
-    lam : float > 0
-    gap : float > 0, of the objective, absolute
+    lam : float > 0; gap : float > 0, of the objective, absolute
     directions : "bundle" of up to bundle_size cuts; "conjugate", the paper's pair; "subgradient", its lambda* = 0
     bundle_size : int >= 2
     bias : "none"; "regularised", b is one more weight, of a column of ones or of k + 1, which whoever makes the space
@@ -609,9 +606,7 @@ def solve_sample(
 ) -> SampleDescent:
     """Minimise the objective on the rows of a space.
 
-    targets : (n_rows,), float64
-    start : first point, None for 0
-    until : the gap to stop at, None for the method's
+    targets : (n_rows,), float64; start : first point, None for 0; until : the gap to stop at, None for the method's
     started_at : time.perf_counter() that seconds of the history count from, None for now
     watch : called with the run before every iteration and after the last one
     before : a run on the first of these rows that ended at the start, whose cuts are of use here, too

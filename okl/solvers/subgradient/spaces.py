@@ -109,8 +109,7 @@ class ExplicitRows:
     """Rows z_i of a matrix in memory; sums are float64 whatever the matrix is.
 
     rows : (n_rows, n_columns), C-contiguous float32 or float64 (anything else is copied), or CSR float64; finite
-    n_outputs : int >= 1
-    n_threads : int >= 1; the same bits for any
+    n_outputs : int >= 1; n_threads : int >= 1; the same bits for any
     Raises DataError : not a matrix with rows and columns
     """
 
@@ -170,10 +169,8 @@ _BELOW = 1e-7  # of the largest eigenvalue
 class KernelValues:
     """k(x_i, x_j) + constant of rows in the order they are drawn, computed when they are requested.
 
-    kernel : positive semidefinite
-    inputs : (rows, n_inputs), finite, in the order of drawing
-    constant : added to every value: 1 is a regularised bias, 0 none
-    budget_bytes : what the values may take, float64
+    kernel : positive semidefinite; inputs : (rows, n_inputs), finite, in the order of drawing
+    constant : added to every value: 1 is a regularised bias, 0 none; budget_bytes : what the values may take, float64
     Raises ConfigError : the values would take more than their budget, or the kernel is indefinite on the first rows
     Raises DataError : values that are not finite
     """
@@ -238,8 +235,7 @@ def indefinite(kernel: Kernel, sign: str) -> ConfigError:
 class KernelRows:
     """The first rows of kernel values as a space: <u, v> = sum u_i (K v)_i.
 
-    values : KernelValues, which smaller samples share
-    n_rows : of the sample
+    values : KernelValues, which smaller samples share; n_rows : of the sample
     n_outputs, n_threads : int >= 1; the same bits for any number of threads
     Raises ConfigError : the kernel is found to be indefinite
     """
@@ -351,10 +347,8 @@ class SeparateRows(NamedTuple):
 class ColumnSource:
     """Columns of the inputs, or of a map of them, computed row by row once.
 
-    inputs : (rows, n_inputs); or CSR, without a map
-    order : (rows,), the rows in the order of drawing
-    feature_map : None for the inputs as they are
-    constant : whether a column of ones comes last, a regularised bias
+    inputs : (rows, n_inputs); or CSR, without a map; order : (rows,), the rows in the order of drawing
+    feature_map : None for the inputs as they are; constant : whether a column of ones comes last, a regularised bias
     n_outputs, n_threads : int >= 1; the same bits for any number of threads
     """
 
@@ -408,10 +402,8 @@ class ColumnSource:
 class KernelSource:
     """Rows known by an exact kernel.
 
-    kernel : positive semidefinite
-    inputs, order, n_outputs, n_threads : as in ColumnSource
-    constant : whether 1 is added to the kernel, a regularised bias
-    budget_bytes : what kernel values may take
+    kernel : positive semidefinite; inputs, order, n_outputs, n_threads : as in ColumnSource
+    constant : whether 1 is added to the kernel, a regularised bias; budget_bytes : what kernel values may take
     """
 
     kernel: Kernel

@@ -36,8 +36,7 @@ class LogisticRegression(CostClassifier):
     over 0 <= a_i <= u_i, and sum_i y_i a_i = 0 with a bias; w = A a. The slope of the entropy is infinite at the
     border: its prox is taken, which has none.
 
-    C : see CostClassifier
-    fit_intercept : whether there is a bias b
+    C : see CostClassifier; fit_intercept : whether there is a bias b
     margin : None, or the paper's way: gradients of the entropy over margin u_i <= a_i <= (1 - margin) u_i, in
         (0, 1/2); its 1e-4 leaves a part of the gap
     Source: Ito et al., 2017, section 3.2.3, (13).

@@ -32,8 +32,7 @@ class CSVM(CostClassifier):
 
     Dual: minimise 1/2 ||A a||^2 - sum_i a_i over 0 <= a_i <= C weight_i, and sum_i y_i a_i = 0 with a bias; w = A a.
 
-    C : see CostClassifier
-    fit_intercept : whether there is a bias b
+    C : see CostClassifier; fit_intercept : whether there is a bias b
 
     Source: Ito et al., 2017, section 3.2.1, (11).
     """
@@ -92,8 +91,7 @@ class L2SVM(CostClassifier):
     Dual: minimise 1/2 ||A a||^2 + sum_i a_i^2 / (4 C weight_i) - a_i over a_i >= 0, and sum_i y_i a_i = 0 with a bias;
     w = A a. Rows of weight 0 keep a_i = 0.
 
-    C : see CostClassifier
-    fit_intercept : whether there is a bias b
+    C : see CostClassifier; fit_intercept : whether there is a bias b
 
     Source: Ito et al., 2017, section 3.2.2, (12), where -sum_i a_i is missing: l*(-a) = a^2 / 4 - a.
     """
