@@ -142,11 +142,7 @@ class FollowedRun:
 
 
 class Recorder:
-    """Thread that performs the flow of a run with a copy of the run, so that Prefect records it.
-
-    flow : "MODULE:NAME" of its flow; parameters : of the flow, as plain values
-    server : of okl, or None for the configured one
-    """
+    """Thread that performs a flow "MODULE:NAME" with plain parameters and a copy of the run, for its record."""
 
     def __init__(
         self, copy: FollowedRun, flow: str, parameters: dict[str, Any], home: Path,

@@ -52,11 +52,9 @@ UNHEARD = logging.CRITICAL + 1
 
 
 def record(flow: str, run: StagedRun, parameters: dict[str, Any], timeout_seconds: float) -> None:
-    """Perform a flow with a run that is already open, and wait until the server has stored its records.
+    """Perform a flow "MODULE:NAME" with a run that is already open and plain parameters, and wait for its records.
 
-    flow : "MODULE:NAME"; parameters : of the flow, as plain values
-    Raises ExecutionError : the server has not stored all records in time
-    Raises Exception : that of the run, or of Prefect
+    Raises ExecutionError : the server has not stored all in time; and any exception of the run, or of Prefect
     """
     mark_killed_runs()
     follow = Followed(run, Started())

@@ -560,12 +560,7 @@ def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
 
 
 def shift_invariant(kernel: Kernel, what: str) -> ShiftInvariantKernel:
-    """Return the kernel, if it has a spectral density to draw from.
-
-    Otherwise raise ConfigError that names an alternative.
-
-    what : the map that needs it, for the message
-    """
+    """Return the kernel if it has a spectral density, else raise ConfigError with an alternative for the map."""
     if not isinstance(kernel, ShiftInvariantKernel):
         able = ", ".join(shift_invariant_kernels())
         raise ConfigError(

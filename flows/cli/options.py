@@ -43,12 +43,10 @@ TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256"}  # placeholders of re
 
 @dataclass(frozen=True)
 class Options:
-    """Group of settings that are options of a command, with the name, help and choices of each setting.
+    """Group of settings that are options of a command, by panel (heading of the help).
 
-    panels : names of the settings that are options, by the heading that the help lists them under
     help_texts : whole help text, by field, if it differs from the description of the setting
-    of_solvers : whether the command also takes the options of the solver, which its settings declare
-    refused : options of solvers that the command does not take
+    of_solvers, refused : whether the command takes the options of the solver, too, and which it does not
     """
 
     kind: type[BaseModel]
@@ -297,12 +295,7 @@ def _train_values(
 def merged_values(
     config: str | None, pairs: list[str], groups: Mapping[str, OptionValues]
 ) -> tuple[OptionValues, dict[str, OptionValues]]:
-    """Return the values of a TOML file, overridden by --set pairs, and its tables, also overridden by options.
-
-    groups : given options by table; --set TABLE.KEY=VALUE sets a value of a table
-
-    Raises ConfigError : the file cannot be read, or a table is a value
-    """
+    """Return the values of a TOML file and its tables, overridden by --set pairs and given options; or ConfigError."""
     read = read_toml(config, "--config") if config else {}
     values = {_underscored(name): value for name, value in read.items()}
     tables: dict[str, OptionValues] = {}

@@ -220,11 +220,9 @@ def children_of(options: StackOptions, state: stack.StackState, listener: int) -
 
 
 def listening_socket(*ports: int) -> socket.socket:
-    """Return a socket that listens on the first free one of some ports of 127.0.0.1; 0: any.
+    """Return a socket that listens on the first free one of some ports of 127.0.0.1; 0: any; or raise OSError.
 
     It listens, because two sockets that are only bound can share a port; requests wait until a server accepts them.
-
-    Raises OSError : none of them is free
     """
     for port in ports:
         opened = socket.socket()

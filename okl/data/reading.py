@@ -38,10 +38,8 @@ OPEN_FILES = 32
 
 
 class PartFile:
-    """An open part file for any number of threads; closed with its last reference.
+    """An open part file (or local copy of a remote one, which it holds) for any number of threads.
 
-    path : of the file, or of the local copy of a remote one
-    copy : that local copy, which exists as long as this object
     Raises OSError or ArrowException : the file is missing, or is no Parquet file
     """
 
@@ -90,9 +88,7 @@ def _open_part(folder: Place, shard: Shard) -> PartFile:
 def open_part(data: Dataset, shard: Shard) -> PartFile:
     """Return the part file of a shard, opened unless this process has it open; the last ones used stay open.
 
-    The first call in a process verifies the sha256 of the file, and downloads a remote one.
-
-    Raises DataError : the sha256 differs from the manifest's, or a remote file cannot be read
+    The first call verifies the sha256 of the file, and downloads a remote one; DataError if that fails.
     Raises OSError or ArrowException : the file is missing, or is no Parquet file
     """
     return _open_part(data.folder, shard)
@@ -279,12 +275,7 @@ def is_uncompressed(data: Dataset, shard: Shard) -> bool:
 
 
 def bytes_of_runs(data: Dataset, shard: Shard, runs: RowRuns, footer: bool = True) -> int:
-    """Return the bytes of the file that reading runs takes: the columns of their row groups.
-
-    footer : whether to count the footer of the file too, which is read once
-
-    Raises OSError or ArrowException if the file is missing or no Parquet file.
-    """
+    """Return the bytes, with the footer if it is read, that reading runs takes: the columns of their row groups."""
     if not len(runs.groups):
         return 0
     part, columns = open_part(data, shard), {*data.schema.features, data.schema.target}

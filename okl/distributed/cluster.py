@@ -34,11 +34,9 @@ _FOLDER = "with ca.pem, cert.pem and key.pem, as infra/tls/make.py writes one fo
 
 
 def security_from(folder: str | Path | None) -> Any:
-    """Return Dask's settings for mutual TLS from a folder that infra/tls/make.py wrote; None: Dask's own ones.
+    """Return Dask's settings for mutual TLS from a folder of infra/tls/make.py (ca.pem, cert.pem, key.pem), or its own.
 
-    folder : with ca.pem (the authority of both sides), cert.pem and key.pem (of this side)
-    Raises ConfigError : a file is missing, cannot be read, or is no certificate or key, or the key is of another
-        certificate
+    Raises ConfigError : a file is missing or unreadable, or is no certificate or key, or the key of another one
     """
     if folder is None:
         return Security()
@@ -228,11 +226,9 @@ def _check_answer(address: str, security: Any) -> None:
 
 
 def start_managed(file: ClusterFile, security: Any = None) -> Any:
-    """Start the cluster of a file and request its workers; closing it stops them.
+    """Start the cluster of a file, with certificates or None, and request its workers; closing it stops them.
 
-    security : certificates for the class, see `security_from`; None: none
-    Raises ConfigError : the package is not installed, or has no such class
-    Raises ExecutionError : the class rejects its options, or does not start
+    Raises ConfigError : the class is not there; ExecutionError : it rejects its options, or does not start
     """
     kind = _class_of(file)
     options = file.options if security is None else {"security": security, **file.options}

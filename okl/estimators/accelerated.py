@@ -116,10 +116,8 @@ class LabelledRows:
 def label_rows(
     inputs: Inputs, labels: NDArray[Any], classes: NDArray[Any], sample_weight: ArrayLike | None, class_weight: Any
 ) -> LabelledRows:
-    """Weigh rows and merge those that are equal.
+    """Weigh rows (array or CSR) and merge those that are equal; class_weight : None, "balanced", or by label.
 
-    inputs : (rows, n_features), array or CSR, validated; labels : (rows,), all among classes, which are sorted
-    sample_weight : (rows,) or None; class_weight : None, "balanced", or by label
     Raises DataError : a class has no weight; ValueError of scikit-learn : weights that are negative, or of other rows
     """
     codes = np.searchsorted(classes, labels)
@@ -170,11 +168,9 @@ class TwoClassFit:
     def fit(
         self, space: Space, inputs: Inputs, codes: IntArray, weights: FloatArray | None, n_threads: int
     ) -> list[ClassFit]:
-        """Fit codes (rows,) of two classes, the higher being positive; or each of several against the rest.
+        """Fit codes (rows,) of two classes, the higher being positive, or each against the rest, in parallel.
 
-        Classes are fitted in parallel; no result depends on n_threads.
-
-        Raises ConfigError, DataError : a parameter outside its range for these rows; rows that the model cannot learn
+        Raises ConfigError, DataError : a parameter outside its range, or rows that the model cannot learn
         """
         _, signs = signs_by_class(codes)
         n_workers = min(n_threads, len(signs))

@@ -42,11 +42,7 @@ OPTIONS = {"n_frequencies": "frequencies", "max_iter": "max_iterations"}
 
 
 def options_of(estimator: Any, **changes: Any) -> Any:
-    """Return the settings of an estimator's solver with its parameters as options.
-
-    A parameter that is no option of this solver, but of another one, must not be given; None means "auto".
-
-    changes : options that are not as the estimator has them
+    """Return the settings of an estimator's solver with its parameters, or changes, as options; None means "auto".
 
     Raises ConfigError : a parameter out of its range, of another type, or of another solver
     """

@@ -139,11 +139,9 @@ class _OnSupports:
         return self.kernel.rule
 
     def scores(self, inputs: FloatArray, n_threads: int = 1) -> FloatArray:
-        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs).
+        """Return scores before any link, (rows,) or (rows, n_outputs), of inputs (rows, n_inputs); or DataError.
 
         The same bits for a row in any block and for any number of threads.
-
-        Raises DataError : the inputs have other columns
         """
         inputs = as_compiled(inputs, self.supports.dtype)
         if inputs.ndim != 2 or inputs.shape[1] != self.n_inputs:
@@ -469,12 +467,9 @@ BasePredictor: TypeAlias = LinearPredictor | KernelExpansion | LocalExpansion
 
 @dataclass(frozen=True, eq=False)
 class CalibratedPredictor:
-    """A classifier whose scores are log-odds, less those from which on a class is predicted.
+    """A classifier with calibrated log-odds as scores, less shifts (by output) from which on a class is predicted.
 
     Two classes have one score: 0 is the threshold of the second. Several have logits, of which the largest wins.
-
-    base : predictor of the scores that were calibrated; calibration : log-odds of these scores
-    shifts : one for each output: log-odds of the threshold, or minus the logarithm of each class's weight
     """
 
     base: BasePredictor

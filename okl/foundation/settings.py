@@ -35,11 +35,7 @@ from okl.foundation.validation import check_name
 
 
 def read_toml(path: str | Path, option: str) -> dict[str, Any]:
-    """Return the values of a TOML file.
-
-    path : file to read; option : option that named the file, such as "--config"; errors start with it
-    Raises ConfigError : the file cannot be read, or is not TOML in UTF-8
-    """
+    """Return the values of a TOML file, or raise ConfigError, which starts with the option that named the file."""
     try:
         with open(path, "rb") as stream:
             return tomllib.load(stream)
@@ -270,11 +266,9 @@ def settings_from(
     strict: bool = False,
     others: Sequence[str] = (),
 ) -> Settings:
-    """Validate values into settings.
+    """Validate values into settings, strictly (no text for numbers) or not; ConfigError names each invalid field.
 
-    shown : names in messages of fields that the caller names otherwise; strict : refuse text and booleans for numbers
-    others : further options that the caller takes, for messages
-    Raises ConfigError : starts with `where` and names each invalid field with its value
+    shown : names in messages of fields that the caller names otherwise; others : further options, for messages
     """
     try:
         return kind.model_validate(values, strict=strict)

@@ -234,12 +234,9 @@ def learn_shards(
     execution: Execution,
     observer: Observer,
 ) -> Challenger:
-    """Train on shards one after the other, each as its own data set.
+    """Train on shards one after the other, each as its own data set; the bits do not depend on their number in a run.
 
-    The bits of the result do not depend on the number of shards in a run.
-
-    begin : state of the champion; None: start on a sample of all these shards
-    Raises DivergedError : the weights are no longer finite
+    begin : state of the champion; None: start on a sample of all these shards; DivergedError if weights diverge
     """
     whole = store.union(list(records))
     if begin is None:
@@ -274,12 +271,7 @@ def solve_window(
     observer: Observer,
     warm: Predictor | None = None,
 ) -> Challenger:
-    """Solve a batch problem over the latest shards.
-
-    window : shards to train on; new : shards that the champion was not trained on
-    warm : solution of the same problem for other shards, used as starting point with its feature map
-    Raises DivergedError : the method has diverged
-    """
+    """Solve a batch problem over the latest shards from a warm solution and its map, or raise DivergedError."""
     data = store.union(list(window))
     solver = make_solver(within(settings, data), data)
     how = f"solved on the latest {len(window)} shards"

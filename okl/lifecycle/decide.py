@@ -89,10 +89,9 @@ FIRST, SECOND = "champion", "challenger"
 
 @dataclass(frozen=True, eq=False)
 class PairWork:
-    """Work on a shard: score its rows once with two predictors.
+    """Work on a shard: score its rows once with two predictors, by slices (columns), with tallies if wanted.
 
-    slices : columns whose values define slices; limit : loss above which a row is counted
-    tallied : whether tallies are wanted; criterion : of the losses; None for mistakes or squared errors
+    limit : loss above which a row is counted; criterion : of the losses; None for mistakes or squared errors
     """
 
     data: Dataset

@@ -133,8 +133,7 @@ def first_ingest(settings: RetrainSettings) -> IngestSettings:
 def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
     """Check constraints against the columns of a model; reference : schema of all its shards.
 
-    Raises ConfigError : a constraint uses an input that training must not use, or none uses one that it must; and the
-        errors in `okl.solvers.online.settings.MapLearningOptions.check`
+    Raises ConfigError : an input must (not) be used, and is not (is); and as `MapLearningOptions.check`
     Raises DataError : a column that is neither an input nor a key
     """
     settings.train.options.check(settings.train)

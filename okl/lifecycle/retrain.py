@@ -71,11 +71,9 @@ def check_mlflow() -> None:
 
 
 def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None) -> str:
-    """Log a run into the experiment of the model's name; a failure of MLflow does not change the decision.
+    """Log a run into the experiment of the model's name at a tracking URI; a failure does not change the decision.
 
-    where : tracking URI, such as sqlite:////srv/mlflow.db or http://127.0.0.1:5000
-    result : of the retraining; version : that was published, None if none was
-    Returns "run ID", or a message about the failure.
+    Returns "run ID", or a message about the failure; version : that was published, None if none was
     """
     try:
         return f"run {_logged(where, result, version)}"
@@ -119,9 +117,7 @@ RETRAIN_STAGES = ("discover", "hold", "score", "learn", "evaluate", "certify", "
 def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict[str, Any]:
     """Retrain a model in this process (and on Dask if the settings name it), without Prefect.
 
-    Returns what `okl retrain --json` prints: model, outcome, version, reason, shards, progressive, decision, metrics,
-        ...
-    Raises OklError : a message; the champion stays as it is
+    Returns what `okl retrain --json` prints; raises OklError, and the champion stays as it is
     """
     return RetrainingRun(settings, observer or NullObserver()).perform()
 

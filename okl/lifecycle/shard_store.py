@@ -186,11 +186,9 @@ class FileState:
 
 
 def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
-    """Return one data set of all shards, in the order of the parts; train shards stay train shards.
+    """Return one data set of all shards, in the order of the parts below a location; train shards stay train shards.
 
-    location : folder that contains the folders of all parts
-    parts : of one schema but for the counts of classes, which are added up
-    Raises DataError : no part, parts of different schemas, or a part in another folder
+    Counts of classes are added up. Raises DataError : no part, parts of different schemas, or a part elsewhere
     """
     if not parts:
         raise DataError(f"{location}: expected at least one shard, got none.")

@@ -115,8 +115,6 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
     """Publish the folder of a run or of a model; publishing it twice makes one version.
 
     The report of a run is completed with the changes since the champion or the newest version.
-
-    trained : folder of a run of okl train or okl compare (result and report come along) or of a model alone
     Raises ModelError : no model that loads is there; see also `RegisteredModel.publish`
     """
     is_run = not (trained / DESCRIPTION).is_file() and (trained / MODEL / DESCRIPTION).is_file()

@@ -195,9 +195,7 @@ def paired_t(n: int, total: float, squares: float) -> SidedTest:
 
 
 def scores_test(criterion: Criterion, first: Doubles, second: Doubles, classes: IntArray) -> SidedTest:
-    """Test two predictors by their scores.
-
-    first, second : (rows,) of two classes, or (rows, n_classes); classes : (rows,)
+    """Test two predictors by their scores (rows,) of two classes, or (rows, n_classes), and class indices.
 
     Source: of two areas, DeLong, DeLong & Clarke-Pearson, Biometrics 44(3), 1988.
     """

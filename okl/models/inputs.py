@@ -280,11 +280,9 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
 
 
 def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_targets: bool = False) -> RawRows:
-    """Return inputs, and targets if requested, from a batch that passed `check_columns`.
+    """Return inputs, and targets if requested, from a batch that passed `check_columns`, in float32, scaled.
 
-    Values become float32 as in a data set, then are scaled. A missing input is an error, 0, or makes its row
-    incomplete, by the schema's policy; a missing target makes its row incomplete.
-
+    A missing input is an error, 0, or makes its row incomplete, by the schema's policy; so does a missing target.
     Raises DataError : a missing value, an infinity, or a label never seen in training: names file, column and first row
     """
     n, n_dense = rows.batch.num_rows, len(schema.features)

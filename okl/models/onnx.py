@@ -76,11 +76,9 @@ def values_of(name: str, dtype: Any, shape: list[str | int]) -> ValueInfoProto:
 
 
 def kernel_nodes(graph: Graph, kernel: Kernel, inputs: str, vectors: FloatArray) -> str:
-    """Return values k(x, v): (rows, n_vectors), of inputs (rows, n_inputs) with vectors (n_vectors, n_inputs).
+    """Return values k(x, v): (rows, n_vectors), of inputs (rows, n_inputs) with (n_vectors, n_inputs); or ConfigError.
 
     Distances are made in double precision: in single precision those of near rows would be lost in the squares.
-
-    Raises ConfigError : the kernel has no nodes here
     """
     compare, values = _nodes_of(kernel)
     return values(graph, kernel, compare(graph, inputs, vectors), vectors.dtype)

@@ -40,12 +40,10 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
 
 
 def meant(model: Location, registry: Location | None = None) -> str:
-    """Return the folder, URL or NAME@WHICH of the given name; anything else is returned unchanged.
+    """Return the folder, URL or NAME@WHICH of the given name, as it is if it is none of a run or model; or ModelError.
 
-    A run's folder or URL means the model in it; a NAME alone means NAME@champion where models of that name are
-    registered, else for the model of the newest run in okl's home that has this name, with or without its date.
-
-    Raises ModelError : it is the name of nothing that is there
+    A run's folder or URL means the model in it; a NAME alone NAME@champion where models of that name are registered,
+    else the model of the newest run in okl's home that has this name, with or without its date.
     """
     given = os.fspath(model)
     path = place_of(given)

@@ -400,10 +400,9 @@ class RegistryLog:
         return entries
 
     def append(self, change: Callable[[Entry], Entry | None]) -> Entry:
-        """Append an entry after the newest one, which is read again whenever another writer was faster.
+        """Append the entry that `change` makes of the newest one, again whenever another writer was faster.
 
-        change : the next entry (its number and seals are filled in) after the newest one, or None: nothing to do;
-            raises ConflictError where what it is based on does not hold any more
+        change : returns None where nothing is to be done; raises ConflictError where its basis does not hold any more
         Returns the entry that was appended, or the newest one if there was nothing to do.
         """
         for _ in range(MOST_TRIES):

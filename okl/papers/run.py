@@ -73,11 +73,9 @@ def check_folder(folder: Path, table: str) -> None:
 
 @contextmanager
 def locked_folder(folder: Path, table: str) -> Iterator[Path]:
-    """Create the folder of a run if needed, lock it for this process, and yield the folder of its items.
+    """Create the folder of a run, lock it for this process, and yield the folder of its items; or raise ConfigError.
 
     Finished items stay; a new folder without any is removed at the end, with the parents created for it.
-
-    Raises ConfigError : another process holds the folder, or it cannot be written to
     """
     check_folder(folder, table)
     created = [path for path in (folder, *folder.parents) if not path.exists()]

@@ -98,8 +98,7 @@ def finish(
 ) -> str:
     """Format the ticks of linear axes, draw labels, grid lines and the legend, and return the figure as SVG.
 
-    x, y : labels; shares : whether y is a share of rows; corner : place of the legend; None: no legend
-    columns : of the legend
+    shares : whether y is a share of rows; corner, columns : of the legend; None: no legend
     """
     axes.xaxis.set_major_formatter(large_numbers)
     axes.yaxis.set_major_formatter(percents if shares else large_numbers)
@@ -191,11 +190,9 @@ Points = Sequence[Sequence[float]]
 
 
 def learning_curve(curve: Points, error: str, baseline: str, shares: bool = False) -> str:
-    """Draw the error against the rows seen.
+    """Draw the error against the rows seen; error, baseline : their names; shares : whether they are shares of rows.
 
-    curve : points [rows seen, error so far, error of the last window, baseline's error so far], at least one; None for
-        unknown values
-    error, baseline : names of the error and of the baseline; shares : whether errors are shares of rows
+    curve : points [rows seen, error so far, of the last window, baseline's error so far], some None
     """
     points = np.array([[np.nan if value is None else value for value in point] for point in curve], dtype=np.float64)
     _, axes = figure_with_axes()
@@ -229,10 +226,9 @@ def _window_and_total(axes: Axes, seen: Any, window: Any, total: Any) -> None:
 def window_curve(
     points: Points, signals: Sequence[Mapping[str, Any]], error: str, baseline: str, shares: bool = False
 ) -> str:
-    """Draw the error and the baseline's error of each window, with markers for drift signals.
+    """Draw the error and the baseline's error, as named, of each window, with markers for drift signals.
 
     points : each [first row, rows, error, baseline's error]; signals : of drift, each with first_row and last_row
-    error, baseline : names of the error and of the baseline; shares : whether errors are shares of rows
     """
     rows = [first + count / 2.0 for first, count, _, _ in points]
     _, axes = figure_with_axes()

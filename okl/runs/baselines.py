@@ -61,11 +61,9 @@ class Baseline:
 
 
 def constant_scores(schema: Schema, rows: int) -> FloatArray:
-    """Return scores of the constant baseline: the majority class (the first on a tie) or mean of the training targets.
+    """Return scores of the constant baseline: the majority class (the first on a tie) or mean; or raise DataError.
 
     Returns (rows,), or (rows, K) for several classes, float64; for regression in the target's units.
-
-    Raises DataError : the schema has no class counts or target statistics
     """
     if schema.task == "regression":
         if schema.target_statistics is None:

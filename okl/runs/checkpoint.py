@@ -488,23 +488,13 @@ def _location_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_mode_of(stored: Mapping[str, Any], settings: TrainSettings) -> TrainSettings:
-    """Return the settings of a resumed run, in the mode in which it was started.
-
-    In another mode it would not learn the same bits.
-
-    stored : settings that the run was started with, as JSON; these may differ in the location of the work
-    """
+    """Return the settings of a resumed run, in the mode of the stored ones: another would learn other bits."""
     mode = settings.model_copy(update=_location_settings(stored)).training_mode
     return settings if mode == settings.training_mode else settings.model_copy(update={"mode": mode})
 
 
 def check_same_settings(stored: Origin, settings: TrainSettings, run: str) -> None:
-    """Raise CheckpointError if settings differ from those that a run was started with, except for execution.
-
-    The mode auto is what it was there, see `with_mode_of`.
-
-    stored : origin that a checkpoint of the run states
-    """
+    """Raise CheckpointError if settings differ from a checkpoint's, except execution and mode (`with_mode_of`)."""
     usual = {name: field.get_default() for name, field in TrainSettings.model_fields.items() if name != "options"}
     before: dict[str, Any] = usual | stored.settings | {"mode": stored.mode}  # older runs had fewer settings
     now = settings.model_dump(mode="json") | {"mode": with_mode_of(before, settings).training_mode}

@@ -150,12 +150,7 @@ def check_models(settings: CompareSettings, data: Dataset) -> None:
 
 
 def map_choice(settings: CompareSettings, names: tuple[str, ...]) -> FourierChoice | None:
-    """Return the Fourier map of the certified models.
-
-    None if they are linear in the inputs, or if no certified model is compared.
-
-    Raises ConfigError : a kernel without a Fourier map, or an unknown way to draw frequencies
-    """
+    """Return the Fourier map of the certified models, None if these are linear or none; or raise ConfigError."""
     if settings.frequencies is None or not any(map(is_model, names)):
         return None
     if settings.kernel not in (able := shift_invariant_kernels()):
@@ -551,12 +546,9 @@ ComparedItem = PathItem | SolverItem
 
 @dataclass(eq=False)
 class CompareCandidate:
-    """Candidate of the search with its trials.
+    """Candidate of the search, with trials of all parts by grid point on tried_rows, and grid points still alive.
 
-    name : name of the model or solver; grid : grid of its parameter; one point for an online solver
-    alive : indices of grid points that remain in the search
-    trials : by grid point, the trials of all parts on the largest number of rows so far
-    tried_rows : by grid point, that number of training rows
+    grid : grid of its parameter; one point for an online solver
     """
 
     name: str
@@ -842,12 +834,9 @@ ReportProgress = Callable[[int, int, dict[str, float]], None]
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """Refitted winner.
+    """Refitted winner, its schema with the scaling and metric of its inputs, values and chosen ones of parameters.
 
-    schema : with the scaling and metric of its inputs
-    values : values of the parameter, for each class against the rest
-    certificate : certificate as JSON; None for online solvers and ridge
-    chosen : values chosen by an online solver or ridge
+    certificate : as JSON; None for online solvers and ridge
     """
 
     predictor: Predictor

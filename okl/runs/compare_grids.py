@@ -247,12 +247,7 @@ def make_grid(model: str, features: Any, signs: Sequence[FloatArray], n: int) ->
 
 
 def on_rows(grid: ComparedGrid, features: Any, signs: Sequence[FloatArray]) -> ComparedGrid:
-    """Return the same grid points in the ranges of other rows.
-
-    A nu above nu_min of a sample can be below nu_min of all rows.
-
-    features, signs : as in make_grid
-    """
+    """Return the same grid points in the ranges of other rows: a nu may be valid for a sample and not for all rows."""
     return replace(grid, ranges=_ranges_of_nu(features, signs)) if grid.model == "nu-svm" else grid
 
 
@@ -264,8 +259,7 @@ def least_nu(features: Any, signs: FloatArray) -> float:
     """Return a nu just above nu_min, the least mean hinge loss of all planes: that of the best of a few C-SVMs.
 
     The linear program that gives nu_min takes minutes, this takes a second; the loss of any plane is a bound.
-
-    features : (rows, n_columns); planes are fitted to evenly spaced rows, losses are those of all rows; signs : (rows,)
+    features : (rows, n_columns); planes are fitted to evenly spaced rows, losses are those of all rows
     """
     spread = np.linspace(0, len(signs) - 1, min(len(signs), GRID_SAMPLE_ROWS)).astype(np.int64)
     few = matrix_rows(features[spread], signs[spread])

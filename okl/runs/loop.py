@@ -54,12 +54,9 @@ def run_loop(
     checkpoints: LoopCheckpoints | None = None,
     passed: Callable[[Any], None] | None = None,
 ) -> TrainedSolver:
-    """Advance until the solver has finished.
+    """Advance from a first state, or the Position of an interrupted loop, until the solver ends; or DivergedError.
 
-    begin : first state, or the Position of an interrupted loop
-    checkpoints : checkpoints of the loop; None: none are written
     passed : called with the state after each pass of an online solver, and each solved partition, but the last
-    Raises DivergedError : the weights are no longer finite
     """
     observer, checkpoints = observer or NullObserver(), checkpoints or LoopCheckpoints()
     at = begin if isinstance(begin, Position) else Position(begin, drift_watch(solver, begin))

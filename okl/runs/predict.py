@@ -220,12 +220,9 @@ FIELD = re.compile(r"\{(date|time|run|version)\}")
 
 
 def fill_out_fields(settings: ScoreSettings, due: datetime, run: str) -> ScoreSettings:
-    """Return settings with the fields {date}, {time}, {run} and {version} of `out` filled in.
+    """Return settings with the fields {date}, {time}, {run} and {version} of `out` filled in; a retry gets the same.
 
     With {version}, the model is fixed to that version, so that the name of the folder matches its scores.
-
-    due : scheduled time of the run, so that a retry gets the same folder
-    run : identifier of the run, whose first eight digits are used
     """
     fields = set(FIELD.findall(settings.out))
     if not fields:

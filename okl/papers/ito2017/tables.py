@@ -72,9 +72,7 @@ DIGITS_RULE = "equal to the paper's but for the rounding of three digits; only p
 
 @dataclass(frozen=True)
 class MeasuredExperiment(Experiment):
-    """Means of measured quantities over the repeats of a work item.
-
-    The parameters of a case are `work`, a name of SYNTHETIC or BENCHMARKS, and the parameters of this work.
+    """Means of measured quantities over the repeats of a work item, a name of SYNTHETIC or BENCHMARKS, its parameters.
 
     curve : metric of the pictures of a study, "" for none; more : further metrics of each cell
     """

@@ -444,9 +444,7 @@ def _compute_benchmark(
 def solve_margin(
     dataset: ItoDataset, rows: Rows, model: str, parameter: float, kernel: str, check: Check, rivals: bool = True
 ) -> Outcome:
-    """Solve nu-SVM or logistic regression with C, the latter with the margin xi to its border. Tables 4, 5 and 8.
-
-    rivals : whether others solve the problem, too
+    """Solve nu-SVM or logistic regression with C and margin xi, also by rivals. Tables 4, 5 and 8.
 
     Returns the outcome of the run, and the largest eigenvalue of the dual's matrix with the labels of the paper's file
     """

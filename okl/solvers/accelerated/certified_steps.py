@@ -61,11 +61,7 @@ class CertifiedState:
 
 @dataclass(frozen=True)
 class CertifiedSteps:
-    """A method of steps with a certificate at each check.
-
-    tolerance : of the gap, relative to the objective; > 0; max_iterations : int >= 1, steps
-    Raises ConfigError : a number outside its range
-    """
+    """A method of steps with a certificate at each check, up to max_iterations, or a relative gap; or ConfigError."""
 
     tolerance: float = 1e-6
     max_iterations: int = 1000
@@ -128,12 +124,7 @@ def compared(
 
 
 def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the solution of a positive definite system (n, n) for one or more right sides (n,) or (n, k).
-
-    The lower triangle is read.
-
-    Raises DivergedError : it is not finite
-    """
+    """Return the solution of a definite system (n, n), lower triangle, for (n,) or (n, k); or DivergedError."""
     scale = 1.0 / np.sqrt(np.einsum("ii->i", matrix))
     scaled = matrix * scale * scale[:, np.newaxis]
     if not np.isfinite(np.tril(scaled)).all():

@@ -441,11 +441,9 @@ class LocalSolver(LeastSquaresSolver):
         return LocalState(kernel, chosen, tuned.ridge, trees, tuned.without, 0, (), positions, nothing)
 
     def tuned(self, data: Dataset, n_threads: int, compared: bool = False) -> Tuned:
-        """Choose bandwidth and penalty by leave-one-out errors in sampled cells; read all rows once.
+        """Choose bandwidth and penalty by leave-one-out errors in sampled cells; read all rows once; or DataError.
 
-        n_threads : bits do not depend on it
         compared : whether the errors will be compared with those of other solvers, which takes those of more cells
-        Raises DataError : shards that cannot be read
         """
         few = min(self.cell_rows, TUNED_ROWS)
         sample = self._sample(data, few)

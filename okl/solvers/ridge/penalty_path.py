@@ -432,11 +432,9 @@ def solve(
     n_threads: int = 1,
     calibrate: bool = False,
 ) -> RidgeSolution:
-    """Return the solution of all sums, for the penalty given or found; bits do not depend on the number of threads.
+    """Return the solution of all sums, for the penalty given or found; the same bits for any threads; or DataError.
 
-    sample : some of the summed rows, on which a penalty is chosen; called only if none is given
-    calibrate : whether the leave-one-out scores of the chosen penalty are calibrated
-    Raises DataError : sums that are not finite
+    sample : some of the summed rows, on which an open penalty is chosen; calibrate : whether scores are calibrated
     """
     refuse_infinite(gram)
     turn, sums, calibration = basis.turn(), None, None

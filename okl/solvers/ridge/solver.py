@@ -308,11 +308,9 @@ def fit_sparse_rows(
     fit_intercept: bool = True,
     n_threads: int = 1,
 ) -> RidgeSolution:
-    """Linear least squares of sparse rows; bits do not depend on the number of threads.
+    """Linear least squares of sparse rows, at most 8,192 columns; bits do not depend on the number of threads.
 
-    rows : (rows, columns), at most 8,192 columns; targets : (rows,) as `Rows` has them
-    sample : indices of rows on which a penalty is found; they are made dense
-    Raises ConfigError : too many columns; DataError : sums that are not finite
+    sample : indices of rows on which a penalty is found, made dense; ConfigError or DataError if it cannot be
     """
     n_columns = rows.shape[1]
     if n_columns > MOST_COLUMNS:

@@ -362,8 +362,7 @@ class PaperGrowth:
         """Train on rows of a source, whose targets (n_rows,) are in the order of drawing; the first ones validate.
 
         watch : called after each iteration with the point, and the rows drawn for the sample so far
-        Raises ConfigError : directions = "bundle", whose cuts hold on one sample only
-        Raises DataError : all labels are equal; no rows are left besides the validation rows
+        Raises ConfigError : directions = "bundle"; DataError : labels are equal, or no rows are left to learn from
         """
         if method.directions == "bundle":
             raise ConfigError(

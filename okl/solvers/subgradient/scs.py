@@ -656,10 +656,7 @@ class RestartedDirections(ConjugateDirections):
 
 @dataclass(frozen=True)
 class Wolfe(Scs):
-    """Minimise lam/2 ||w||^2 + mean_i loss(y_i, <w, phi(x_i)>) along the shortest convex combinations of subgradients.
-
-    lam, loss, gap, max_iterations : as in Scs; a search is exact
-    Raises ConfigError : a number outside its range
+    """Minimise as Scs does along the shortest convex combinations of subgradients, with exact searches; or ConfigError.
 
     Source: Wolfe, "A method of conjugate subgradients for minimizing nondifferentiable functions", Mathematical
     Programming Study 3, 1975, with two subgradients kept, as Zhang & Sen do; the certified gap in place of ||d||.

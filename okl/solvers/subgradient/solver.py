@@ -217,9 +217,7 @@ class SubgradientSolver:
     def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
         """Run one iteration on the sample; once it is solved, prove the bound over all rows or enlarge the sample.
 
-        With more shards than before the run continues: the point stays, and a sample of all shards is drawn.
-
-        Raises DataError : shards that cannot be read, or other data than before
+        With more shards the point stays, and a sample of all shards is drawn; DataError for other data than before.
         """
         if data.sha256 != state.rows.data.sha256 or data.shards != state.rows.data.shards:
             check_arrived(state.rows.data, data)

@@ -315,12 +315,7 @@ class KernelInputs:
 
 @dataclass(frozen=True)
 class ExactChoice:
-    """The exact kernel.
-
-    kernel : a name of okl.kernels; bandwidth : in units of the scaled inputs, None for the median distance of a sample
-    degree, offset : of the polynomial kernel
-    Raises ConfigError : an unknown name, a parameter out of range
-    """
+    """The exact kernel, a name of okl.kernels; bandwidth : scaled, None for the median distance; or ConfigError."""
 
     kernel: str = "gaussian"
     bandwidth: float | None = None
