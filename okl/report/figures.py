@@ -245,11 +245,7 @@ def window_curve(
 
 
 def convergence_curve(points: Points, tolerance: float | None) -> str:
-    """Draw the relative duality gap against the iterations, on a logarithmic scale.
-
-    points : [iterations, relative gap, ...] each; a gap that is not above 0 is left out
-    tolerance : relative gap at which the solver stops; None: it does not
-    """
+    """Draw the gaps of points [iterations, gap, ...] on a logarithmic scale, with the tolerance, if any."""
     _, axes = figure_with_axes()
     done, gaps = np.array([[point[0], point[1]] for point in points], dtype=np.float64).T
     shown = gaps > 0.0
@@ -392,11 +388,7 @@ def _count(value: float) -> str:
 
 
 def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, per_row: bool = False) -> str:
-    """Draw regret, or regret per row, against rows, with the theoretical bound; and, of the total, its upper bound.
-
-    horizons : of a certificate, at least two, each with a regret above 0
-    growth : fitted slope of the logarithms; None: unknown
-    """
+    """Draw regret, in all or per row, at two or more horizons of a certificate, with its bound and growth or None."""
     from matplotlib.ticker import LogLocator
 
     rows, regret, most, bound = (

@@ -276,11 +276,7 @@ def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], sh
 def reliability_blocks(
     measured: Mapping[str, Any], labels: Sequence[object], settings: Mapping[str, Any], rows_name: str
 ) -> list[Block]:
-    """Return the reliability curve of a classifier; empty for other models.
-
-    measured : metrics with confusion and with the reliability of `okl.metrics.definitions.Tally.report`
-    settings : of training; scores of the logistic loss are log-odds
-    """
+    """Return the reliability curve of a classifier by its metrics and settings; empty for other models."""
     if "confusion" not in measured:
         return []
     bins = (measured.get("reliability") or {}).get("bins")

@@ -19,11 +19,7 @@ MOST_DRAWN_LANES = 8
 
 
 def write_timeline(timeline: Timeline, path: Path) -> None:
-    """Write a row for each stage, bucket, lane and phase: begin_seconds, width_seconds, seconds.
-
-    Times are relative to the start of the run. A lane is `driver`, the address of a worker, or a thread; its seconds in
-    a bucket of a stage add up to the time that it was active.
-    """
+    """Write begin_seconds, width_seconds, seconds by stage, bucket, lane (driver, worker or thread) and phase."""
     cells = timeline.cells()
     columns: dict[str, Any] = {name: [getattr(cell, name) for cell in cells] for name in TimelineCell._fields}
     table = pa.table(columns | {"width_seconds": [timeline.width] * len(cells)})

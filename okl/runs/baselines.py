@@ -191,11 +191,7 @@ _SUREST = -math.log(np.finfo(np.float64).eps)  # log-odds: beyond, scikit-learn'
 
 @dataclass(frozen=True, eq=False)
 class BoostingPredictor(Baseline):
-    """Histogram gradient boosting of scikit-learn, with the scores and probabilities of a predictor.
-
-    fitted : HistGradientBoostingClassifier or HistGradientBoostingRegressor of targets as `Rows` has them
-    shifts : log-odds from which on classes are predicted
-    """
+    """Histogram gradient boosting of scikit-learn as a predictor; shifts : log-odds from which on a class wins."""
 
     fitted: Any
     shifts: tuple[float, ...]

@@ -36,9 +36,8 @@ LOGISTIC = "logistic regression"
 
 @dataclass(frozen=True)
 class Candidate:
-    """Candidate of the automatic choice.
+    """Candidate of the automatic choice, its bandwidth a factor of the sample's median distance.
 
-    factor : bandwidth divided by the median distance of the sample
     metric : learnt weights of the scaled inputs, () for all 1; steps : in which they were learnt
     """
 

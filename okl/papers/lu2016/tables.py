@@ -694,11 +694,7 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class BatchTraining(LuWork):
-    """Training on the training rows and testing on the others.
-
-    fold : None to test on the test rows, else the part to test on of a seeded sample of n_sampled training rows, while
-        the other four parts are the training rows
-    """
+    """Training on the training rows and testing on the others, or on a fold of n_sampled training rows."""
 
     fold: int | None = None
     n_sampled: int | None = None

@@ -45,8 +45,7 @@ SAMPLE_ROWS = 4096
 class ClassState:
     """State of the solution of one class; a value.
 
-    method_state : state of the method, whose points are with the shards; value : of the parameter
-    log, carried, work : of a run over shards; minimax : the problem of a model that knows moments only
+    method_state : with points on the shards; log, carried, work : of a run over shards; minimax : a problem of moments
     """
 
     method_state: MethodState

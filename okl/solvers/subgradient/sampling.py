@@ -183,8 +183,7 @@ _FALL = 0.5  # of the scale, from one sample to the next, at most
 class GapEstimate:
     """Estimates of a point's gap from fresh samples.
 
-    n_rows : of the sample that the point was learned from; scale : excess over all rows, and optimism of a sample's
-    bound, are about scale / rows
+    n_rows : of the point's sample; scale : excess, and optimism of a sample's bound, are about scale / rows
     """
 
     n_rows: int
