@@ -20,22 +20,9 @@ from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
+from okl.foundation import locations
 from okl.foundation.errors import ConfigError, ConflictError, DataError, ModelError, OklError, RegistryError
 from okl.foundation.folders import PLACE_FAULTS, UPLOADS, RunFolder, local_folder, sync
-from okl.foundation.locations import (
-    EXTRAS,
-    Place,
-    RemotePath,
-    absolute_location,
-    file_sha256,
-    file_system,
-    json_files,
-    make_folders,
-    okl_home,
-    place_of,
-    status_of,
-    with_retries,
-)
 from okl.foundation.validation import NAME, check_fields, check_name, fault, parse_json, sealed, validated
 from okl.models.file import Model, load_model
 
@@ -49,7 +36,7 @@ def seal(content: Mapping[str, Any]) -> bytes:
     return sealed({"format_version": FORMAT_VERSION, **content})
 
 
-def read_sealed(path: Place, advice: str) -> dict[str, Any]:
+def read_sealed(path: locations.Place, advice: str) -> dict[str, Any]:
     """Read a sealed file, its digest included; RegistryError, with advice, if it is missing, damaged or too new."""
     try:
         stored = path.read_bytes()
@@ -86,30 +73,33 @@ def digest_of(content: Any) -> str:
 # None-Match; Google: ifGenerationMatch=0; Azure: If-None-Match). Contents are to be unlike, by a random token: so
 # a writer whose answer was lost finds its own content there.
 
-CREATING = (*EXTRAS, "memory")  # kinds of stores that make a file only where none is, in one step
+CREATING = (*locations.EXTRAS, "memory")  # kinds of stores that make a file only where none is, in one step
 TAKEN, CONTESTED = 412, 409  # HTTP: an object is there; another one is being made at this moment
 NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def create_exclusively(path: Place, content: bytes) -> bool:
+def create_exclusively(path: locations.Place, content: bytes) -> bool:
     """Make a file where none is, whole or not at all; whether the file that is there now holds this content.
 
     Raises RegistryError : the place cannot be written to, or is of a kind where two writers could both win
     Raises DataError : an object store that does not answer, or refuses; whether the file was made is not known then
     """
-    return _create_remote(path, content) if isinstance(path, RemotePath) else _create_local(path, content)
+    return _create_remote(path, content) if isinstance(path, locations.RemotePath) else _create_local(path, content)
 
 
-def folders(parent: Place) -> list[Place]:
+def folders(parent: locations.Place) -> list[locations.Place]:
     """Return folders in a folder, by name; none where there is no folder."""
-    if isinstance(parent, RemotePath):
-        return [parent / name for name in with_retries(lambda: _remote_folders(parent), f"{parent} cannot be listed")]
+    if isinstance(parent, locations.RemotePath):
+        return [
+            parent / name
+            for name in locations.with_retries(lambda: _remote_folders(parent), f"{parent} cannot be listed")
+        ]
     if not parent.is_dir():
         return []
     return [folder for folder in sorted(parent.iterdir()) if folder.is_dir() and folder.name[0] != "."]
 
 
-def unwritable(path: Place, error: OSError) -> RegistryError:
+def unwritable(path: locations.Place, error: OSError) -> RegistryError:
     """Return the sentence for what this machine's system refused."""
     return RegistryError(
         f"{path} cannot be written: {error.strerror}. Nothing was changed. Check disk space and permissions, and retry."
@@ -119,7 +109,7 @@ def unwritable(path: Place, error: OSError) -> RegistryError:
 def _create_local(path: Path, content: bytes) -> bool:
     temporary_path = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        make_folders(path.parent)
+        locations.make_folders(path.parent)
         with open(temporary_path, "xb") as stream:
             stream.write(content)
             stream.flush()
@@ -143,32 +133,32 @@ def _create_local(path: Path, content: bytes) -> bool:
             temporary_path.unlink()
 
 
-def _create_remote(remote: RemotePath, content: bytes) -> bool:
+def _create_remote(remote: locations.RemotePath, content: bytes) -> bool:
     kind = remote.url.partition("://")[0].lower()
     if kind not in CREATING:
         raise RegistryError(
             f"{kind}:// cannot create a file exclusively, so two concurrent writers could both succeed. Keep the "
             "registry in a local folder, or under s3://, gs:// or abfs://."
         )
-    fs, path = file_system(remote.url)
+    fs, path = locations.file_system(remote.url)
 
     def put() -> bool:
         try:
             fs.pipe_file(path, content, mode="create")
         except Exception as error:  # of whatever kind: each store has a family of its own
-            if status_of(error) == CONTESTED:
+            if locations.status_of(error) == CONTESTED:
                 raise ConnectionError("another writer is creating a file of this name") from None
-            if not isinstance(error, FileExistsError) and status_of(error) != TAKEN:
+            if not isinstance(error, FileExistsError) and locations.status_of(error) != TAKEN:
                 raise
             stored: bytes = fs.cat_file(path)
             return stored == content
         return True
 
-    return with_retries(put, f"{remote} cannot be written")
+    return locations.with_retries(put, f"{remote} cannot be written")
 
 
-def _remote_folders(remote: RemotePath) -> list[str]:
-    fs, path = file_system(remote.url)
+def _remote_folders(remote: locations.RemotePath) -> list[str]:
+    fs, path = locations.file_system(remote.url)
     fs.invalidate_cache()
     try:
         entries: list[dict[str, Any]] = fs.ls(path, detail=True)
@@ -355,7 +345,7 @@ ADVICE = "Restore the file from a backup of the registry."
 class RegistryLog:
     """Reads and appends entries in a folder; those that were read are remembered, as they never change."""
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: locations.Place) -> None:
         self.folder = folder
         self._known: dict[int, Entry] = {}
 
@@ -462,10 +452,10 @@ class RegistryLog:
         return low
 
     def _numbers(self) -> list[int]:
-        matches = (NAMED.fullmatch(file.name) for file in json_files(self.folder))
+        matches = (NAMED.fullmatch(file.name) for file in locations.json_files(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
-    def _place(self, number: int) -> Place:
+    def _place(self, number: int) -> locations.Place:
         return self.folder / f"{number:08}.json"
 
 
@@ -478,7 +468,7 @@ MODEL = "model"
 PAYLOAD_ADVICE = "Restore the file from a backup, or use another version: okl models rollback, okl models promote."
 
 
-def write_files(folder: Place, write: Write) -> dict[str, dict[str, Any]]:
+def write_files(folder: locations.Place, write: Write) -> dict[str, dict[str, Any]]:
     """Have the files of a version written, and bring them to its folder for good; bytes and sha256 of each, by path.
 
     folder : new; its name starts with the number of the newest entry then, by which pruning finds abandoned files
@@ -488,7 +478,7 @@ def write_files(folder: Place, write: Write) -> dict[str, dict[str, Any]]:
     """
     try:
         if isinstance(folder, Path):
-            make_folders(folder.parent)
+            locations.make_folders(folder.parent)
             folder.mkdir()
             return _written(folder, write)
         local, remote = RunFolder(local_folder(folder)), folder
@@ -507,7 +497,7 @@ def write_files(folder: Place, write: Write) -> dict[str, dict[str, Any]]:
         raise unwritable(folder, error) from None
 
 
-def remove_version(folder: Place) -> None:
+def remove_version(folder: locations.Place) -> None:
     """Remove the files of a version; none is fine."""
     if isinstance(folder, Path):
         shutil.rmtree(folder, ignore_errors=True)
@@ -525,7 +515,7 @@ def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
     for parent in sorted({folder.parent, folder, *(path.parent for path in paths)}):
         sync(parent)
     return {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": locations.file_sha256(path)}
         for path in paths
     }
 
@@ -538,7 +528,7 @@ class Version:
     """One version, str() is NAME@NUMBER, with its folder, its entry in the log, and whether its files are removed."""
 
     name: str
-    folder: Place
+    folder: locations.Place
     published: Publication
     pruned: bool = False
 
@@ -557,7 +547,7 @@ class Version:
         return self.published.identity
 
     @property
-    def files(self) -> Place:
+    def files(self) -> locations.Place:
         """Return the folder, of a version whose files are there; raises RegistryError if it was pruned."""
         if self.pruned:
             raise RegistryError(
@@ -566,7 +556,7 @@ class Version:
         return self.folder
 
     @property
-    def model_folder(self) -> Place:
+    def model_folder(self) -> locations.Place:
         """Return the folder of the model itself; raise RegistryError if it was pruned."""
         return self.files / MODEL
 
@@ -583,7 +573,7 @@ class Version:
         for path, recorded in self.published.files.items():
             file = folder / path
             try:
-                digest = file_sha256(file)
+                digest = locations.file_sha256(file)
             except OSError as error:
                 raise RegistryError(f"{file} cannot be read ({error.strerror}). {PAYLOAD_ADVICE}") from None
             except DataError as error:
@@ -637,7 +627,7 @@ class RegisteredModel:
     """
 
     name: str
-    folder: Place
+    folder: locations.Place
     log: RegistryLog = field(repr=False)
     prepare: Callable[[], None] = field(repr=False, kw_only=True)
 
@@ -1006,7 +996,7 @@ class Registry:
 
     def __init__(self, location: str | os.PathLike[str] | None = None) -> None:
         self.location = registry_location(location)
-        self.folder: Place = place_of(self.location)
+        self.folder: locations.Place = locations.place_of(self.location)
         self._prepared = False
 
     def model(self, name: str) -> RegisteredModel:
@@ -1050,7 +1040,7 @@ class Registry:
 def registry_location(location: str | os.PathLike[str] | None = None) -> str:
     """Return a given registry's place from the root, or the one that is meant where none is given."""
     given = os.fspath(location) if location is not None else os.environ.get("OKL_REGISTRY", "")
-    return absolute_location(given) if given else str(okl_home() / "registry")
+    return locations.absolute_location(given) if given else str(locations.okl_home() / "registry")
 
 
 # Descriptions as JSON.

@@ -13,23 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from okl.papers.base import (
-    REPRODUCED,
-    WORSE,
-    Case,
-    Check,
-    DataFolder,
-    Experiment,
-    Lines,
-    Outcome,
-    PaperTable,
-    Quantity,
-    Request,
-    TableCell,
-    WorkItem,
-    as_points,
-    judged_growth,
-)
+from okl.papers import base
 from okl.report.figures import Panel
 from okl.solvers.oco.baselines import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
@@ -181,17 +165,17 @@ def recorded_rounds(n_rounds: int) -> list[int]:
     return sorted({int(at) for at in np.linspace(1, n_rounds, POINTS).round()})
 
 
-def block_item(quadratic: bool, start: str, n_rounds: int, first: int, count: int) -> WorkItem:
+def block_item(quadratic: bool, start: str, n_rounds: int, first: int, count: int) -> base.WorkItem:
     """Return the item of so many experiments from the first one on, by losses, first point and horizon."""
     name = f"{'oqp' if quadratic else 'olp'}--{start}--T{n_rounds}--{first}+{count}"
     rounds = count * n_rounds
     work = partial(run_block, quadratic, start, n_rounds, first, count)
-    return WorkItem(name, "", rounds, float(rounds), {"item": name}, work)
+    return base.WorkItem(name, "", rounds, float(rounds), {"item": name}, work)
 
 
 def run_block(
-    quadratic: bool, start: str, n_rounds: int, first: int, count: int, folder: DataFolder, check: Check
-) -> Outcome:
+    quadratic: bool, start: str, n_rounds: int, first: int, count: int, folder: base.DataFolder, check: base.Check
+) -> base.Outcome:
     """Return for each algorithm final losses and violations, the seconds, and sums for the curves."""
     methods = QUADRATIC if quadratic else LINEAR
     drawn = [draw_problem(repetition, n_rounds, quadratic) for repetition in range(first, first + count)]
@@ -201,7 +185,7 @@ def run_block(
         for method in methods.values():
             check()
             method.run(problem, few)
-    algorithms: Outcome = {}
+    algorithms: base.Outcome = {}
     for name, method in methods.items():
         check()
         started = time.perf_counter()
@@ -230,21 +214,21 @@ def _summary(losses: Doubles, violations: Doubles) -> dict[str, Any]:
 BLOCK = 50
 REFERENCE = "Algorithm 1"
 BOTH = "failed_statements"  # on an algorithm, of loss and violation together: one alone says nothing of the other
-_JOINT = Quantity(BOTH, 0.0, claim="all hold")
+_JOINT = base.Quantity(BOTH, 0.0, claim="all hold")
 
 
 @dataclass(frozen=True)
-class SimulationExperiment(Experiment):
+class SimulationExperiment(base.Experiment):
     """Cumulative loss and violation by first point and algorithm, and claims on means; quadratic : section 4.2."""
 
     quadratic: bool
     claims: tuple[Claim, ...]
     picture_title: str
 
-    def items(self, request: Request, case: Case) -> list[WorkItem]:
+    def items(self, request: base.Request, case: base.Case) -> list[base.WorkItem]:
         return self._blocks(request, case.dataset)
 
-    def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
+    def measure(self, request: base.Request, case: base.Case, quantity: base.Quantity) -> base.TableCell:
         start, name, metric = case.dataset, case.algorithm, quantity.metric
         if metric == BOTH:
             return self._judged(request, case, quantity)
@@ -257,21 +241,21 @@ class SimulationExperiment(Experiment):
         seconds = [outcome["algorithms"][name]["seconds"] for outcome in blocks]
         return replace(case.cell(quantity), more=more).measured(values.tolist(), seconds)
 
-    def _judged(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
+    def _judged(self, request: base.Request, case: base.Case, quantity: base.Quantity) -> base.TableCell:
         """Return how many statements on an algorithm fail, of loss and violation together."""
         claims, finals = self._statements(request, case.dataset)
         claims = [claim for claim in claims if case.algorithm in claim.names]
         failed = sum(not claim.holds(finals) for claim in claims)
-        verdict = (WORSE if failed else REPRODUCED) if claims else None
+        verdict = (base.WORSE if failed else base.REPRODUCED) if claims else None
         return replace(case.cell(quantity), mean=float(failed), repeats=request.repeats, verdict=verdict)
 
-    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+    def dataset_facts(self, request: base.Request, case: base.Case) -> dict[str, Any]:
         claims, finals = self._statements(request, case.dataset)
         held = [{**asdict(claim), "holds": claim.holds(finals)} for claim in claims]
         return {"rows": ROUNDS * request.repeats, "claims": held}
 
-    def panels(self, title: str, lines: Lines) -> list[Panel]:
-        points = as_points(lines)
+    def panels(self, title: str, lines: base.Lines) -> list[Panel]:
+        points = base.as_points(lines)
         bands = [  # of two standard errors about the means
             {name: values[:, [0, column, column + 1]] * (1.0, 1.0, 2.0) for name, values in points.items()}
             for column in (1, 3)
@@ -281,24 +265,24 @@ class SimulationExperiment(Experiment):
             Panel(f"{title}: cumulative violation, logarithmic", "round", bands[1], y_scale="symlog"),
         ]
 
-    def _blocks(self, request: Request, start: str) -> list[WorkItem]:
+    def _blocks(self, request: base.Request, start: str) -> list[base.WorkItem]:
         count = request.repeats
         return [
             block_item(self.quadratic, start, ROUNDS, first, min(BLOCK, count - first))
             for first in range(0, count, BLOCK)
         ]
 
-    def _finals(self, request: Request, start: str, name: str, metric: str) -> list[float]:
+    def _finals(self, request: base.Request, start: str, name: str, metric: str) -> list[float]:
         outcomes = request.outcomes_of(self._blocks(request, start))
         return [value for outcome in outcomes for value in outcome["algorithms"][name][metric]]
 
-    def _statements(self, request: Request, start: str) -> tuple[list[Claim], Finals]:
+    def _statements(self, request: base.Request, start: str) -> tuple[list[Claim], Finals]:
         """Return the claims whose algorithms were all run, and the final values by metric and algorithm."""
         names = request.algorithms
         finals: Finals = {m: {name: np.array(self._finals(request, start, name, m)) for name in names} for m in METRICS}
         return [claim for claim in self.claims if claim.names <= set(names)], finals
 
-    def lines(self, request: Request, case: Case) -> dict[str, Any]:
+    def lines(self, request: base.Request, case: base.Case) -> dict[str, Any]:
         """Return the points [round, mean loss, its error, mean violation, its error] of an algorithm."""
         blocks = request.outcomes_of(self._blocks(request, case.dataset))
         outcomes = [outcome["algorithms"][case.algorithm] for outcome in blocks]
@@ -317,21 +301,21 @@ def _standard_error(values: Doubles) -> float | None:
     return float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
 
 
-def _table(name: str, title: str, quadratic: bool, claims: tuple[Claim, ...], remark: str) -> PaperTable:
+def _table(name: str, title: str, quadratic: bool, claims: tuple[Claim, ...], remark: str) -> base.PaperTable:
     general = (
         "Experiments are drawn from seeds; the paper prints curves and no numbers. Differences to Algorithm 1 are "
         "paired, with standard errors."
     )
     named = {name for claim in claims for name in claim.names}
     cases = tuple(
-        Case(start, name, (*map(Quantity, METRICS), *([_JOINT] if name in named else [])))
+        base.Case(start, name, (*map(base.Quantity, METRICS), *([_JOINT] if name in named else [])))
         for start in STARTS
         for name in (QUADRATIC if quadratic else LINEAR)
     )
     rule = "all statements of the paper on an algorithm's mean loss and violation hold, beyond two standard errors"
     code = ("compiled", "solvers.oco", "papers.yi2021")
     experiment = SimulationExperiment(quadratic, claims, f"{title}, {{}}")
-    return PaperTable(name, title, cases, experiment, code, 1000, rule, (general, remark), reads_data=False)
+    return base.PaperTable(name, title, cases, experiment, code, 1000, rule, (general, remark), reads_data=False)
 
 
 # Table 1: growth of regret and violation with the number of rounds, for c = 1/2.
@@ -368,9 +352,9 @@ def growing_methods(problem: Problem, losses: QuadraticLosses) -> dict[str, Meth
     return dict(zip(GROWTH, methods, strict=True))
 
 
-def run_growth(name: str, horizon: int, count: int, folder: DataFolder, check: Check) -> Outcome:
+def run_growth(name: str, horizon: int, count: int, folder: base.DataFolder, check: base.Check) -> base.Outcome:
     """Return regret and violation of a method after the rounds of each repetition, and the mean seconds."""
-    outcome: Outcome = {"regret": [], "violation": []}
+    outcome: base.Outcome = {"regret": [], "violation": []}
     started = time.perf_counter()
     for seed in range(count):
         check()
@@ -383,46 +367,46 @@ def run_growth(name: str, horizon: int, count: int, folder: DataFolder, check: C
 
 
 @dataclass(frozen=True)
-class GrowthExperiment(Experiment):
+class GrowthExperiment(base.Experiment):
     """Exponents of mean regret and violation, whose 95% intervals both reach down to the published ones."""
 
-    def items(self, request: Request, case: Case) -> list[WorkItem]:
+    def items(self, request: base.Request, case: base.Case) -> list[base.WorkItem]:
         name, count = case.algorithm, request.repeats
         return [
-            WorkItem(
+            base.WorkItem(
                 f"growth--{name}--T{horizon}--{count}", "", count * horizon, float(count * horizon), {},
                 partial(run_growth, name, horizon, count),
             )
             for horizon in GROWTH_ROUNDS
         ]  # fmt: skip
 
-    def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
+    def measure(self, request: base.Request, case: base.Case, quantity: base.Quantity) -> base.TableCell:
         """Return the exponent of one metric without a verdict, or how many of both are above the published ones."""
         if quantity.metric != BOTH:
             return replace(self._grown(request, case, quantity), verdict=None, no_information=False)
-        failed = sum(self._grown(request, case, bound).verdict == WORSE for bound in case.quantities[:-1])
-        verdict = WORSE if failed else REPRODUCED
+        failed = sum(self._grown(request, case, bound).verdict == base.WORSE for bound in case.quantities[:-1])
+        verdict = base.WORSE if failed else base.REPRODUCED
         return replace(case.cell(quantity), mean=float(failed), repeats=request.repeats, verdict=verdict)
 
-    def _grown(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
+    def _grown(self, request: base.Request, case: base.Case, quantity: base.Quantity) -> base.TableCell:
         outcomes = self.outcomes(request, case)
         values = np.array([outcome[quantity.metric] for outcome in outcomes])
         cell = replace(case.cell(quantity), seconds=outcomes[-1]["seconds"])
-        return judged_growth(cell, {f"at_{horizon}": float(horizon) for horizon in GROWTH_ROUNDS}, values)
+        return base.judged_growth(cell, {f"at_{horizon}": float(horizon) for horizon in GROWTH_ROUNDS}, values)
 
-    def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
+    def dataset_facts(self, request: base.Request, case: base.Case) -> dict[str, Any]:
         return {"rows": sum(GROWTH_ROUNDS) * request.repeats}
 
 
-def _bound(metric: str, exponent: float) -> Quantity:
-    return Quantity(metric, exponent, claim=f"at most T^{exponent:g}")
+def _bound(metric: str, exponent: float) -> base.Quantity:
+    return base.Quantity(metric, exponent, claim=f"at most T^{exponent:g}")
 
 
-GROWTH_TABLE = PaperTable(
+GROWTH_TABLE = base.PaperTable(
     "yi2021-table1",
     "Growth of regret and violation",
     tuple(
-        Case("outwards", name, (_bound("regret", regret), _bound("violation", violation), _JOINT))
+        base.Case("outwards", name, (_bound("regret", regret), _bound("violation", violation), _JOINT))
         for name, (regret, violation) in GROWTH.items()
     ),
     GrowthExperiment(),

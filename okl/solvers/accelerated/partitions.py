@@ -21,17 +21,7 @@ from okl.data.dataset import Shard
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, IntArray
-from okl.solvers.accelerated.base import (
-    Certificate,
-    Checked,
-    CompositeProblem,
-    Iterate,
-    Iterates,
-    Problem,
-    Solution,
-    StepOutcome,
-    Vectors,
-)
+from okl.solvers.accelerated import base
 from okl.solvers.accelerated.dual import DualProblem, PrimalBallProblem, SparseProblem
 from okl.solvers.accelerated.problem import HalfSquare, Outer, Region, SumOfLosses, Sums
 from okl.solvers.accelerated.shards import MappedRows, RootSearch, WarmStart, find_roots, part_of_shard, spread
@@ -67,10 +57,10 @@ class OpenPartition:
         return partition(problem, groups, longest)
 
 
-class Partition(Vectors):
+class Partition(base.Vectors):
     """Vectors (m,) float64 of a shard's rows, with their problem, groups, and longest squared length."""
 
-    def __init__(self, problem: Any, groups: IntArray, longest: float, first: Iterate) -> None:
+    def __init__(self, problem: Any, groups: IntArray, longest: float, first: base.Iterate) -> None:
         super().__init__(first, first)
         self.problem, self.groups, self.longest = problem, groups, longest
 
@@ -153,7 +143,7 @@ class DualPartition(Partition):
     problem: DualProblem
 
     def __init__(self, problem: DualProblem, groups: IntArray, longest: float) -> None:
-        super().__init__(problem, groups, longest, Iterate(np.zeros(len(groups)), _NOTHING))
+        super().__init__(problem, groups, longest, base.Iterate(np.zeros(len(groups)), _NOTHING))
 
     @cached_property
     def margins(self) -> Doubles:
@@ -233,7 +223,7 @@ class PrimalPartition(Partition):
     problem: SparseProblem
 
     def __init__(self, problem: SparseProblem, groups: IntArray, longest: float) -> None:
-        super().__init__(problem, groups, longest, Iterate(_NOTHING, np.zeros(len(groups))))
+        super().__init__(problem, groups, longest, base.Iterate(_NOTHING, np.zeros(len(groups))))
 
     def try_weights(self, weights: FloatArray) -> None:
         """Compute the margins of other weights."""
@@ -334,7 +324,7 @@ class PlacedMargins:
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionedProblem(Problem):
+class PartitionedProblem(base.Problem):
     """A problem whose rows are in partitions: what methods see of it.
 
     prototype : the model on one row of each group; rounds : of messages, with what a run remembers from check to check
@@ -343,7 +333,7 @@ class PartitionedProblem(Problem):
 
     prototype: Any
     rounds: Rounds
-    first: Iterate = field(default_factory=lambda: Iterate(_NOTHING, _NOTHING))
+    first: base.Iterate = field(default_factory=lambda: base.Iterate(_NOTHING, _NOTHING))
     first_lipschitz: float = math.nan
     level: int = 0
 
@@ -351,7 +341,7 @@ class PartitionedProblem(Problem):
     def begun(self, n_columns: int, warm: WarmStart | None) -> Self:
         """Bring the partitions to the first point, or to a warm one where its objective is lower."""
 
-    def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
+    def first_iterate(self, point: FloatArray | None, lipschitz: float) -> base.Iterate:
         """Return the first point, where the partitions are."""
         assert point is None, "the points are with the partitions"
         return self.first
@@ -366,7 +356,7 @@ class RoundIterates:
     multipliers: tuple[float, float] = (0.0, 0.0)
     reads: int
 
-    def __init__(self, problem: PartitionedProblem, current: Iterate, previous: Iterate) -> None:
+    def __init__(self, problem: PartitionedProblem, current: base.Iterate, previous: base.Iterate) -> None:
         self._rounds = problem.rounds
         self.current, self.previous, self.extrapolated, self.new = current, previous, current, current
         self._new_penalty = math.nan
@@ -385,7 +375,7 @@ class RoundIterates:
     def active_rows(self, lipschitz: float) -> None:
         """Return None: rows of partitions are not shrunk."""
 
-    def recent(self) -> tuple[Iterate, Iterate]:
+    def recent(self) -> tuple[base.Iterate, base.Iterate]:
         return self.current, self.previous
 
 
@@ -460,21 +450,21 @@ class PartitionedDual(PartitionedProblem):
             else:
                 rounds.finish_step("drop", DroppedStep())
         lipschitz = replace(self.prototype, outer=outer).lipschitz_of(longest)
-        return replace(self, first=Iterate(_NOTHING, image), first_lipschitz=lipschitz)
+        return replace(self, first=base.Iterate(_NOTHING, image), first_lipschitz=lipschitz)
 
     def iterates(
-        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
-    ) -> Iterates:
+        self, current: base.Iterate, previous: base.Iterate, active: IntArray | None, multipliers: tuple[float, float]
+    ) -> base.Iterates:
         return DualRounds(self, current, previous)
 
-    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        return Solution(self.outer.slope(float(image @ image)) * image, certificate.bias, certificate)
+    def solution(self, point: FloatArray, image: FloatArray, certificate: base.Certificate) -> base.Solution:
+        return base.Solution(self.outer.slope(float(image @ image)) * image, certificate.bias, certificate)
 
 
 class DualRounds(RoundIterates):
     """The images of a dual problem's points."""
 
-    def __init__(self, problem: PartitionedDual, current: Iterate, previous: Iterate) -> None:
+    def __init__(self, problem: PartitionedDual, current: base.Iterate, previous: base.Iterate) -> None:
         super().__init__(problem, current, previous)
         self._outer = problem.outer
         self._problem: DualProblem = replace(problem.prototype, outer=self._outer)
@@ -489,12 +479,12 @@ class DualRounds(RoundIterates):
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous); shards follow with the next step, which reads twice."""
         image = self.current.image + momentum * (self.current.image - self.previous.image)
-        self.extrapolated = Iterate(_NOTHING, image)
+        self.extrapolated = base.Iterate(_NOTHING, image)
         self._extrapolation = Extrapolation(momentum, image, self._outer.slope(_squared_norm(image)))
         self._untold = True
         self.reads += 1
 
-    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
+    def step(self, lipschitz: float, with_excess: bool) -> base.StepOutcome:
         aim = (DualPartition.aim, self._extrapolation if self._untold else None, lipschitz)
         self._untold = False
         searches, multipliers = self._searches(), np.empty(0)
@@ -519,7 +509,7 @@ class DualRounds(RoundIterates):
         self._rounds.finish_step("drop", DroppedStep())
         super().restart()
 
-    def check(self, lipschitz: float) -> Checked:
+    def check(self, lipschitz: float) -> base.Checked:
         image, searches = self.current.image, self._searches()
         squared_norm = _squared_norm(image)
         look = (DualPartition.look, image, self._outer.slope(squared_norm), lipschitz)
@@ -536,17 +526,17 @@ class DualRounds(RoundIterates):
         terms = sum(part.terms for part in parts)
         certificate = self._problem.proof(squared_norm, summed, separable + penalty, bias, terms)
         objective = self._outer.value(squared_norm) + separable + penalty
-        return Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
+        return base.Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
 
-    def _outcome(self, parts: list[StepPart]) -> StepOutcome:
+    def _outcome(self, parts: list[StepPart]) -> base.StepOutcome:
         outer, new, extrapolated = self._outer, added([part.image for part in parts]), self.extrapolated.image
-        self.new = Iterate(_NOTHING, new)
+        self.new = base.Iterate(_NOTHING, new)
         penalty = sum(part.penalty for part in parts)
         excess = outer.excess(
             _squared_norm(new), _squared_norm(extrapolated), float(squared_distance(new, extrapolated))
         )
         self._new_penalty = penalty
-        return StepOutcome(
+        return base.StepOutcome(
             excess=excess + sum(part.excess for part in parts),
             squared_step=sum(part.squared_step for part in parts),
             uphill=sum(part.turn for part in parts) + penalty - self.carried.penalty,
@@ -662,22 +652,22 @@ class PartitionedPrimal(PartitionedProblem):
                 rounds.finish_step("begin", PlacedMargins(first, first), last_only=True)
             else:
                 rounds.forget_pending()
-        return replace(self, first=Iterate(first, _NOTHING), first_lipschitz=lipschitz)
+        return replace(self, first=base.Iterate(first, _NOTHING), first_lipschitz=lipschitz)
 
     def iterates(
-        self, current: Iterate, previous: Iterate, active: IntArray | None, multipliers: tuple[float, float]
-    ) -> Iterates:
+        self, current: base.Iterate, previous: base.Iterate, active: IntArray | None, multipliers: tuple[float, float]
+    ) -> base.Iterates:
         return (BallRounds if isinstance(self.prototype, PrimalBallProblem) else PrimalRounds)(self, current, previous)
 
-    def solution(self, point: FloatArray, image: FloatArray, certificate: Certificate) -> Solution:
-        found: Solution = self.prototype.solution(point, image, certificate)
+    def solution(self, point: FloatArray, image: FloatArray, certificate: base.Certificate) -> base.Solution:
+        found: base.Solution = self.prototype.solution(point, image, certificate)
         return found
 
 
 class PrimalRounds(RoundIterates):
     """The weights of an l1 problem, and the gradient over them."""
 
-    def __init__(self, problem: PartitionedPrimal, current: Iterate, previous: Iterate) -> None:
+    def __init__(self, problem: PartitionedPrimal, current: base.Iterate, previous: base.Iterate) -> None:
         super().__init__(problem, current, previous)
         self._problem: SparseProblem = problem.prototype
         self._gradient = current.point
@@ -686,20 +676,20 @@ class PrimalRounds(RoundIterates):
     def extrapolate(self, momentum: float) -> None:
         """Go to b = current + momentum (current - previous), and compute the gradient there: one read."""
         point = self.current.point + momentum * (self.current.point - self.previous.point)
-        self.extrapolated = Iterate(point, _NOTHING)
+        self.extrapolated = base.Iterate(point, _NOTHING)
         self._gradient = added(self.request(PrimalPartition.slopes, moves=((PrimalPartition.extrapolate, momentum),)))
         self.reads += 1
 
-    def step(self, lipschitz: float, with_excess: bool) -> StepOutcome:
+    def step(self, lipschitz: float, with_excess: bool) -> base.StepOutcome:
         """Compute a = prox(b - gradient / lipschitz), and its margins: one read."""
         new, extrapolated = self._proxed(self.extrapolated.point, lipschitz), self.extrapolated.point
-        self.new = Iterate(new, _NOTHING)
+        self.new = base.Iterate(new, _NOTHING)
         moves = ((PrimalPartition.try_weights, new),)
         parts: list[tuple[float, float]] = self.request(PrimalPartition.costs, with_excess, moves=moves)
         self.reads += 1
         squared, turn = step_sums(new, extrapolated, self._gradient, self.current.point)
         self._new_penalty = self._problem.penalty(new)
-        return StepOutcome(
+        return base.StepOutcome(
             excess=sum(part[1] for part in parts),
             squared_step=float(squared),
             uphill=float(turn) + self._new_penalty - self._penalty,
@@ -715,7 +705,7 @@ class PrimalRounds(RoundIterates):
         self._place(self.current.point, self.current.point, "drop")
         super().restart()
 
-    def check(self, lipschitz: float) -> Checked:
+    def check(self, lipschitz: float) -> base.Checked:
         parts: list[tuple[FloatArray, float]] = self.request(PrimalPartition.looked)
         self.reads += 1
         self._gradient = added([part[0] for part in parts])
@@ -724,7 +714,7 @@ class PrimalRounds(RoundIterates):
         dual = sum(self.request(PrimalPartition.conjugate, factor))
         self._rounds.forget_pending()
         certificate = self._problem.proof(risk, norm, dual)
-        return Checked(risk + norm, certificate, self._movement(lipschitz))
+        return base.Checked(risk + norm, certificate, self._movement(lipschitz))
 
     def _movement(self, lipschitz: float) -> float:
         return float(np.linalg.norm(self._proxed(self.current.point, lipschitz) - self.current.point))
@@ -742,7 +732,7 @@ class PrimalRounds(RoundIterates):
 class BallRounds(PrimalRounds):
     """The same over a ball of a norm, with a bias."""
 
-    def check(self, lipschitz: float) -> Checked:
+    def check(self, lipschitz: float) -> base.Checked:
         problem, point = self._problem, self.current.point
         assert isinstance(problem, PrimalBallProblem)
         parts: list[tuple[FloatArray, float]] = self.request(PrimalPartition.looked)
@@ -757,18 +747,18 @@ class BallRounds(PrimalRounds):
             self.reads += 1
             gradient, risk = added([part[0] for part in parts]), sum(part[1] for part in parts)
         self._rounds.forget_pending()
-        return Checked(objective, problem.ball_proof(point, gradient, risk, shift), self._movement(lipschitz))
+        return base.Checked(objective, problem.ball_proof(point, gradient, risk, shift), self._movement(lipschitz))
 
 
 # Which problems have a run over partitions.
 
-_KINDS: dict[type[CompositeProblem], type[PartitionedProblem]] = {
+_KINDS: dict[type[base.CompositeProblem], type[PartitionedProblem]] = {
     DualProblem: PartitionedDual,
     SparseProblem: PartitionedPrimal,
 }
 
 
-def partitioned(prototype: CompositeProblem) -> type[PartitionedProblem]:
+def partitioned(prototype: base.CompositeProblem) -> type[PartitionedProblem]:
     """Return the class of a problem over partitions. Raises ConfigError (there is none)."""
     for kind, over in _KINDS.items():
         if isinstance(prototype, kind):

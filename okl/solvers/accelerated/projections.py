@@ -12,26 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from okl.compiled import projections as compiled
 from okl.compiled.jit import as_compiled
-from okl.compiled.projections import (
-    ABOVE,
-    BLOCK,
-    FOUND,
-    BlockSums,
-    Breakpoints,
-    ProjectionEntries,
-    Windows,
-    bisect,
-    clip_blocks,
-    find_root,
-    improve_multiplier,
-    improve_multipliers,
-    join,
-    root_of_breakpoints,
-    search_breakpoints,
-    shrink,
-    sum_blocks,
-)
 from okl.compiled.threads import run_threads
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
@@ -96,7 +78,7 @@ def check_point(out: FloatArray, point: FloatArray) -> FloatArray:
 _NO_POINT = np.empty(0)
 
 
-def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[ProjectionEntries, Sums]:
+def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tuple[compiled.ProjectionEntries, Sums]:
     """Return entries in the format of compiled code, without a point, and the range of their sums.
 
     Only arrays of another type are copied; bounds that are all equal become one number.
@@ -124,9 +106,9 @@ def checked_entries(signs: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> tup
     if is_one:
         low, high = float(lows[0]), float(highs[0])
         plus, minus = ((count * low, count * high) if count else (0.0, 0.0) for count in (n_plus, n_minus))
-        return ProjectionEntries(_NO_POINT, labels, low, high), Sums(plus, minus, n_plus, n_minus)
+        return compiled.ProjectionEntries(_NO_POINT, labels, low, high), Sums(plus, minus, n_plus, n_minus)
     plus, minus = ((float(lows[labels == k].sum()), float(highs[labels == k].sum())) for k in (1, -1))
-    return ProjectionEntries(_NO_POINT, labels, lows, highs), Sums(plus, minus, n_plus, n_minus)
+    return compiled.ProjectionEntries(_NO_POINT, labels, lows, highs), Sums(plus, minus, n_plus, n_minus)
 
 
 def check_signed_total(total: float, sums: Sums) -> None:
@@ -195,7 +177,7 @@ def soft_threshold(out: FloatArray, point: FloatArray, threshold: ArrayLike) -> 
         )
     if not np.all(thresholds >= 0):
         raise ConfigError(f"threshold = {thresholds.min():g}; expected numbers of at least 0.")
-    shrink(out, point, as_compiled(thresholds, np.float64) if thresholds.ndim else float(thresholds))
+    compiled.shrink(out, point, as_compiled(thresholds, np.float64) if thresholds.ndim else float(thresholds))
 
 
 # Projection onto a ball, the dual set of MM-FDA and MM-MPM.
@@ -280,7 +262,7 @@ class OtherEntries(NamedTuple):
 class _Sample:
     """Random entries of a group in their one form, n of each. reads : of terms by searches for roots so far"""
 
-    def __init__(self, entries: ProjectionEntries, sign: int) -> None:
+    def __init__(self, entries: compiled.ProjectionEntries, sign: int) -> None:
         indices = _sample_indices(entries.point.shape[0])
         chosen = indices if sign == 0 else indices[entries.signs[indices] == sign]
         positive, a = entries.signs[chosen] > 0, entries.point[chosen].astype(np.float64)
@@ -294,18 +276,18 @@ class _Sample:
         same_width = not (isinstance(entries.lower, np.ndarray) or isinstance(entries.upper, np.ndarray))
         self._bends = self._sorted(same_width) if len(chosen) and math.isfinite(self.highs - self.lows) else None
 
-    def _sorted(self, same_width: bool) -> Breakpoints:
+    def _sorted(self, same_width: bool) -> compiled.Breakpoints:
         """Sort all kinks; each root then takes two binary searches."""
         leaves = np.sort(self.v - self.high)
         arrives = leaves + (self.high[0] - self.low[0]) if same_width else np.sort(self.v - self.low)
         left, arrived = (np.concatenate([[0.0], np.cumsum(places)]) for places in (leaves, arrives))
-        return Breakpoints(leaves, arrives, left, arrived, self.highs)
+        return compiled.Breakpoints(leaves, arrives, left, arrived, self.highs)
 
     def root(self, total: float, guess: float) -> float:
         if self._bends is not None:
-            return float(root_of_breakpoints(self._bends, total))
+            return float(compiled.root_of_breakpoints(self._bends, total))
         v, low, high = self.v.copy(), self.low.copy(), self.high.copy()
-        t, _, _, visits = find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
+        t, _, _, visits = compiled.find_root(v, low, high, len(v), 0.0, 0, total, -math.inf, math.inf, guess)
         self.reads += visits
         return t
 
@@ -315,7 +297,7 @@ class _Sample:
 
 
 def sampled_interval(
-    entries: ProjectionEntries, group: HyperplaneGroup, others: OtherEntries | None = None
+    entries: compiled.ProjectionEntries, group: HyperplaneGroup, others: OtherEntries | None = None
 ) -> tuple[Interval, float, int]:
     """Return an interval that probably contains the multiplier, an estimate of it, and the number of terms read.
 
@@ -377,7 +359,7 @@ class _Search:
     beside: OtherEntries | None = None
     found: bool = False
 
-    def narrow(self, entries: ProjectionEntries, last: bool) -> int:
+    def narrow(self, entries: compiled.ProjectionEntries, last: bool) -> int:
         """Choose the next interval; return the number of terms read."""
         self.interval, read = self.bracket, 0
         if not last and entries.point.shape[0] > _LEAST_ENTRIES:
@@ -386,29 +368,31 @@ class _Search:
             self.interval = Interval(start, stop) if start < stop else self.bracket
         return read
 
-    def seek(self, gathered: BlockSums) -> int:
+    def seek(self, gathered: compiled.BlockSums) -> int:
         """Run Newton's method on the gathered entries; return the number of terms read."""
         group, (start, stop) = self.group, self.interval
         size = int(gathered.counts.sum())
         v, low, high = (workspace.doubles(name, size) for name in ("v", "low", "high"))
-        size = join(v, low, high, gathered, group.sign)
+        size = compiled.join(v, low, high, gathered, group.sign)
         plus, minus, plus_falling, minus_falling = gathered.sums.sum(axis=0).tolist()
         constant = (plus if group.sign >= 0 else 0.0) + (minus if group.sign <= 0 else 0.0)
         falling = (plus_falling if group.sign >= 0 else 0.0) + (minus_falling if group.sign <= 0 else 0.0)
-        root, where, excess, visits = find_root(
+        root, where, excess, visits = compiled.find_root(
             v, low, high, size, constant, int(falling), group.total, start, stop, self.guess
         )
-        if where == FOUND:
+        if where == compiled.FOUND:
             # nothing bends inside this interval: another pass for the other group gathers none of this one
             self.interval, self.guess, self.found = Interval(root, root), root, True
         else:
-            self.bracket = Interval(stop, self.bracket.stop) if where == ABOVE else Interval(self.bracket.start, start)
+            self.bracket = (
+                Interval(stop, self.bracket.stop) if where == compiled.ABOVE else Interval(self.bracket.start, start)
+            )
             self.beside = OtherEntries(root, excess)
         return visits + size
 
 
 def find_multipliers(
-    entries: ProjectionEntries, groups: tuple[HyperplaneGroup, ...], n_threads: int = 1
+    entries: compiled.ProjectionEntries, groups: tuple[HyperplaneGroup, ...], n_threads: int = 1
 ) -> tuple[tuple[float, ...], float]:
     """Find the multiplier of each group: of one group of both signs, or of one of sign +1 and one of sign -1.
 
@@ -423,7 +407,7 @@ def find_multipliers(
     for attempt in range(_ATTEMPTS):
         visits += sum(search.narrow(entries, attempt == _ATTEMPTS - 1) for search in searches if not search.found)
         plus, minus = searches[0].interval, searches[-1].interval
-        gathered = _gather(entries, Windows(plus.start, plus.stop, minus.start, minus.stop), n_threads)
+        gathered = _gather(entries, compiled.Windows(plus.start, plus.stop, minus.start, minus.stop), n_threads)
         visits += size + sum(search.seek(gathered) for search in searches if not search.found)
         if all(search.found for search in searches):
             break
@@ -433,29 +417,31 @@ def find_multipliers(
     return roots, (visits + size) / size  # written once
 
 
-def write_clipped(out: FloatArray, entries: ProjectionEntries, plus: float, minus: float, n_threads: int = 1) -> None:
+def write_clipped(
+    out: FloatArray, entries: compiled.ProjectionEntries, plus: float, minus: float, n_threads: int = 1
+) -> None:
     """Overwrite out (m,), which may be the point, by clip(a_i - t, l_i, u_i), t = plus or minus by the sign."""
-    _over_blocks(len(out), n_threads, lambda first, last: clip_blocks(out, entries, plus, minus, first, last))
+    _over_blocks(len(out), n_threads, lambda first, last: compiled.clip_blocks(out, entries, plus, minus, first, last))
 
 
 def _over_blocks(size: int, n_threads: int, work: Callable[[int, int], None]) -> None:
     """Call work on ranges of blocks, one for each thread."""
-    n_blocks = -(-size // BLOCK)
+    n_blocks = -(-size // compiled.BLOCK)
     n_threads = max(1, min(n_threads, n_blocks // _BLOCKS_PER_THREAD))
     edges = [n_blocks * thread // n_threads for thread in range(n_threads + 1)]
     run_threads(n_threads, lambda thread: work(edges[thread], edges[thread + 1]))
 
 
-def _gather(entries: ProjectionEntries, windows: Windows, n_threads: int) -> BlockSums:
+def _gather(entries: compiled.ProjectionEntries, windows: compiled.Windows, n_threads: int) -> compiled.BlockSums:
     """Run one pass over all entries."""
     size = entries.point.shape[0]
-    n_blocks = -(-size // BLOCK)
-    v, low, high = (workspace.doubles(f"gathered {name}", n_blocks * BLOCK) for name in ("v", "low", "high"))
-    gathered = BlockSums(np.empty((n_blocks, 4)), np.empty((n_blocks, 2), dtype=np.int64), v, low, high)
+    n_blocks = -(-size // compiled.BLOCK)
+    v, low, high = (workspace.doubles(f"gathered {name}", n_blocks * compiled.BLOCK) for name in ("v", "low", "high"))
+    gathered = compiled.BlockSums(np.empty((n_blocks, 4)), np.empty((n_blocks, 2), dtype=np.int64), v, low, high)
 
     def work(first: int, last: int) -> None:
-        flags, indices = np.empty(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
-        sum_blocks(gathered, flags, indices, entries, windows, first, last)
+        flags, indices = np.empty(compiled.BLOCK, dtype=np.uint8), np.empty(compiled.BLOCK + 1, dtype=np.int32)
+        compiled.sum_blocks(gathered, flags, indices, entries, windows, first, last)
 
     _over_blocks(size, n_threads, work)
     return gathered
@@ -486,7 +472,7 @@ class PreparedSet:
     groups : entries that share a multiplier: all, or those of sign +1 and those of sign -1
     """
 
-    entries: ProjectionEntries
+    entries: compiled.ProjectionEntries
     groups: tuple[HyperplaneGroup, ...]
 
     def project(
@@ -520,12 +506,12 @@ class PreparedSet:
         values, passes = find_multipliers(entries, groups, n_threads)
         return Projected(values[0], -values[-1], passes)
 
-    def _improved(self, entries: ProjectionEntries, guesses: tuple[float, float]) -> Projected | None:
+    def _improved(self, entries: compiled.ProjectionEntries, guesses: tuple[float, float]) -> Projected | None:
         first, last = self.groups[0], self.groups[-1]
         if len(self.groups) == 1:
-            theta, passes, multiplier = improve_multiplier(entries, first.total, guesses[0])
+            theta, passes, multiplier = compiled.improve_multiplier(entries, first.total, guesses[0])
             return Projected(theta, -theta, passes + 1.0) if multiplier else None
-        plus, minus, passes, multiplier = improve_multipliers(entries, first.total, -last.total, *guesses)
+        plus, minus, passes, multiplier = compiled.improve_multipliers(entries, first.total, -last.total, *guesses)
         return Projected(plus, minus, passes + 1.0) if multiplier else None
 
 
@@ -635,9 +621,9 @@ def project_box_hyperplane_by(
     active[:] = moved
     bounds = (float(lower), float(upper), target)
     if rival == "breakpoints":
-        root, iterations = search_breakpoints(active, workspace.doubles("bends", 2 * len(point)), *bounds)
+        root, iterations = compiled.search_breakpoints(active, workspace.doubles("bends", 2 * len(point)), *bounds)
     else:
         least, most = float(active.min()), float(active.max())
-        root, iterations = bisect(active, least, most, *bounds, rival == "refined-bisection")
+        root, iterations = compiled.bisect(active, least, most, *bounds, rival == "refined-bisection")
     write_clipped(out, entries._replace(point=point), root, -root)
     return Projected(root, -root, iterations)

@@ -19,37 +19,9 @@ from okl.foundation.types import FloatArray, Precision
 from okl.foundation.validation import check_at_least, check_positive
 from okl.losses import PiecewiseLinear
 from okl.solvers.base import Convergence, Outcome, SolverMap
+from okl.solvers.subgradient import sampling, sharded
 from okl.solvers.subgradient.losses import describe_loss
-from okl.solvers.subgradient.sampling import (
-    FIRST_SAMPLE,
-    LOOK_SHARE,
-    LOOKS,
-    REPLICATES,
-    SOLVED_TO,
-    FullBound,
-    GapEstimate,
-    ReplicateWork,
-    SampleDesign,
-    SampledRows,
-    SamplePlan,
-    draw_inputs,
-    exact_bound,
-    replicated_bound,
-)
 from okl.solvers.subgradient.scs import DirectionName, KernelDescent, Scs, Wolfe, exhausted
-from okl.solvers.subgradient.sharded import (
-    KernelReplicateWork,
-    KernelSample,
-    Sample,
-    ShardedDescent,
-    ShardedSample,
-    SubgradientState,
-    check_arrived,
-    iterate,
-    kernel_of,
-    most_rows,
-    squared,
-)
 from okl.solvers.subgradient.spaces import ExactChoice
 
 # Proofs for any point.
@@ -76,7 +48,7 @@ class GapBounder:
     loss: PiecewiseLinear
     lam: float
     confidence: float = 0.95
-    replicates: int = REPLICATES
+    replicates: int = sampling.REPLICATES
     replicate_rows: int = REPLICATE_ROWS
     solved_to: float = 1e-3
     seed: int = 0
@@ -85,27 +57,33 @@ class GapBounder:
         check_positive("lam", self.lam)
         check_positive("solved_to", self.solved_to)
 
-    def bound(self, data: Dataset, feature_map: FeatureMap, weights: FloatArray, execution: Execution) -> FullBound:
+    def bound(
+        self, data: Dataset, feature_map: FeatureMap, weights: FloatArray, execution: Execution
+    ) -> sampling.FullBound:
         """Return the bound of a point (n_columns,) or (n_outputs, n_columns) in a map; or DataError."""
-        rows = SampledRows(data, feature_map, SampleDesign.of(data, self.seed, _SEED), False, secrets.token_hex(8))
+        rows = sampling.SampledRows(
+            data, feature_map, sampling.SampleDesign.of(data, self.seed, _SEED), False, secrets.token_hex(8)
+        )
         point, n_all = np.array(weights, dtype=np.float64), data.rows("train")
         if self.replicates * self.replicate_rows >= n_all:
             return self._exact(rows, point, execution)
         method = Scs(lam=self.lam, loss=self.loss, gap=self.solved_to)
         outputs, share = data.schema.n_outputs, self.replicate_rows / n_all
-        work = ReplicateWork(rows, share, point, method, outputs)
-        return replicated_bound(work, self.confidence, execution, self.replicates)
+        work = sampling.ReplicateWork(rows, share, point, method, outputs)
+        return sampling.replicated_bound(work, self.confidence, execution, self.replicates)
 
-    def _exact(self, rows: SampledRows, point: FloatArray, execution: Execution) -> FullBound:
-        sample = ShardedSample(Scs(lam=self.lam, loss=self.loss), rows, None, weights=point)
+    def _exact(self, rows: sampling.SampledRows, point: FloatArray, execution: Execution) -> sampling.FullBound:
+        sample = sharded.ShardedSample(Scs(lam=self.lam, loss=self.loss), rows, None, weights=point)
         totals = sample.draw((1.0,), execution)
-        objective = totals.losses / totals.rows + 0.5 * self.lam * squared(point)
+        objective = totals.losses / totals.rows + 0.5 * self.lam * sharded.squared(point)
         at = sample.descent((1.0,), execution)
         while (
             at.gap > _ACCURACY * (objective - at.lower_bound) and not at.exhausted and at.iterations < _MOST_ITERATIONS
         ):
-            at = iterate(at, execution)
-        return FullBound(objective - at.lower_bound, objective, None, rows=totals.rows, bytes_read=totals.bytes_read)
+            at = sharded.iterate(at, execution)
+        return sampling.FullBound(
+            objective - at.lower_bound, objective, None, rows=totals.rows, bytes_read=totals.bytes_read
+        )
 
 
 MAP_SAMPLE = 1000
@@ -143,7 +121,7 @@ class SubgradientSolver:
     conjugate: bool = False
     constant: bool = False
     max_iterations: int = 20_000
-    replicates: int = REPLICATES
+    replicates: int = sampling.REPLICATES
     seed: int = 0
     precision: Precision = "float32"
 
@@ -165,7 +143,7 @@ class SubgradientSolver:
             )
         if isinstance(self.maps, ExactChoice) and not self._room(self.first_sample or 0):
             raise ConfigError(
-                f"first_sample = {self.first_sample:,}, but memory holds the kernel values of {most_rows():,} "
+                f"first_sample = {self.first_sample:,}, but memory holds the kernel values of {sharded.most_rows():,} "
                 "rows. Reduce it, or use a feature map."
             )
 
@@ -184,7 +162,9 @@ class SubgradientSolver:
             )
 
     @one_blas_thread()  # bits depend on the number of threads
-    def start(self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None) -> SubgradientState:
+    def start(
+        self, data: Dataset, execution: Execution, warm: LinearPredictor | None = None
+    ) -> sharded.SubgradientState:
         """Draw the map and the first sample, and take the first cut, at 0.
 
         warm : a solution of the same problem for other rows, whose map is kept, and whose weights are cut at first
@@ -192,20 +172,20 @@ class SubgradientSolver:
         """
         n_rows = data.rows("train")
         self.check(data.schema, n_rows)
-        design = SampleDesign.of(data, self.seed, _SAMPLE_SEED)
+        design = sampling.SampleDesign.of(data, self.seed, _SAMPLE_SEED)
         if warm is None:
-            map_design = SampleDesign.of(data, self.seed, _MAP_SEED)
-            inputs, bytes_read = draw_inputs(data, map_design, MAP_SAMPLE, self.precision)
+            map_design = sampling.SampleDesign.of(data, self.seed, _MAP_SEED)
+            inputs, bytes_read = sampling.draw_inputs(data, map_design, MAP_SAMPLE, self.precision)
             feature_map, chosen = self.maps.draw(data.schema, inputs, self.seed, self.precision)
         else:
             feature_map, bytes_read = warm.feature_map, 0
             chosen = {"map": "kept", "map_reason": "the map of the initial solution"}
-        rows = SampledRows(data, feature_map, design, self.constant, secrets.token_hex(8))
-        share = 1.0 if self.all_rows else min(1.0, (self.first_sample or FIRST_SAMPLE) / n_rows)
+        rows = sampling.SampledRows(data, feature_map, design, self.constant, secrets.token_hex(8))
+        share = 1.0 if self.all_rows else min(1.0, (self.first_sample or sampling.FIRST_SAMPLE) / n_rows)
         sample = self._sample(rows, None, weights=None if warm is None else self._weights_of(warm))
         descent, drawn, read, one_class = self._draw(sample, (share,), execution)
         sizes, read = (descent.n_rows,), bytes_read + read
-        return SubgradientState(rows, chosen, sizes, descent, None, None, 0, drawn, read, one_class)
+        return sharded.SubgradientState(rows, chosen, sizes, descent, None, None, 0, drawn, read, one_class)
 
     def _weights_of(self, warm: LinearPredictor) -> FloatArray:
         weights = warm.weights.astype(np.float64)
@@ -214,23 +194,23 @@ class SubgradientSolver:
             weights = np.concatenate([weights, offsets[:, np.newaxis]], axis=1)
         return weights[0] if len(weights) == 1 else weights
 
-    def advance(self, state: SubgradientState, data: Dataset, execution: Execution) -> SubgradientState:
+    def advance(self, state: sharded.SubgradientState, data: Dataset, execution: Execution) -> sharded.SubgradientState:
         """Run one iteration on the sample; once it is solved, prove the bound over all rows or enlarge the sample.
 
         With more shards the point stays, and a sample of all shards is drawn; DataError for other data than before.
         """
         if data.sha256 != state.rows.data.sha256 or data.shards != state.rows.data.shards:
-            check_arrived(state.rows.data, data)
+            sharded.check_arrived(state.rows.data, data)
             rows, share = replace(state.rows, data=data), min(1.0, state.descent.n_rows / data.rows("train"))
             return replace(self._resampled(state, rows, (share,), execution), rows=rows, seen=None)
         at, plan = state.descent, self._plan
         ended = at.iterations >= self.max_iterations or self._full(state)
-        if isinstance(at, ShardedDescent) and not (
+        if isinstance(at, sharded.ShardedDescent) and not (
             ended or at.exhausted or at.gap <= plan.tolerance(state.share, at.n_rows)
         ):
-            return replace(state, descent=iterate(at, execution), proof=None)
+            return replace(state, descent=sharded.iterate(at, execution), proof=None)
         if state.share >= 1.0:
-            return replace(state, proof=exact_bound(at.objective, at.lower_bound))
+            return replace(state, proof=sampling.exact_bound(at.objective, at.lower_bound))
         if plan.worth_looking(state.seen, at.n_rows, at.gap):
             return self._look(state, execution)
         assert state.seen is not None, "the first sample has been validated"
@@ -248,12 +228,12 @@ class SubgradientSolver:
 
     def _resampled(
         self,
-        state: SubgradientState,
-        rows: SampledRows,
+        state: sharded.SubgradientState,
+        rows: sampling.SampledRows,
         shares: tuple[float, ...],
         execution: Execution,
         larger: bool = False,
-    ) -> SubgradientState:
+    ) -> sharded.SubgradientState:
         """Return a new sample that starts from the last point. larger : whether it has the rows of the last one."""
         sample = self._sample(rows, state.descent, larger)
         descent, drawn, bytes_read, one_class = self._draw(sample, shares, execution)
@@ -269,23 +249,23 @@ class SubgradientSolver:
 
     def _sample(
         self,
-        rows: SampledRows,
-        before: ShardedDescent | KernelDescent | None,
+        rows: sampling.SampledRows,
+        before: sharded.ShardedDescent | KernelDescent | None,
         larger: bool = False,
         weights: FloatArray | None = None,
-    ) -> Sample:
+    ) -> sharded.Sample:
         if isinstance(self.maps, ExactChoice):
             assert weights is None, "exact kernels have no map"
-            assert not isinstance(before, ShardedDescent), "it has no map"
+            assert not isinstance(before, sharded.ShardedDescent), "it has no map"
             method = replace(self._method, max_iterations=self.max_iterations)
-            return KernelSample(method, self._plan, rows, before, larger)
+            return sharded.KernelSample(method, self._plan, rows, before, larger)
         assert not isinstance(before, KernelDescent), "it has a map"
         method = Wolfe(lam=self.lam, loss=self.loss, gap=self.gap) if self.conjugate else self._method
-        return ShardedSample(method, rows, before, larger, weights)
+        return sharded.ShardedSample(method, rows, before, larger, weights)
 
     def _draw(
-        self, sample: Sample, shares: tuple[float, ...], execution: Execution
-    ) -> tuple[ShardedDescent | KernelDescent, int, int, int]:
+        self, sample: sharded.Sample, shares: tuple[float, ...], execution: Execution
+    ) -> tuple[sharded.ShardedDescent | KernelDescent, int, int, int]:
         """Draw a sample, enlarged to two classes, and begin it; also return rows, bytes, one-class samples."""
         drawn, bytes_read, one_class = 0, 0, 0
         while True:
@@ -296,12 +276,12 @@ class SubgradientSolver:
                 return sample.descent(shares, execution), drawn, bytes_read, one_class
             shares, one_class = (*shares, self._plan.next_share(shares[-1])), one_class + 1
 
-    def _look(self, state: SubgradientState, execution: Execution) -> SubgradientState:
+    def _look(self, state: sharded.SubgradientState, execution: Execution) -> sharded.SubgradientState:
         """Estimate the gap by a few fresh samples: whether a proof would succeed."""
-        rows = max(LOOK_SHARE * state.descent.n_rows, 2.0)
-        return self._validated(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), LOOKS, execution)[0]
+        rows = max(sampling.LOOK_SHARE * state.descent.n_rows, 2.0)
+        return self._validated(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), sampling.LOOKS, execution)[0]
 
-    def _prove(self, state: SubgradientState, rows: int, execution: Execution) -> SubgradientState:
+    def _prove(self, state: sharded.SubgradientState, rows: int, execution: Execution) -> sharded.SubgradientState:
         """Bound the gap by fresh samples; each attempt uses half of the remaining error probability."""
         attempt = state.attempts + 1
         confidence = 1.0 - (1.0 - self.confidence) * 0.5**attempt
@@ -311,31 +291,31 @@ class SubgradientSolver:
 
     def _validated(
         self,
-        state: SubgradientState,
+        state: sharded.SubgradientState,
         rows: float,
         confidence: float,
         seed: tuple[int, int],
         replicates: int,
         execution: Execution,
-    ) -> tuple[SubgradientState, FullBound]:
+    ) -> tuple[sharded.SubgradientState, sampling.FullBound]:
         """Return the state with what fresh samples show of its point, and the bound from them."""
         at, n_all, n_outputs = state.descent, state.n_all, state.rows.data.schema.n_outputs
         share, independent = min(1.0, rows / n_all), state.rows.another(*seed)
-        method = replace(self._method, gap=SOLVED_TO * self.gap)
+        method = replace(self._method, gap=sampling.SOLVED_TO * self.gap)
         if isinstance(at, KernelDescent):
             supports, weights = at.support
-            share = min(share, most_rows() / n_all)
-            work: ReplicateWork = KernelReplicateWork(
+            share = min(share, sharded.most_rows() / n_all)
+            work: sampling.ReplicateWork = sharded.KernelReplicateWork(
                 independent, share, weights, method, n_outputs, supports, at.squared_length
             )
         else:
-            work = ReplicateWork(independent, share, at.weights, method, n_outputs)
-        bound = replicated_bound(work, confidence, execution, replicates)
-        seen = GapEstimate.of(bound.mean_gap, at.n_rows, rows, 0.5 * (at.gap + SOLVED_TO * self.gap))
+            work = sampling.ReplicateWork(independent, share, at.weights, method, n_outputs)
+        bound = sampling.replicated_bound(work, confidence, execution, replicates)
+        seen = sampling.GapEstimate.of(bound.mean_gap, at.n_rows, rows, 0.5 * (at.gap + sampling.SOLVED_TO * self.gap))
         drawn, bytes_read = state.drawn_rows + bound.rows, state.bytes_read + bound.bytes_read
         return replace(state, seen=seen, drawn_rows=drawn, bytes_read=bytes_read), bound
 
-    def finished(self, state: SubgradientState) -> Outcome | None:
+    def finished(self, state: sharded.SubgradientState) -> Outcome | None:
         """Done once the bound over all rows is small enough; not converged once nothing more can be gained."""
         at, proof = state.descent, state.proof
         if not (math.isfinite(at.objective) and np.isfinite(at.weights).all()):
@@ -358,16 +338,16 @@ class SubgradientSolver:
             return Outcome("not converged", f"{where}: {why}")
         return None
 
-    def _full(self, state: SubgradientState) -> bool:
+    def _full(self, state: sharded.SubgradientState) -> bool:
         """Return whether there is no room for a larger sample."""
         following = math.ceil(self._plan.next_share(state.share) * state.n_all)
         return state.share < 1.0 and not self._room(following)
 
     def _room(self, rows: int) -> bool:
         """Return whether a sample of so many rows can be solved: kernel values must fit in memory."""
-        return not isinstance(self.maps, ExactChoice) or rows <= most_rows()
+        return not isinstance(self.maps, ExactChoice) or rows <= sharded.most_rows()
 
-    def progress(self, state: SubgradientState) -> Convergence:
+    def progress(self, state: sharded.SubgradientState) -> Convergence:
         """Return iterations, objective and bound: over all rows once they are proved, of the sample until then."""
         at, proof = state.descent, state.proof
         objective, lower = (at.objective, at.lower_bound) if proof is None else (proof.objective, proof.lower_bound)
@@ -375,18 +355,18 @@ class SubgradientSolver:
         gap = max(0.0, objective - lower) / size if size else 0.0
         return Convergence(at.iterations, gap, objective, lower, at.n_rows)
 
-    def predictor(self, state: SubgradientState) -> Predictor:
+    def predictor(self, state: sharded.SubgradientState) -> Predictor:
         """Return the map with weights and bias; for an exact kernel, the expansion over support vectors."""
         at, feature_map = state.descent, state.rows.feature_map
         if isinstance(at, KernelDescent):
             supports, coefficients = at.support
-            return KernelExpansion(kernel_of(state.rows), supports, coefficients.astype(self.precision))
+            return KernelExpansion(sharded.kernel_of(state.rows), supports, coefficients.astype(self.precision))
         weights = np.atleast_2d(at.weights).astype(self.precision)
         if not self.constant:
             return LinearPredictor(feature_map, weights)
         return LinearPredictor(feature_map, *map(np.ascontiguousarray, (weights[:, :-1], weights[:, -1])))
 
-    def chosen(self, state: SubgradientState) -> dict[str, Any]:
+    def chosen(self, state: sharded.SubgradientState) -> dict[str, Any]:
         cost = 1.0 / (self.lam * state.n_all)
         problem = {
             "lam": self.lam,
@@ -408,10 +388,10 @@ class SubgradientSolver:
             sample["one_class_samples_reason"] = "samples with a single label, after which more rows were drawn"
         return state.chosen | problem | sample
 
-    def certificate(self, state: SubgradientState) -> dict[str, Any]:
+    def certificate(self, state: sharded.SubgradientState) -> dict[str, Any]:
         """Return the certificate over all rows, or of the sample, as JSON; the confidence is of all attempts."""
         at, outcome = state.descent, self.finished(state)
-        proof = state.proof or exact_bound(at.objective, at.lower_bound)
+        proof = state.proof or sampling.exact_bound(at.objective, at.lower_bound)
         return {
             "kind": "gap over all rows",
             **proof.as_json(),
@@ -439,5 +419,5 @@ class SubgradientSolver:
         return Scs(self.lam, self.loss, self.gap, self.directions, self.bundle_size)
 
     @property
-    def _plan(self) -> SamplePlan:
-        return SamplePlan(self.gap, self.lam, self.first_sample or FIRST_SAMPLE)
+    def _plan(self) -> sampling.SamplePlan:
+        return sampling.SamplePlan(self.gap, self.lam, self.first_sample or sampling.FIRST_SAMPLE)
