@@ -131,7 +131,7 @@ NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None}
 
 
 def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int) -> None:
-    """Emit the events of a retraining run, also after so many runs without a new file, and store its row."""
+    """Emit the events of a retraining run, one of them after most_empty runs without a new file; store its row."""
     name, key = settings.name, artifact_key("okl-arrivals", settings.name)
     before = _last_row(key, result["registry"])
     champion = result["version"] or result["parent"]

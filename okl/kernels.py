@@ -285,7 +285,7 @@ class Laplacian(Scaled):
         return self.matrix(left, right) / self.bandwidth
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
-        """Return independent Cauchy frequencies (n_inputs, n_frequencies), float64, per unit of input."""
+        """Return independent Cauchy coordinates (n_inputs, n_frequencies), float64, per unit of input."""
         return rng.standard_cauchy((n_inputs, n_frequencies)) / self.bandwidth
 
     def n_uniforms(self, n_inputs: int) -> int:

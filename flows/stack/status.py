@@ -275,7 +275,7 @@ def variables(url: str) -> str:
 
 
 def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> list[str]:
-    """Return the messages after a stack has ended: on PREFECT_API_URL of the shell, and schedules, None if unknown."""
+    """Return the messages after a stack has ended; configured : PREFECT_API_URL; n_schedules : None if unknown."""
     lines = []
     if n_schedules != 0:
         subject = "Its schedule pauses" if n_schedules == 1 else "Its schedules pause"

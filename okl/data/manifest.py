@@ -218,7 +218,7 @@ _EXACT, _ROUNDING = 2.0**24, 2.0**-24  # whole numbers up to which float32 is ex
 def find_warnings(
     schema: Schema, rows_read: int, rows_dropped: int, why_dropped: str, no_test_rows: bool, task_guessed: bool
 ) -> list[str]:
-    """Return the warnings about a new data set: rows dropped and why, no test rows as requested, a guessed task."""
+    """Return warnings about a new data set: dropped rows, missing test rows, a task guessed from whole numbers."""
     statistics = list(zip(schema.features, schema.feature_statistics, strict=True))
     close = {name: column for name, column in statistics if _is_blurred(column)}
     warnings = [

@@ -26,7 +26,7 @@ def squash(values: FloatArray, center: float, width: float) -> FloatArray:
 
 
 def with_squashed(data: Dataset, seed: int) -> Dataset:
-    """Return the shards with columns squashed that have heavy tails in sampled training rows; or DataError."""
+    """Return the shards, squashing columns with heavy tails in sampled training rows; or raise DataError."""
     raw = replace(data, schema=replace(data.schema.dense, scale="none", metric=(), squashed=()))
     rows = sample_rows(raw, "train", SAMPLE_ROWS, seed, "float64", MANY_GROUPS)
     return replace(data, schema=replace(data.schema, squashed=heavy_tailed(data.schema, rows.inputs)))

@@ -34,7 +34,7 @@ _FOLDER = "with ca.pem, cert.pem and key.pem, as infra/tls/make.py writes one fo
 
 
 def security_from(folder: str | Path | None) -> Any:
-    """Return Dask's settings for mutual TLS from a folder of infra/tls/make.py (ca.pem, cert.pem, key.pem), or its own.
+    """Return Dask's settings for mutual TLS from a folder with ca.pem, cert.pem and key.pem; None: Dask's own.
 
     Raises ConfigError : a file is missing or unreadable, or is no certificate or key, or the key of another one
     """

@@ -354,7 +354,7 @@ DRAWS: dict[str, Callable[..., FourierFeatures | StructuredFeatures]] = {
 def draw_map(
     name: str, kernel: Kernel, n_inputs: int, n_frequencies: int, seed: int, precision: Precision = "float32"
 ) -> FourierFeatures | StructuredFeatures:
-    """Draw a map of DRAWS by name, or the one that suits ("auto"); ConfigError for a name, kernel or size."""
+    """Draw a map of DRAWS by name, or the one that suits ("auto"); ConfigError if name, kernel or sizes do not fit."""
     check_choice("map", name, {"auto", *DRAWS})
     chosen = suitable_draw(kernel, n_inputs, n_frequencies) if name == "auto" else name
     return DRAWS[chosen](kernel, n_inputs, n_frequencies, seed, precision)

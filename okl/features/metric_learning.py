@@ -64,7 +64,7 @@ def gradient_sums(
 
 
 def input_groups(schema: Schema) -> IntArray:
-    """Return the group (n_features,) of each input: the inputs of a column of categories share a weight."""
+    """Return the group (n_features,) of each input: inputs of a column of categories share a weight."""
     column = {name: encoding.column for encoding in schema.encodings if encoding.kind == "category"
               for name in encoding.inputs}  # fmt: skip
     groups = [("category", column[name]) if name in column else ("input", name) for name in schema.features]

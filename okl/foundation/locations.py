@@ -271,7 +271,7 @@ EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "abf
 
 
 def check_url(url: str) -> None:
-    """Raise ConfigError, without secrets, for a URL with credentials or a chain, or whose package is missing."""
+    """Raise ConfigError for a URL with credentials or a chain, or without its package; the error shows no secrets."""
     kind, _, rest = url.partition("://")
     shown = without_secrets(url)
     if "::" in url:

@@ -379,7 +379,7 @@ class ContractResult:
 def check_contract(
     location: Place, name: str, baseline: Baseline, contract: ContractSettings, time_column: str | None
 ) -> ContractResult:
-    """Check a file against the contract in one read; violations are findings, LocationError a store without answer."""
+    """Check a file against the contract in one read; violations are findings, a store's failure is LocationError."""
     try:
         if size_of(location) == 0:
             return ContractResult((Finding("empty", f"{name} is empty (0 bytes).", {"bytes": 0}),), None)

@@ -343,7 +343,7 @@ def paired_test(
 
 
 def constant_error(schema: Schema, pairs: PairedSums, criterion: Criterion) -> float:
-    """Return a constant's error by a criterion: of the shares of classes so far, or of the mean, on rows of pairs."""
+    """Return the error of a constant by a criterion: of the shares of the classes so far, or the target's mean."""
     if criterion == "squared-error":
         return float(pairs.agreement[1, 1] / max(1, pairs.rows))
     if criterion == "auc":

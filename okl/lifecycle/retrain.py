@@ -272,7 +272,7 @@ class RetrainingRun(Run[RetrainSettings]):
         return {name: value for name, value in self.record.certificate.items() if isinstance(value, int | float | str)}
 
     def publish(self) -> dict[str, Any]:
-        """Publish the challenger in one step, or keep the champion; ConflictError or RegistryError publish nothing."""
+        """Publish the challenger in one step, or keep the champion; or raise ConflictError or RegistryError."""
         record = self.record
         challenger, judgement = record.challenger, record.judgement
         if challenger is None or judgement is None:

@@ -65,7 +65,7 @@ def progressive(
 
 
 def contradiction(name: str, kind: Task, errors: ProgressiveErrors, level: float) -> Finding | None:
-    """Return the finding of labels that the champion gets right less often than by chance, which is no drift."""
+    """Return the finding of labels that the champion gets right less often than by chance, unlike under drift."""
     p_value = float(stats.norm.cdf(errors.deviations))
     if not (errors.agreement < -LEAST_AGAINST and p_value < level):
         return None

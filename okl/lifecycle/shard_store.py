@@ -336,7 +336,7 @@ def _record_in(file: Place) -> ShardRecord:
 
 
 def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:
-    """Return the record of a quarantined or released shard by first digits of its SHA-256; DataError unless one."""
+    """Return the one quarantined or released shard with these first digits of its SHA-256, or raise DataError."""
     matches = [record for digest, record in records.items() if key and digest.startswith(key)]
     if len(matches) == 1 and (matches[0].status == "quarantined" or matches[0].released):
         return matches[0]

@@ -21,7 +21,7 @@ from okl.models.inputs import class_indices
 
 
 def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
-    """Return the tally of scores and targets, a regression's in its unit, with any probabilities of a predictor."""
+    """Return the tally of scores and targets in the target's unit, with the predictor's probabilities if any."""
     statistics = schema.target_statistics
     extent = None
     if schema.task == "regression" and statistics is not None:
@@ -52,7 +52,7 @@ def in_target_unit(schema: Schema, values: FloatArray) -> Doubles | FloatArray:
 
 
 def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
-    """Return a report with squared_loss of the scaled target, as in training; mse, mae and r2 keep its unit."""
+    """Return a report with squared_loss of the scaled target, as in training; mse, mae and r2 stay in its unit."""
     if report.get("squared_loss") is None:
         return report
     factor = schema.target_shift_and_factor[1]
@@ -69,7 +69,7 @@ def check_one_threshold(threshold: float | None, recall: float | None, precision
 
 
 def decided(tally: Tally, recall: float | None, precision: float | None) -> tuple[Tally, float]:
-    """Return a tally of two classes decided by the threshold of wanted recall or precision, and it; or ConfigError."""
+    """Return a tally of two classes decided by the threshold of wanted recall or precision, and the threshold."""
     assert tally.ranking is not None, "there are two classes"
     found = threshold_for(tally.ranking, recall, precision)
     if found is None:

@@ -40,7 +40,7 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
 
 
 def meant(model: Location, registry: Location | None = None) -> str:
-    """Return the folder, URL or NAME@WHICH of the given name, as it is if it is none of a run or model; or ModelError.
+    """Return the folder, URL or NAME@WHICH of the given name; anything else unchanged; ModelError for an unknown name.
 
     A run's folder or URL means the model in it; a NAME alone NAME@champion where models of that name are registered,
     else the model of the newest run in okl's home that has this name, with or without its date.

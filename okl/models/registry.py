@@ -213,7 +213,7 @@ class Lineage:
         return asdict(self)
 
     def identity(self, parent_identity: str | None) -> str:
-        """Return the identity of a version, without code and packages: an upgrade learns no window again."""
+        """Return the identity of a version, without code and packages, so that no upgrade learns a window again."""
         shards = [shard["sha256"] for shard in self.shards]
         return digest_of({"parent": parent_identity, "shards": shards, "settings": dict(self.settings)})
 

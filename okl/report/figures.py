@@ -121,7 +121,7 @@ def labelled(
 
 
 def svg(figure: Any) -> str:
-    """Return the figure as SVG, always the same text, its `LIGHT` colours `DARK` on dark systems."""
+    """Return the figure as SVG, the same text every time; colours of `LIGHT` become `DARK` on dark systems."""
     from matplotlib import rc_context
 
     out = io.BytesIO()
@@ -226,7 +226,7 @@ def _window_and_total(axes: Axes, seen: Any, window: Any, total: Any) -> None:
 def window_curve(
     points: Points, signals: Sequence[Mapping[str, Any]], error: str, baseline: str, shares: bool = False
 ) -> str:
-    """Draw the error and the baseline's error, as named, of each window, with markers for drift signals.
+    """Draw the error and the baseline's error of each window, with markers for drift signals.
 
     points : each [first row, rows, error, baseline's error]; signals : of drift, each with first_row and last_row
     """
@@ -388,7 +388,7 @@ def _count(value: float) -> str:
 
 
 def regret_curve(horizons: Sequence[Mapping[str, Any]], growth: float | None, per_row: bool = False) -> str:
-    """Draw regret, in all or per row, at two or more horizons of a certificate, with its bound and growth or None."""
+    """Draw regret, or regret per row, at two or more horizons, with its bound; growth : fitted slope, or None."""
     from matplotlib.ticker import LogLocator
 
     rows, regret, most, bound = (

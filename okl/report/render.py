@@ -21,7 +21,7 @@ LONGEST_BESIDE = 22  # letters of a name beside its bar; longer ones stand above
 
 
 def html(page: Page) -> str:
-    """Return a page in the reader's light or dark colours, escaped, without external references; the same bytes."""
+    """Return an escaped page without external references, in light or dark colours; the same page, the same bytes."""
     text: str = _template().render(page=page)
     return text
 

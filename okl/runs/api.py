@@ -260,7 +260,7 @@ def is_in_memory(data: Any) -> bool:
 
 @contextmanager
 def location_of(data: Place | Any | None, name: str = TABLE) -> Iterator[str | None]:
-    """Yield the location of rows: as given, or of a temporary, so named Parquet file of a table; or ModelError."""
+    """Yield the location of rows: as given, or of a temporary Parquet file of a table; or raise ModelError."""
     with TemporaryDirectory(prefix="okl-rows-") if is_in_memory(data) else nullcontext("") as folder:
         location, file = data, ""
         if folder:

@@ -291,7 +291,7 @@ class ModelScores:
 def with_biases(
     weights: list[FloatArray], own: list[float], has_own: bool, features: Any, signs: compare_grids.Signs
 ) -> ModelScores:
-    """Return weights with the model's own bias (or none), and the one of fewest errors on these training rows."""
+    """Return weights with two biases: the model's own (or none), and that of fewest errors on these training rows."""
     minimising = [
         error_minimising_bias(compare_grids.raw_scores(features, some), sign)
         for some, sign in zip(weights, signs, strict=True)
@@ -546,7 +546,7 @@ ComparedItem = PathItem | SolverItem
 
 @dataclass(eq=False)
 class CompareCandidate:
-    """Candidate of the search, with trials of all parts by grid point on tried_rows, and grid points still alive.
+    """Candidate of the search; alive : indices of grid points that remain; trials, tried_rows : by grid point.
 
     grid : grid of its parameter; one point for an online solver
     """
@@ -635,7 +635,7 @@ class ModelSearch:
         return round_rows(self.sample.train_rows(), self.settings.grid, self.settings.halving)
 
     def run(self, execution: Execution, report: Callable[[int, int, dict[str, float]], None]) -> list[CompareCandidate]:
-        """Run all rounds, return the candidates in any order of fits; report : rows done, all rows, accuracy."""
+        """Run all rounds and return the candidates, whatever fit finishes first; report : see `fit_winner`."""
         candidates = self.candidates()
         by_name = {candidate.name: candidate for candidate in candidates}
         total, done, steps = self.total(), 0, self.steps()
@@ -834,8 +834,9 @@ ReportProgress = Callable[[int, int, dict[str, float]], None]
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """Refitted winner, its schema with the scaling and metric of its inputs, values and chosen ones of parameters.
+    """Refitted winner; its schema has the scaling and metric of its inputs.
 
+    values : of the parameter, for each class against the rest; chosen : by an online solver or ridge
     certificate : as JSON; None for online solvers and ridge
     """
 

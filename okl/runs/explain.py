@@ -151,7 +151,7 @@ def _is_linear(model: Model) -> bool:
 
 
 def largest_weights(model: Model) -> dict[str, list[list[Any]]]:
-    """Return names and weights of inputs that speak most for each class (second and first), or larger targets."""
+    """Return names and weights of the inputs that speak most for each class, or for larger and smaller targets."""
     predictor, schema = base_of(model.predictor), model.schema
     assert isinstance(predictor, LinearPredictor), "it is linear in its inputs"
     outputs = dict(zip(map(str, schema.labels), predictor.weights, strict=False))

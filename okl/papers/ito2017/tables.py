@@ -72,7 +72,7 @@ DIGITS_RULE = "equal to the paper's but for the rounding of three digits; only p
 
 @dataclass(frozen=True)
 class MeasuredExperiment(Experiment):
-    """Means of measured quantities over the repeats of a work item, a name of SYNTHETIC or BENCHMARKS, its parameters.
+    """Means of measured quantities over repeats of a work item: `work` of SYNTHETIC or BENCHMARKS, with parameters.
 
     curve : metric of the pictures of a study, "" for none; more : further metrics of each cell
     """

@@ -658,7 +658,7 @@ class OnlineExperiment(LuExperiment):
 
 @dataclass(frozen=True)
 class StudyExperiment(OnlineExperiment):
-    """The same learners at several sizes: mean error and seconds by size, a picture a data set or an algorithm."""
+    """The same learners at several sizes; a picture of mean error and seconds for each data set or algorithm."""
 
     picture_title: str = "{}"
     by_dataset: bool = True

@@ -124,7 +124,7 @@ def compared(
 
 
 def positive_solution(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Return the solution of a definite system (n, n), lower triangle, for (n,) or (n, k); or DivergedError."""
+    """Solve a definite system (n, n), given its lower triangle, for (n,) or (n, k); or raise DivergedError."""
     scale = 1.0 / np.sqrt(np.einsum("ii->i", matrix))
     scaled = matrix * scale * scale[:, np.newaxis]
     if not np.isfinite(np.tril(scaled)).all():

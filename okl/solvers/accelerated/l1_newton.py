@@ -115,7 +115,7 @@ class L1Newton(certified_steps.CertifiedSteps):
     """Newton's method with an l1 penalty."""
 
     def opened(self, problem: SparseProblem, point: FloatArray | None = None) -> PartsProblem:
-        """Return what the other methods take, of rows in this process; DataError for a bad point."""
+        """Return what the other methods take, of rows in this process; DataError for an invalid point."""
         if point is not None:
             check_start(point, problem.n_points)
         evaluate = partial(result_of, L1Part(problem, LastArrays()))

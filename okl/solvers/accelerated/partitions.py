@@ -636,7 +636,7 @@ class PartitionedPrimal(PartitionedProblem):
     """An l1 model over partitions."""
 
     def begun(self, n_columns: int, warm: WarmStart | None) -> Self:
-        """Start at w = 0, or at warm weights of lower objective: two reads; Lipschitz starts at a lower bound."""
+        """Start at w = 0, or at warm weights of lower objective, with a lower bound of the Lipschitz constant."""
         rounds = self.rounds
         lipschitz = self.prototype.lipschitz_of(max(rounds.request(Command((), (PrimalPartition.lengths,)))))
         rounds.forget_pending()

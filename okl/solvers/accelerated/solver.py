@@ -335,7 +335,7 @@ class AcceleratedSolver:
         return state.chosen | choices | {f"{parameter}_reason": self.task.reason}
 
     def certificate(self, state: AcceleratedState) -> dict[str, Any]:
-        """Return the certificate as JSON; of several classes sums, and the largest relative gap."""
+        """Return the certificate as JSON; of several classes, sums and the largest relative gap."""
         proofs = [solved.certificate for solved in state.solved]
         return {
             "kind": "duality gap",

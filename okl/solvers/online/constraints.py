@@ -361,7 +361,7 @@ def read_side(data: Dataset, shard: Shard, group: int, names: Sequence[str]) -> 
 
 
 def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Return values (rows,) of a column: float32 or float64 (NaN if missing), or objects; DataError beyond 2^53."""
+    """Return values (rows,) of a column: floats, NaN if missing, or objects; DataError for whole numbers above 2^53."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         column = column.cast(kind.value_type)
@@ -382,7 +382,7 @@ def values_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
 
 
 def members(group: ConstraintGroup, columns: Columns) -> Doubles:
-    """Return 1 for rows of a group, 0 for others or missing, (rows,); DataError beyond 2^24 in float32."""
+    """Return 1 for rows of a group, 0 for others, (rows,); DataError for whole numbers above 2^24 in float32."""
     values = columns[group.column]
     if values.dtype == object:
         return _of_word(values, group.value)

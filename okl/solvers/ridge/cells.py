@@ -216,7 +216,7 @@ class CellWork:
         return self.solver.outputs_of(self.data.schema)
 
     def __call__(self, cells: tuple[int, int]) -> CellSolutions:
-        """Read all rows and solve cells first .. last - 1; DataError for bad shards or large coefficients."""
+        """Read all rows and solve cells first .. last - 1; DataError for damaged shards or too large coefficients."""
         seed, precision, most_rows = self.solver.seed, self.solver.precision, 2 * self.solver.cell_rows
         members = read_members(self.data, self.tree, precision, range(*cells))
         judges = drawn(members.positions, seed) < min(1.0, MOST_JUDGED / self.data.rows("train"))
@@ -251,7 +251,7 @@ class CellWork:
         )
 
     def _solve(self, members: Members, place: Integers, kept: Integers, judges: Any, scores: Doubles) -> CellSolution:
-        """Solve one cell by the rows kept of its place, and write the scores of the rows that judge."""
+        """Solve one cell by the `kept` rows of its `place`, and write the scores of the rows that judge."""
         if not len(kept):
             nothing = np.empty((0, self.outputs.n_outputs))
             return CellSolution(nothing, self.without, 0.0, 0.0, nothing)

@@ -404,7 +404,7 @@ class FalkonSolver(LandmarkSolver):
         check_at_least("iterations", self.iterations, 1)
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Raise ConfigError or DataError for what is wrong before rows, or None if unknown, are read."""
+        """Raise ConfigError or DataError before rows are read. rows : to train on, None if unknown."""
         check_landmarks(schema, rows, self.n_landmarks)
 
     def start(self, data: Dataset, execution: Execution) -> FalkonState:

@@ -376,7 +376,7 @@ class Clip:
 
     @staticmethod
     def around(basis: Basis, weights: Doubles, offsets: Doubles, sample: Rows, huber: float) -> Clip:
-        """Return the clipping around weights and offsets, in robust standard deviations of residuals."""
+        """Return the clipping around weights and offsets, in robust standard deviations of a sample's residuals."""
         residuals = sample.targets - Clip(weights, offsets, np.inf).scores(basis, sample.inputs)
         deviation = float(np.median(np.abs(residuals - np.median(residuals))))
         return Clip(weights, offsets, huber * ROBUST_SCALE * deviation)

@@ -253,7 +253,7 @@ def left_out(
     n_threads: int,
     among: bool,
 ) -> LeftOut:
-    """Return errors and scores of rows for each penalty; among : rows are in the sums, each is taken out."""
+    """Return errors and scores of rows for each penalty; among : they are in the sums, and each is taken out."""
     inverses = 1.0 / (sums.values[:, np.newaxis] + sums.count * np.array(penalties))
     constant = 1.0 / sums.count if sums.fit_intercept else 0.0
     firsts = range(0, len(sample.targets), BLOCK)

@@ -157,7 +157,7 @@ class RidgeSolver(LandmarkSolver):
             check_positive("huber", self.huber)
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Raise ConfigError or DataError for what is wrong before rows, or None if unknown, are read."""
+        """Raise ConfigError or DataError before rows are read. rows : to train on, None if unknown."""
         check_landmarks(schema, rows, self.n_landmarks)
         if self.huber is not None and schema.task != "regression":
             raise ConfigError(f"huber = {self.huber:g} is for a regression, but the task is {schema.task}. Remove it.")

@@ -77,7 +77,7 @@ class GeometricGrowth:
             raise ConfigError(f"confidence = {self.confidence!r}; expected a number in (0, 1), or None.")
 
     def fit(self, source: RowSource, targets: FloatArray, method: Scs, watch: Watch | None = None) -> SubgradientFit:
-        """Learn rows of a source, targets (n_rows,) or (n_rows, 2) with weights, as drawn; or DataError."""
+        """Learn rows of a source, with targets (n_rows,) or (n_rows, 2), with weights, as drawn; or DataError."""
         started_at, n_all = time.perf_counter(), source.n_rows
         plan = sampling.SamplePlan(method.gap, method.lam, self.first_sample)
         n_rows, notes = first_sample(targets, self.first_sample, method)

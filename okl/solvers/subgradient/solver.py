@@ -148,7 +148,7 @@ class SubgradientSolver:
             )
 
     def check(self, schema: Schema, rows: int | None) -> None:
-        """Raise ConfigError or DataError for what is wrong before rows, or None if unknown, are read."""
+        """Raise ConfigError or DataError before rows are read. rows : to train on, None if unknown."""
         if self.loss.task != schema.task:
             raise ConfigError(
                 f"The loss {self.loss.name!r} is for {self.loss.task} tasks, but the target {schema.target!r} "
