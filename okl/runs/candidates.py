@@ -230,7 +230,7 @@ class ValidationSample:
             rarest = min(np.bincount(self._classes(targets[:some]), minlength=max(2, self.outputs.n_outputs)))
             if rarest >= LOGISTIC_RAREST:
                 break
-        return min(some, len(targets)) if rarest >= FOLDS else 0
+        return min(some, len(targets)) if rarest >= penalty_path.FOLDS else 0
 
     def _classes(self, targets: Doubles) -> IntArray:
         return np.asarray(targets if self.outputs.task == "multiclass" else targets > 0).astype(np.int64)

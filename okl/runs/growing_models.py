@@ -15,7 +15,7 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.select import Choice, Size, named_error, ordered_reasons
+from okl.runs.select import Choice, Size, larger_budget, named_error, ordered_reasons
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.cells import LocalState
@@ -100,6 +100,8 @@ def train_growing_models(
     why = [*ordered_reasons(choice.record["why"], best[0]), last]
     nominal = choice.record["nominal_seconds"] + sum(size.seconds for size, _ in tried) * (1 + clipped * HUBER_ROUNDS)
     record = choice.record | {"sizes": sizes, "why": why, "nominal_seconds": nominal}
+    if last.endswith(_of_budget(choice.record["budget_seconds"])) and _still_falls(tried, leading):
+        record.setdefault("hint", larger_budget(choice.record["budget_seconds"]))
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
 
 
@@ -147,13 +149,27 @@ def _judged(state: RidgeState | FalkonState | LocalState, data: Dataset, criteri
     return Judgement(found.error, _DEVIATIONS * chance or WORTH * found.error)
 
 
+def _of_budget(budget_seconds: float) -> str:
+    return f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
+
+
+def _still_falls(tried: list[tuple[Size, Judgement]], leading: tuple[Size, Judgement] | None) -> bool:
+    """Return whether the last size is the best one, and better than the last but one of its solver beyond chance."""
+    errors = [judged.error for size, judged in tried if size.solver == tried[-1][0].solver]
+    return (
+        leading is not None
+        and tried[-1][0] is leading[0]
+        and errors[-1] + tried[-1][1].worth < min(errors[:-1], default=0.0)
+    )
+
+
 def _why(
     tried: list[tuple[Size, Judgement]], skipped: bool, budget_seconds: float, criterion: Criterion, clipped: bool
 ) -> str:
     """Return the sentence on the trained sizes; clipped : whether errors are of targets that Huber's loss clips."""
     last = tried[-1][0]
     sizes = ", ".join(f"{named_error(criterion, judged.error)} with {size.name}" for size, judged in tried)
-    end = f"A larger size needs more than the budget of {budget_seconds:g} s on a machine with two cores."
+    end = _of_budget(budget_seconds)
     if skipped or tried[-1][0].solver in ended_solvers(tried):
         end = "Larger ones were not trained where a size was not better by more than chance."
     elif last.largest:

@@ -452,6 +452,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         name = only.name[0].upper() + only.name[1:]
         allowed = f"as many as {options.budget_seconds:g} s allow on a machine with two cores"
         limit = f"{name}, {'the largest size that is tried' if only.largest else allowed}."
+        if not exact and not only.largest:
+            hint = hint or larger_budget(options.budget_seconds)
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
     record = {
         "validation": by,
@@ -548,6 +550,11 @@ def _too_large(size: Size) -> str:
 
 IN_CELLS = "Expansions in cells of neighbouring rows"
 """Beginning of the sentence on models in cells."""
+
+
+def larger_budget(budget_seconds: float) -> str:
+    """Return the advice for a model whose size the budget limits."""
+    return f"The budget limits the size of the model: --budget-seconds {5 * budget_seconds:g} may reduce its error."
 
 
 def ordered_reasons(why: list[str], settings: TrainSettings) -> list[str]:
