@@ -21,7 +21,7 @@ from okl.metrics.calibration import ScoreCalibration, fit_calibration, log_losse
 from okl.metrics.criterion import OF_RANKING, criterion_error, row_losses, standard_error
 from okl.runs.baselines import COSTS, fit_logistic
 from okl.solvers.ridge import penalty_path
-from okl.solvers.ridge.gram import Basis, LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.gram import Basis, Clip, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.solver import plain_inputs
 
 # Candidates: scalings, kernels and bandwidths of kernel least squares
@@ -194,6 +194,7 @@ class ValidationSample:
 
     positions : (rows,), positions of the sampled rows in the data set
     n_threads : number of threads, which never changes the results
+    clip : with which targets that are far from all others were clipped; None where there are none
     """
 
     def __init__(
@@ -204,15 +205,17 @@ class ValidationSample:
         outputs: Outputs,
         n_threads: int,
         by: Validation = "rows",
+        clip: Clip | None = None,
     ) -> None:
         self._schema, self._sample, self._positions, self._threads = schema, sample, positions, n_threads
-        self.outputs, self.by = outputs, by
+        self.outputs, self.by, self.clip = outputs, by, clip
         # by scaling, metric, rows and power of the norm: candidates that differ in the bandwidth alone share it
         self._medians: dict[tuple[Scaling, tuple[float, ...], int, int], float] = {}
 
     def judging(self, by: Validation) -> ValidationSample:
         """Return the same sample with another validation."""
-        return ValidationSample(self._schema, self._sample, self._positions, self.outputs, self._threads, by)
+        fixed = self._positions, self.outputs, self._threads
+        return ValidationSample(self._schema, self._sample, *fixed, by, self.clip)
 
     def has_folds(self, rows: int) -> bool:
         """Return whether the first rows can be split into folds: some class must have more than one row."""

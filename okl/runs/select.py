@@ -58,7 +58,7 @@ from okl.solvers.accelerated.models import make_model
 from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.cells import LocalSolver
-from okl.solvers.ridge.gram import Outputs
+from okl.solvers.ridge.gram import Clip, Outputs
 from okl.solvers.ridge.penalty_path import HUBER, HUBER_ROUNDS
 from okl.solvers.settings import AutoSettings, TrainSettings
 
@@ -418,10 +418,15 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     hint = tails = ""
     if schema.task == "regression" and rows >= LEAST_ROWS and sizes_of(shape, of_classes=False)[0].solver == "ridge":
         taken = result.best_linear if update["kernel"] == "linear" else result.winner
-        if tails := _heavy_tails(track.judging(by), taken, result.winner.rows, len(result.ran)):
+        if track.clip is not None:
             update["huber"] = HUBER
-        tried, hint = _logarithm(track.judging(by), taken, result.winner.rows, schema.target)
-        why += tried
+            hint = _far_targets(track.clip, schema)
+            tails = "Huber's loss, as a few targets are far from all others; models are compared with these clipped."
+        elif tails := _heavy_tails(track.judging(by), taken, result.winner.rows, len(result.ran)):
+            update["huber"] = HUBER
+        if track.clip is None:
+            tried, hint = _logarithm(track.judging(by), taken, result.winner.rows, schema.target)
+            why += tried
     metric = result.winner.candidate.metric if update.get("kernel") != "linear" else ()
     if metric:
         update["metric"] = "diagonal"
@@ -433,7 +438,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
     if "solver" in update:
         models.append((_complete(settings, update, result, by), None))
     else:
-        sizes, local, tuned_seconds = _sizes_with_cells(settings, update, data, result, by, outputs, why)
+        cells = track.clip is None  # these know squares only
+        sizes, local, tuned_seconds = _sizes_with_cells(settings, update, data, result, by, outputs, why, cells)
         for size in sizes:
             sized = update | size.options | {"solver": size.solver}
             if size.solver == "falkon" and "bandwidth" in update:
@@ -483,10 +489,12 @@ def _sizes_with_cells(
     by: Validation,
     outputs: Outputs,
     why: list[str],
+    cells: bool,
 ) -> tuple[list[Size], dict[str, Any], float]:
     """Return the sizes that the budget allows, what was tuned in cells, and the nominal seconds of that.
 
     update : loses Huber's loss where cells are clearly better; why : gets a sentence if cells were tried
+    cells : whether they may be tried
     """
     options, rows, schema = settings.options, data.rows("train"), data.schema
     assert isinstance(options, AutoSettings), "the solver is auto"
@@ -498,7 +506,7 @@ def _sizes_with_cells(
         seconds -= large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
     seconds -= _seconds_of_check(result, shape)
     sizes = sizes_of(shape, schema.task != "regression")
-    if by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
+    if cells and by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
         smallest = local_sizes(shape)[:1]
         needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
         if smallest and not _fitting(settings, update, smallest, data):
@@ -675,6 +683,17 @@ def learn_metric(
     return result.winner.candidate.metric, f"{sentence} With it: {named_error(criterion, result.winner.error)}."
 
 
+def _far_targets(clip: Clip, schema: Schema) -> str:
+    """Return the warning of targets that are far from all others."""
+    low, high = clip.offsets[0] - clip.threshold, clip.offsets[0] + clip.threshold
+    known = schema.target_statistics
+    ends = "" if known is None else f"; the least is {known.minimum:.6g}, the largest {known.maximum:.6g}"
+    return (
+        f"A few values of {schema.target!r} are far from all others, which are about {low:.6g} to {high:.6g}{ends}. "
+        "They have little weight in the model and much in its mean squared error. Correct or leave out wrong ones."
+    )
+
+
 def _heavy_tails(track: ValidationSample, taken: CandidateResult, rows: int, of: int) -> str:
     """Return a sentence if Huber's loss is better than squares for the chosen candidate, otherwise ""."""
     losses = track.compare_losses(taken.candidate, rows)
@@ -772,12 +791,17 @@ def _teller(observer: Observer) -> Report:
 def _sample(
     settings: TrainSettings, data: Dataset, n: int, outputs: Outputs, by: Validation = "rows"
 ) -> ValidationSample:
-    """Return at most n raw rows, shuffled."""
+    """Return at most n raw rows, shuffled; targets that are far from all others are clipped."""
     raw = replace(data, schema=replace(data.schema.scaled_as("none"), metric=()))
     rows = sample_rows(raw, "train", n, settings.seed, "float64", MANY_GROUPS)
     order = np.random.default_rng((settings.seed, 0x2ACE)).permutation(len(rows.targets))[:n]
-    shuffled = Rows(rows.inputs[order], rows.targets[order])
-    return ValidationSample(data.schema, shuffled, order, outputs, _threads(settings), by)
+    targets = rows.targets[order]
+    clip = Clip.of_far_targets(raw.schema, targets) if outputs.task == "regression" else None
+    if clip is not None:
+        targets = np.clip(targets, clip.offsets[0] - clip.threshold, clip.offsets[0] + clip.threshold)
+    return ValidationSample(
+        data.schema, Rows(rows.inputs[order], targets), order, outputs, _threads(settings), by, clip
+    )
 
 
 def _is_scaling_open(settings: TrainSettings, schema: Schema) -> bool:

@@ -63,7 +63,7 @@ from okl.runs.select import (
     sizes_of,
 )
 from okl.runs.train import TRAIN_STAGES, TrainingRun
-from okl.solvers.ridge.gram import LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.gram import Clip, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.penalty_path import fit_rows
 from okl.solvers.ridge.solver import plain_inputs
 from okl.solvers.settings import TrainSettings
@@ -882,3 +882,42 @@ def test_gradient_boosting_stands_beside_on_request(rare: dict[str, Dataset], tm
     assert boosting["roc_auc"] > 0.85
     assert "gradient boosting" in text_summary(result).splitlines()[0]
     assert "log_loss" in boosting
+
+
+def rows_with_far_targets() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Inputs, what can be known of the targets, and targets of which eight of the first 1,600 are enormous."""
+    random = np.random.default_rng(0)
+    inputs = random.standard_normal((2000, 6))
+    known = 3.0 * np.sin(2.0 * inputs[:, 0]) + inputs[:, 1]
+    targets = known + 0.5 * random.standard_normal(2000)
+    targets[random.choice(1600, 8, replace=False)] = 10.0 ** random.uniform(5.0, 6.3, 8)
+    return inputs, known, targets
+
+
+def test_a_few_enormous_targets_do_not_spoil_the_others(tmp_path: Path) -> None:
+    inputs, known, targets = rows_with_far_targets()
+    found = stored(tmp_path / "far", inputs[:1600], targets[:1600], "regression")
+    result = train(asked(found, out=str(tmp_path / "run"), budget_seconds=2.0))
+    assert result["settings"]["huber"] == pytest.approx(1.345)
+    assert "Huber's loss, as a few targets are far" in result["choice"]["why"][0]
+    assert "are far from all others, which are about" in text_summary(result)
+    predicted = load_model(tmp_path / "run" / "model").predict(inputs[1600:])
+    assert np.sqrt(np.mean((predicted - known[1600:]) ** 2)) < 0.5
+
+
+def test_far_targets_are_few_and_not_those_of_a_skewed_distribution() -> None:
+    random = np.random.default_rng(1)
+    schema = Schema(("x",), "y", "regression")
+    normal = random.standard_normal(3000)
+    assert Clip.of_far_targets(schema, normal) is None
+    assert Clip.of_far_targets(schema, np.exp(2.5 * normal)) is None, "its logarithm is normal"
+    many = np.append(normal, np.full(100, -1e6))
+    assert Clip.of_far_targets(schema, many) is None, "more than 1% are far"
+    assert Clip.of_far_targets(schema, np.append(np.zeros(3000), 9.0)) is None, "most targets are equal"
+    clip = Clip.of_far_targets(schema, np.append(normal, 1e6))
+    assert clip is not None
+    assert clip.offsets[0] == pytest.approx(0.0, abs=0.1)
+    assert clip.threshold == pytest.approx(10.0, rel=0.1)
+    statistics = ColumnStatistics(10**6, 0.0, 1e3, -1e6, 5.0)
+    outside = Clip.of_far_targets(replace(schema, target_statistics=statistics), normal)
+    assert outside is not None, "the sample misses the least target, which is known"

@@ -16,7 +16,7 @@ from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.kernels import kernel_block
 from okl.compiled.products import panels_of
 from okl.compiled.threads import rows_per_block
-from okl.data.dataset import Dataset, Shard
+from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.execution import Rows
 from okl.data.reading import read_rows
 from okl.features.base import FeatureMap
@@ -355,6 +355,8 @@ def _about_means(basis: Basis, outputs: Outputs, rows: SomeRows) -> tuple[float,
     return count, mean, value_mean, columns, values
 
 
+FAR, FAR_LOGS, CLIPPED = 100.0, 10.0, 10.0  # robust standard deviations
+MOST_FAR = 0.01  # of the rows
 ROBUST_SCALE = 1.4826  # times the median absolute deviation: the standard deviation of normal errors
 
 
@@ -365,7 +367,8 @@ class Clip:
 
     y' = f(x) + min(max(y - f(x), -threshold), threshold); a fixed point minimises Huber's loss with this threshold.
 
-    weights : (n_outputs, n_columns) of the model f; offsets : (n_outputs,); threshold : in the target's unit
+    weights : (n_outputs, n_columns) of the model f, or (1, 0) of a constant
+    offsets : (n_outputs,); threshold : in the target's unit
 
     Source: Huber, Robust Statistics, 1981, section 7.8 (modified residuals).
     """
@@ -381,8 +384,34 @@ class Clip:
         deviation = float(np.median(np.abs(residuals - np.median(residuals))))
         return Clip(weights, offsets, huber * ROBUST_SCALE * deviation)
 
+    @staticmethod
+    def of_far_targets(schema: Schema, targets: Doubles) -> Clip | None:
+        """Return the clipping around the median of sampled targets, where a few are far from all others, or None.
+
+        Far are those beyond FAR robust standard deviations; where none is negative, in logarithms, too.
+        """
+        center = float(np.median(targets))
+        deviation = ROBUST_SCALE * float(np.median(np.abs(targets - center)))
+        (shift, factor), known = schema.target_shift_and_factor, schema.target_statistics
+        ends = np.array([targets.min(), targets.max()])
+        if known is not None:
+            ends = (np.array([known.minimum, known.maximum]) - shift) * factor
+        if deviation == 0.0 or np.abs(ends - center).max() <= FAR * deviation:
+            return None
+        if np.mean(np.abs(targets - center) > FAR * deviation) > MOST_FAR:
+            return None
+        if ends[0] >= 0.0:
+            logs = np.log(targets + deviation)
+            spread = ROBUST_SCALE * float(np.median(np.abs(logs - np.median(logs))))
+            if float(np.log(ends[1] + deviation) - np.median(logs)) <= FAR_LOGS * spread:
+                return None
+        return Clip(np.empty((1, 0)), np.array([center]), CLIPPED * deviation)
+
     def scores(self, basis: Basis, inputs: FloatArray) -> Doubles:
         scores = np.empty(inputs.shape[0])
+        if not self.weights.size:
+            scores[:] = self.offsets[0]
+            return scores
         for first in range(0, len(scores), BLOCK):
             block = slice(first, first + BLOCK)
             columns = np.asarray(basis.columns(inputs[block]), dtype=np.float64)

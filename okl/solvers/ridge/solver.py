@@ -166,7 +166,8 @@ class RidgeSolver(LandmarkSolver):
         """Choose bandwidth and landmarks from a sample; ConfigError or DataError as `check` raises."""
         self.check(data.schema, data.rows("train"))
         sample = self._sample(data)
-        return RidgeState(*self.basis_of(sample.inputs, sample.inputs, data.schema), 0, None)
+        clip = None if self.huber is None else Clip.of_far_targets(data.schema, sample.targets)
+        return RidgeState(*self.basis_of(sample.inputs, sample.inputs, data.schema), 0, None, clip=clip)
 
     def basis_of(self, sample: Any, candidates: Any, schema: Schema | None = None) -> tuple[Basis, dict[str, Any]]:
         """Return the basis for sampled inputs and candidates (rows, n_inputs), and the choice with its reason."""
@@ -185,7 +186,8 @@ class RidgeSolver(LandmarkSolver):
     def advance(self, state: RidgeState, data: Dataset, execution: Execution) -> RidgeState:
         """Sum some more chunks of rows; after the last one, solve. Rows fewer than a map's columns are solved at once.
 
-        Huber's loss takes HUBER_ROUNDS more rounds, each with targets clipped around the solution of the one before.
+        Huber's loss takes HUBER_ROUNDS more rounds, each with targets clipped around the solution of the one before; in
+        the first one, targets that are far from all others are clipped around the median.
         """
         stretches = row_chunks(data)
         number, done = divmod(state.done, len(stretches))
