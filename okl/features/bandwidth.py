@@ -12,15 +12,15 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
 from okl.kernels import KnownKernel, check_bandwidth, kernel_class, kernel_parameters, make_kernel
 
-_PAIRS = 20_000
+_PAIRS, _NUMBERS = 20_000, 20_000_000  # and of dense inputs in all: distances of many inputs are alike
 _SEED = 20160417  # any fixed number: the same sample gives the same bandwidth
 
 
 def median_distance(sample: Any, power: Literal[1, 2] = 2) -> float:
     """Median Euclidean distance of pairs of differing rows, in units of the inputs; 1.0 if no two rows differ.
 
-    Every row is paired with rows a few random shifts away, about 20,000 pairs in all, so that every row takes part
-    equally often. Equal rows have no information on the scale and are left out.
+    Every row is paired with rows a few random shifts away, about 20,000 pairs in all, fewer of over 1,000 inputs, so
+    that every row takes part equally often. Equal rows have no information on the scale and are left out.
 
     sample : (rows, n_inputs), finite, dense or sparse
     power : 1 for the sum of absolute differences in place of the Euclidean distance
@@ -34,7 +34,8 @@ def median_distance(sample: Any, power: Literal[1, 2] = 2) -> float:
         )
     rows, n_rows = as_inputs(sample, "float64"), sample.shape[0]
     shifts = np.arange(1, n_rows)
-    wanted = max(1, _PAIRS // n_rows)
+    pairs = _PAIRS if sparse.issparse(rows) else min(_PAIRS, _NUMBERS // max(1, rows.shape[1]))
+    wanted = max(1, pairs // n_rows)
     if len(shifts) > wanted:
         shifts = np.random.default_rng(_SEED).choice(shifts, size=wanted, replace=False)
     lengths = [np.zeros(1)]
