@@ -16,6 +16,7 @@ from okl.data.manifest import is_dataset, open_dataset, provenance, verify
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation import folders
 from okl.foundation.errors import ConfigError, DivergedError, LocationError
+from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
 from okl.report.timeline import FILE, describe_timeline, write_timeline
@@ -29,7 +30,7 @@ from okl.runs.memory import plan_memory_on
 from okl.runs.plan import check, check_solver
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
-from okl.runs.select import Choice, choose_solver, learn_metric
+from okl.runs.select import Choice, Size, choose_solver, learn_metric
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver, training_columns
@@ -136,7 +137,7 @@ class TrainingRun(Run[TrainSettings]):
             self._worker_vectors,
             self.timeline.begun,
         )
-        position = self._checkpoints.resume()
+        position = None if self._stored is None else self._checkpoints.resume()
         if self._has_sizes:
             return {}
         self._start: Any = self.solver.start(self.data, execution) if position is None else position
@@ -311,7 +312,7 @@ class TrainingRun(Run[TrainSettings]):
     def _resolve_settings(self) -> None:
         """Make the automatic choice, which is the same after a crash, and restore the mode of a resumed run."""
         if self.settings.solver == "auto":
-            self._choice = choice = choose_solver(self.settings, self.data, self.observer)
+            self._choice = choice = self._choose()
             self.settings, self.record.choice = choice.settings, choice.record
             self.record.data = training_columns(self.settings, self.data, metric=choice.metric)
             self.record.in_folds = choice.calibration
@@ -330,6 +331,18 @@ class TrainingRun(Run[TrainSettings]):
                 )
                 self._choice = replace(self._choice, models=tuple(models))
 
+    def _choose(self) -> Choice:
+        """Return the automatic choice: that of a checkpoint, or a new one, which has a checkpoint if it took long."""
+        if self._stored is not None and (earlier := checkpoint.checkpoints_of(self.staging, CHOICE)):
+            return _choice_from(checkpoint.read_value(checkpoint.read_head(earlier[-1]), {}).state)
+        choice, seconds = choose_solver(self.settings, self.data, self.observer), self.settings.checkpoint_seconds
+        if self.output is not None and seconds and choice.record["seconds"] >= min(seconds, _LONG_CHOICE):
+            keeper = checkpoint.RunCheckpoints(
+                self.staging, self._origin, seconds, None, {}, started=self.timeline.begun
+            )
+            keeper.write(CHOICE, checkpoint.Position(_parts_of(choice)), self.execution)
+        return choice
+
     def _make_solver(self) -> Solver[Any]:
         solver = make_solver(self.settings, self.data)
         if not isinstance(solver, AcceleratedSolver):
@@ -338,6 +351,24 @@ class TrainingRun(Run[TrainSettings]):
         self._worker_vectors = self.staging / f"{WORKER_VECTORS}-{secrets.token_hex(4)}"
         self._worker_vectors.mkdir()
         return replace(solver, scratch=self._worker_vectors)
+
+
+# The automatic choice in a checkpoint
+
+CHOICE = "choice"
+_LONG_CHOICE = 10.0  # seconds
+
+
+def _parts_of(choice: Choice) -> dict[str, Any]:
+    models = [(settings.model_dump(mode="json"), size and vars(size)) for settings, size in choice.models]
+    return vars(choice) | {"models": models}
+
+
+def _choice_from(parts: dict[str, Any]) -> Choice:
+    models = (
+        (settings_from(TrainSettings, settings, CHOICE), size and Size(**size)) for settings, size in parts["models"]
+    )
+    return Choice(**parts | {"models": tuple(models)})
 
 
 # The linear baseline of an online learner that is under constraints or follows changing data: trained as it is

@@ -15,6 +15,7 @@ from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.runs import candidates, select
+from okl.runs import train as train_module
 from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, newest_origin, settings_of, with_mode_of
 from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
@@ -96,10 +97,13 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
         find_unfinished(str(tmp_path / "later"))
 
 
-@pytest.mark.parametrize("solver", ["ridge", "fogd", "local"])
+@pytest.mark.parametrize(
+    ("solver", "took_long"), [("ridge", False), ("fogd", False), ("local", False), ("local", True)]
+)
 def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
-    solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    solver: str, took_long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """After a long choice, what was chosen is not chosen again."""
     for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
         monkeypatch.setattr(select, name, value)
     monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
@@ -118,8 +122,12 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     whole = train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "whole")}, "test"))
     assert whole["settings"]["solver"] == solver
     assert (len(whole["choice"].get("sizes", [])) > 1) == (solver != "fogd")
+    if took_long:
+        monkeypatch.setattr(train_module, "_LONG_CHOICE", 0.0)
     with pytest.raises(KeyboardInterrupt):
         train(settings_from(TrainSettings, raced | {"out": str(tmp_path / "later")}, "test"), Breaker("learn", 5))
+    if took_long:
+        monkeypatch.setattr(train_module, "choose_solver", None)
     folder = find_unfinished(str(tmp_path / "later"))
     workers = int(solver == "ridge")  # of a stream: see the next test; of cells: see tests.distributed
     with pytest.raises(KeyboardInterrupt):
