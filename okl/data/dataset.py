@@ -26,13 +26,16 @@ class Encoding:
     column : name of the source column
     kind : "category": one input for each value, 1 where the row has it, else 0; "date" and "timestamp": see
         `okl.data.values`; "number": the value itself
-    inputs : names of the inputs that it makes, in order: those of the values, then of `other`, then of `missing`
+    inputs : names of the inputs that it makes, in order: those of values or means, then of `other`, then of `missing`
     categories : of "category": the values that have an input of their own, as text, sorted
     other : whether an input is 1 for every value that is none of these; without it such a row has zeros
     missing : whether the last input is 1 where the column holds no value
     fills : of numbers and dates under missing = mean: what takes the place of a missing value, one for each input but
         that of `missing`; empty: the policy of the schema decides
     time_zone : of "timestamp": zone of the parts of an instant, "" for times without a zone
+    means : of "category": target means in place of an input for each value, one row for each such input, which holds
+        the mean of each of the categories, then of all other values, then of rows without one; see
+        `okl.data.ingest.target_means`
     """
 
     column: str
@@ -43,6 +46,18 @@ class Encoding:
     missing: bool = False
     fills: tuple[float, ...] = ()
     time_zone: str = ""
+    means: tuple[tuple[float, ...], ...] = field(default=(), repr=False)  # decided by the rows, as shards are
+
+    @property
+    def n_own(self) -> int:
+        """Return the number of inputs of a "category" before those of `other` and `missing`."""
+        return len(self.means) or len(self.categories)
+
+    @cached_property
+    def table(self) -> FloatArray:
+        """Return the inputs of target means, (inputs, categories + 2) float32, by the code of a value."""
+        flags = np.eye(2, len(self.categories) + 2, len(self.categories))[[*[0] * self.other, *[1] * self.missing]]
+        return np.vstack([self.means, flags]).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -133,8 +148,9 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-# with squashed columns; 5 with a metric or sparse columns; 4 with formats; else 2, or 1 for numbers alone (3: models)
-FORMAT_VERSION = 6
+# 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4 with formats; else 2, or 1 for
+# numbers alone (3: models)
+FORMAT_VERSION = 7
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -249,7 +265,11 @@ class Schema:
         """Return all fields for storage; omit empty encodings, so that manifests without them do not change."""
         values = asdict(self)
         values["encodings"] = [
-            {name: list(value) if isinstance(value, tuple) else value for name, value in encoding.items()}
+            {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in encoding.items()
+                if name != "means" or value
+            }
             for encoding in values["encodings"]
         ]
         for name in ("formats", "metric", "squashed"):
@@ -262,8 +282,10 @@ class Schema:
     @property
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
-        if self.squashed:
+        if any(encoding.means for encoding in self.encodings):
             return FORMAT_VERSION
+        if self.squashed:
+            return 6
         if self.metric or self.sparse:
             return 5
         if self.formats:

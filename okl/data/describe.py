@@ -101,7 +101,8 @@ def _shown_encoding(encoding: Encoding) -> str:
     missing = ["missing"] if encoding.missing else []
     if encoding.kind == "category":
         n = len(encoding.categories)
-        parts = [f"{n} {'category' if n == 1 else 'categories'}", *(["other"] if encoding.other else []), *missing]
+        of = {0: "", 1: "target mean of "}.get(len(encoding.means), f"{len(encoding.means)} target means of ")
+        parts = [f"{of}{n} {'category' if n == 1 else 'categories'}", *(["other"] if encoding.other else []), *missing]
         word = missing_word_of(encoding)
         return " + ".join(parts) + (f" ({word!r} is a category, not missing)" if word else "")
     if encoding.kind == "number":

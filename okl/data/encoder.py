@@ -182,20 +182,17 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
     DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
     """
     if encoding.kind == "category":
-        texts, index = texts_and_index(column)
-        texts = in_stored_spelling(texts, column.type, encoding.categories)
-        word = next((word for word in encoding.categories if word in MISSING_WORDS), "")
-        if word and _absent(texts)[index].any() and _spellings(encoding.categories, value_type(column.type)):
-            raise DataError(
-                f"Column {encoding.column!r} holds numbers ({column.type}) and misses a value, which may be {word!r}: "
-                f"that was a value like any other in training. {_advise_text_column(encoding.column, keep=True)}"
-            )
-        codes = _codes(encoding, texts)[index]
-        out[:] = 0.0
-        rows = np.flatnonzero(codes >= 0)
-        out[codes[rows], rows] = 1.0
+        codes, n = category_codes(encoding, column), len(encoding.categories)
+        if encoding.means:
+            np.take(encoding.table, codes, axis=1, out=out)
+        else:
+            places = [*range(n), n if encoding.other else -1, len(out) - 1 if encoding.missing else -1]
+            index = np.array(places)[codes]
+            rows = np.flatnonzero(index >= 0)
+            out[:] = 0.0
+            out[index[rows], rows] = 1.0
         if missing == "drop":
-            out[:, _absent(texts)[index]] = np.nan
+            out[:, codes > n] = np.nan
         return
     values = out[:-1] if encoding.missing else out
     if encoding.kind == "number":
@@ -207,6 +204,26 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
         if encoding.missing:
             out[-1] = absent
         values[:, absent] = np.array(encoding.fills, dtype=np.float32)[:, np.newaxis]
+
+
+def category_codes(encoding: Encoding, column: pa.Array) -> Codes:
+    """Return the index (rows,) of the category of each row: their number for any other value, one more for none.
+
+    Raises DataError : see `encode`
+    """
+    texts, index = texts_and_index(column)
+    texts = in_stored_spelling(texts, column.type, encoding.categories)
+    n = len(encoding.categories)
+    positions = pc.index_in(texts, value_set=pa.array(encoding.categories, pa.string()))
+    codes: Codes = pc.fill_null(positions, n).to_numpy(zero_copy_only=False).astype(np.int64)
+    codes[_absent(texts)] = n + 1
+    word = next((word for word in encoding.categories if word in MISSING_WORDS), "")
+    if word and _absent(texts)[index].any() and _spellings(encoding.categories, value_type(column.type)):
+        raise DataError(
+            f"Column {encoding.column!r} holds numbers ({column.type}) and misses a value, which may be {word!r}: "
+            f"that was a value like any other in training. {_advise_text_column(encoding.column, keep=True)}"
+        )
+    return codes[index]
 
 
 def texts_and_index(column: pa.Array) -> tuple[pa.Array, Codes]:
@@ -241,16 +258,6 @@ def _as_text(values: pa.Array) -> pa.Array:
             "times in UTC, or leave the column out (okl ingest --drop)."
         ) from None
     return pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
-
-
-def _codes(encoding: Encoding, texts: pa.Array) -> Codes:
-    """Return the input that is 1 for each word, -1 for none of them."""
-    n = len(encoding.categories)
-    other, absent = n if encoding.other else -1, len(encoding.inputs) - 1 if encoding.missing else -1
-    positions = pc.index_in(texts, value_set=pa.array(encoding.categories, pa.string()))
-    codes: Codes = pc.fill_null(positions, other).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes[_absent(texts)] = absent
-    return codes
 
 
 def _advise_text_column(column: str, keep: bool = False) -> str:

@@ -64,9 +64,12 @@ def gradient_sums(
 
 
 def input_groups(schema: Schema) -> IntArray:
-    """Return the group (n_features,) of each input: inputs of a column of categories share a weight."""
-    column = {name: encoding.column for encoding in schema.encodings if encoding.kind == "category"
-              for name in encoding.inputs}  # fmt: skip
+    """Return the group (n_features,) of each input: inputs of one group share a weight.
+
+    The inputs of the values of a text column are a group, every other input is one of its own.
+    """
+    of_values = [encoding for encoding in schema.encodings if encoding.kind == "category" and not encoding.means]
+    column = {name: encoding.column for encoding in of_values for name in encoding.inputs}
     groups = [("category", column[name]) if name in column else ("input", name) for name in schema.features]
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     return np.array([numbers[group] for group in groups], dtype=np.int64)

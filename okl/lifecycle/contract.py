@@ -216,7 +216,9 @@ def _unseen(encoding: Encoding, schema: Schema, columns: Sequence[ColumnStatisti
     """Return the share of rows with a value that has no input of its own; `hidden` is that of rows without a value."""
     means = dict(zip(measured(schema), (column.mean for column in columns), strict=True))
     if encoding.other:
-        return means.get(encoding.inputs[len(encoding.categories)], 0.0)
+        return means.get(encoding.inputs[encoding.n_own], 0.0)
+    if encoding.means:
+        return 0.0  # target means do not show it
     return max(0.0, 1.0 - hidden - sum(means.get(name, 0.0) for name in encoding.inputs))
 
 

@@ -86,16 +86,19 @@ def _faults(schema: Schema) -> Iterator[str]:
         if len(getattr(schema, name)) not in (0, n_labels):
             yield f"{name} has {len(getattr(schema, name))} entries for {n_labels} labels"
     for encoding in schema.encodings:
-        of_kind = {"number": 1, "category": len(encoding.categories) + encoding.other, "date": len(DATE_PARTS)}
+        of_kind = {"number": 1, "category": encoding.n_own + encoding.other, "date": len(DATE_PARTS)}
         n_inputs = of_kind.get(encoding.kind, len(PARTS)) + encoding.missing
         if not set(encoding.inputs) <= set(schema.features) or len(encoding.inputs) != n_inputs:
             yield f"the inputs of column {encoding.column!r} do not match its encoding {encoding.kind!r}"
         if len(encoding.fills) not in (0, len(encoding.inputs) - encoding.missing):
             yield f"column {encoding.column!r} has {len(encoding.fills)} fills for {len(encoding.inputs)} inputs"
+        if any(len(row) != len(encoding.categories) + 2 for row in encoding.means):
+            yield f"column {encoding.column!r} lacks a target mean of each value, of all others and of none"
 
 
-# with squashed columns; 5 with a metric or sparse columns; 4 with formats; 3 with probabilities; else 2 or 1
-FORMAT_VERSION = 6
+# 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4 with formats; 3 with probabilities;
+# else 2 or 1
+FORMAT_VERSION = 7
 DESCRIPTION, SEAL = "model.json", "description_sha256"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from okl.data.dataset import Dataset, Encoding, Schema
-from okl.data.encoder import check_kinds, encoder_of, texts_and_index, unfit
+from okl.data.encoder import category_codes, check_kinds, encoder_of, texts_and_index, unfit
 from okl.data.ingest.columns import near_names, values_hint
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
@@ -187,7 +187,10 @@ def unseen_values(schema: Schema, batch: pa.RecordBatch, values: FloatArray) -> 
         if encoding.kind != "category" or len(own) < len(encoding.inputs):
             continue
         found[ALL_ROWS], n = batch.num_rows, len(encoding.categories)
-        known = values[own[:n] + own[n + encoding.other :]].any(axis=0)
+        if encoding.means:
+            known = category_codes(encoding, batch.column(encoding.column)) != n
+        else:
+            known = values[own[:n] + own[n + encoding.other :]].any(axis=0)
         if known.all():
             continue
         texts, index = texts_and_index(batch.column(encoding.column).filter(pa.array(~known)))
@@ -224,7 +227,7 @@ def share_of_other(schema: Schema, encoding: Encoding) -> float:
     """Return the share of training rows with a category that has no input of its own."""
     if encoding.kind != "category" or not encoding.other or not schema.feature_statistics:
         return 0.0
-    return schema.feature_statistics[schema.features.index(encoding.inputs[len(encoding.categories)])].mean
+    return schema.feature_statistics[schema.features.index(encoding.inputs[encoding.n_own])].mean
 
 
 def warn_of_unseen(replaced: Mapping[str, int], schema: Schema) -> None:

@@ -465,8 +465,13 @@ def _block(graph: Graph, encoding: Encoding, schema: Schema) -> tuple[list[Value
 
 
 def _categories(graph: Graph, encoding: Encoding, drops: bool) -> str:
-    """Return 1 where the row has a value, else 0, (rows, inputs); a code past the last input is no value."""
+    """Return the inputs of a text column (rows, inputs): target means, then 1 where the row has a value, else 0."""
     n, n_categories = len(encoding.inputs), len(encoding.categories)
+    if encoding.means:
+        texts, table = [*encoding.categories, ""], encoding.table.T.astype(np.float64)
+        table[-1] = np.nan if drops else table[-1]
+        codes = _codes(graph, encoding.column, texts, [*range(n_categories), n_categories + 1], n_categories)
+        return graph.add("Gather", table, codes, axis=0)
     other, absent = n_categories if encoding.other else n, n - 1 if encoding.missing else n
     codes = _codes(graph, encoding.column, [*encoding.categories, ""], [*range(n_categories), absent], other)
     column = graph.column(codes)

@@ -226,6 +226,11 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     sentences += _words_as_categories(schema)
     if dates := [encoding.column for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]:
         sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
+    if means := [encoding.column for encoding in schema.encodings if encoding.means]:
+        sentences.append(
+            f"the many values of {_named(means)} are their mean target, of a training row by rows of other folds "
+            "(--max-categories makes them inputs)"
+        )
     sentences += rare_values(schema, "--max-categories")
     sentences += [
         f"{described(form)} (--{'decimal' if form.kind == 'number' else 'date-order'})" for form in schema.formats[:3]
@@ -242,7 +247,7 @@ def rare_values(schema: Schema, option: str) -> list[str]:
         f"{_rows_of_rarest(schema, encoding)} training rows, are inputs; all others, in {share:.0%} of the rows, share "
         f"one ({option})"
         for encoding in schema.encodings
-        if (share := share_of_other(schema, encoding)) >= RARE_VALUES
+        if not encoding.means and (share := share_of_other(schema, encoding)) >= RARE_VALUES
     ]
 
 
@@ -531,6 +536,10 @@ def _value(encoding: Encoding | None, column: str, stored: dict[str, float]) -> 
         return _shortest(stored[column])
     if encoding.missing and stored.get(encoding.inputs[-1]) == 1.0:
         return None
+    if encoding.means:  # of test rows; those of other folds are in no table
+        inputs = np.array([[stored.get(name, np.nan)] for name in encoding.inputs], dtype=np.float32)
+        found = np.flatnonzero((encoding.table == inputs).all(axis=0))
+        return [*encoding.categories, "(other)", None][found[0]] if len(found) == 1 else f"one of {len(found)} values"
     if encoding.kind == "category":
         named = [*encoding.categories, *(["(other)"] if encoding.other else [])]
         return next((word for word, name in zip(named, encoding.inputs, strict=False) if stored.get(name) == 1.0), None)

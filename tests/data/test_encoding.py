@@ -77,7 +77,7 @@ def test_the_most_frequent_values_get_an_input_and_the_others_share_one(data: Da
 
 def values_with_input(rows: pa.Table, folder: Path, **values: Any) -> dict[str, set[str]]:
     folder.mkdir()
-    data = ingest(parquet(folder, rows), folder / "data", settings(**values)).dataset
+    data = ingest(parquet(folder, rows), folder / "data", settings(**values), keep_fills=True).dataset
     return {one.column: {*one.categories} for one in data.schema.encodings if one.kind == "category"}
 
 

@@ -37,6 +37,7 @@ class Roles:
     split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
     share : test rows drawn by a hash of the row number, 0 for none; strata : shares of rare classes, by their text
     encodings : how inputs are made that are no columns of numbers
+    fold_means : encodings of columns with target means for TRAIN rows, see `okl.data.ingest.target_means`
     sparse : inputs that are sparse rows; texts : columns whose terms they will be, before these have been counted
     """
 
@@ -48,6 +49,7 @@ class Roles:
     share: float = 0.0
     strata: tuple[tuple[str, float], ...] = ()
     encodings: tuple[Encoding, ...] = ()
+    fold_means: tuple[Encoding, ...] = ()
     sparse: SparseColumns | None = None
     texts: tuple[str, ...] = ()
 

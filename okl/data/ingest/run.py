@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -32,6 +32,15 @@ from okl.data.ingest.sources import (
     over_pieces,
     read_piece,
     scan_source,
+)
+from okl.data.ingest.target_means import (
+    MOST_CLASSES,
+    TargetScale,
+    TargetSums,
+    folds_of_rows,
+    no_sums,
+    sums_of_rows,
+    with_means,
 )
 from okl.data.ingest.targets import TargetReader, held_out, is_measured, stratified
 from okl.data.ingest.value_formats import PLAIN, Context, FormatTally, decide_formats, may_be_formatted, tally_of
@@ -192,7 +201,13 @@ def scan_columns(
     """
     if not plans:
         return []
-    work = partial(_scan_piece, roles, plans, settings.seed)
+    return _merged(partial(_scan_piece, roles, plans, settings.seed), source, execution)
+
+
+def _merged(
+    work: Callable[[ShardPosition], tuple[int, list[Any]]], source: Source, execution: Execution | None
+) -> list[Any]:
+    """Return what is counted over all pieces; work : returns the rows of a piece and a list of figures with `plus`."""
 
     def scans_here() -> Iterator[tuple[int, list[Any]]]:
         rows = 0
@@ -260,23 +275,33 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
 # Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
+LEAST_OF_MEAN = 2  # training rows of a value with a target mean of its own: a single one has no other to learn from
 MOST_FREQUENT, LEAST_ROWS = 64, 5  # values of a column with an input at least; training rows of each further one
 MOST_NUMBERS = 30_000_000  # in all training rows, for further values to have inputs
 MANY_WORDS = 4  # in the mean of different values: then these look like texts
 LONGEST_NAME = 60
-OTHER, MISSING = "(other)", "(missing)"
+OTHER, MISSING, MEAN = "(other)", "(missing)", "(mean target)"
 
 
 def learn_encodings(
-    source: Source, roles: Roles, settings: IngestSettings, execution: Execution | None, keep_fills: bool
+    source: Source,
+    roles: Roles,
+    settings: IngestSettings,
+    targets: TargetReader,
+    execution: Execution | None,
+    keep_fills: bool,
 ) -> tuple[Roles, list[str]]:
     """Decide how each column becomes inputs; a table of numbers none of which is missing is left as it is.
 
     The most frequent values of a text column, as many as `_numbers_of_inputs` says (of equally frequent ones the first
     in the order of the alphabet), get an input each, in the order of the alphabet; all others share one. A column most
-    of whose values occur once, such as an id, has no information on other rows: it is left out.
+    of whose values occur once, such as an id, has no information on other rows: it is left out. A column of more than
+    MOST_FREQUENT values makes target means instead, unless the settings have a number of values.
 
-    keep_fills : whether numbers are encoded with their means even if none is missing, as later files may miss some
+    targets : reader of the target, which is not changed
+    keep_fills : for rows that a model continues to train on: numbers are encoded with their means even if none is
+        missing, as later files may miss some, and no column makes target means, as these would remain those of the
+        first files and include the targets of their rows
     Returns roles whose features are the inputs, and sentences on each column that was left out.
     Raises DataError : numbers among which there are a few words; more inputs than fit; no input left
     """
@@ -297,16 +322,93 @@ def learn_encodings(
     words = {name: scan for name, scan in words.items() if not unused[name]}
     notes, made = [note for note in unused.values() if note], dict[str, Encoding | None]()
     n_others = sum(len(plan.parts) + 1 for plan in plans if plan.kind != "category")
-    n_most = _numbers_of_inputs(words, n_others, settings.max_categories)
+    of_means = dict[str, tuple[Encoding, Encoding]]()
+    if not keep_fills and settings.max_categories is None:
+        many = {name: scan for name, scan in words.items() if len(scan.values or ()) > MOST_FREQUENT}
+        of_means = _learn_means(source, roles, many, settings, targets, execution, taken)
+        n_others += sum(len(encoding.inputs) for encoding, _ in of_means.values())
+    counted = {name: scan for name, scan in words.items() if name not in of_means}
+    n_most = _numbers_of_inputs(counted, n_others, settings.max_categories)
     for plan in plans:
         if plan.kind == "category":
-            if plan.name in words:
+            if plan.name in of_means:
+                made[plan.name] = of_means[plan.name][0]
+            elif plan.name in words:
                 made[plan.name] = _category(plan.name, scans[plan], n_most[plan.name], settings, taken)
         elif plan.kind == "number" and not mean:
             made[plan.name] = None
         else:
             made[plan.name] = _filled(plan, scans[plan] if mean else None, taken)
+    roles = replace(roles, fold_means=tuple(of_folds for _, of_folds in of_means.values()))
     return _with_inputs(roles, made, notes, source.location), notes
+
+
+def _learn_means(
+    source: Source,
+    roles: Roles,
+    scans: Mapping[str, ColumnScan],
+    settings: IngestSettings,
+    targets: TargetReader,
+    execution: Execution | None,
+    taken: set[str],
+) -> dict[str, tuple[Encoding, Encoding]]:
+    """Return the encodings of columns by target means, for new rows and for TRAIN rows; see `with_means`.
+
+    None if there are too many classes, or if the target is none: copying the rows raises why.
+    """
+    if not scans:
+        return {}
+    targets = targets.fresh()
+    reader, at = RowReader(replace(roles, keys=()), settings, targets, with_inputs=False), 0
+    for piece in source.pieces:
+        for rows in reader.batches(piece, at):
+            targets.count(rows.targets, rows.test, rows.file, rows.numbers)
+            at += rows.read
+    try:
+        classes = targets.classes(source.location, settings.positive)
+    except DataError:
+        return {}
+    if not targets.rows or len(classes.labels) > MOST_CLASSES:
+        return {}
+    numbers = () if classes.labels else (targets.low, targets.high)
+    scale = TargetScale(classes.stored_labels, *numbers)
+    labels = classes.labels if len(classes.labels) > 2 else ()
+    means = [f"(share of {_shortened(str(label))})" for label in labels] or [MEAN]
+    encodings = []
+    for name, scan in scans.items():
+        assert scan.values is not None
+        categories = tuple(sorted(word for word, count in scan.values.items() if count >= LEAST_OF_MEAN))
+        other, missing = len(categories) < len(scan.values), scan.missing > 0 and settings.missing != "drop"
+        names = [*means, *([OTHER] if other else []), *([MISSING] if missing else [])]
+        inputs = tuple(_unused(f"{name}={one}", taken) for one in names)
+        encodings.append(Encoding(name, "category", inputs, categories=categories, other=other, missing=missing))
+    work = partial(_sums_of_piece, roles, encodings, settings.seed, targets.fresh(), scale)
+    totals = _merged(work, source, execution)
+    pairs = zip(encodings, totals, strict=True)
+    return {encoding.column: with_means(encoding, total, scale) for encoding, total in pairs}
+
+
+def _sums_of_piece(
+    roles: Roles,
+    encodings: Sequence[Encoding],
+    seed: int,
+    targets: TargetReader,
+    scale: TargetScale,
+    position: ShardPosition,
+) -> tuple[int, list[TargetSums]]:
+    """Return the rows of a piece, and the target sums of each column over its TRAIN rows."""
+    others = [name for name in (roles.target, roles.split, roles.holdout) if name is not None]
+    names = list(dict.fromkeys([*(encoding.column for encoding in encodings), *others]))
+    totals, n_rows = [no_sums(encoding, scale) for encoding in encodings], 0
+    for rows in read_piece(position.piece, names):
+        first, n = position.at.rows + n_rows, rows.batch.num_rows
+        values, test = targets.values(rows), held_out(roles, rows, first, seed)
+        used, fold = ~np.isnan(values) if test is None else ~(np.isnan(values) | test), folds_of_rows(first, n, seed)
+        for index, encoding in enumerate(encodings):
+            column = rows.batch.column(encoding.column)
+            totals[index] = totals[index].plus(sums_of_rows(encoding, column, fold, values, used, scale))
+        n_rows += n
+    return n_rows, totals
 
 
 def _with_inputs(roles: Roles, made: dict[str, Encoding | None], notes: Sequence[str], where: str) -> Roles:
@@ -592,7 +694,7 @@ def ingest(
         plans = [ColumnPlan(name, "text") for name in roles.texts]
         if terms := tuple(scan_columns(opened, roles, plans, settings, spread)):
             roles = replace(roles, sparse=fitted_texts(terms, settings, opened.location))
-        roles, left_out = learn_encodings(opened, roles, settings, spread, keep_fills)
+        roles, left_out = learn_encodings(opened, roles, settings, reader, spread, keep_fills)
         notes = [*notes, *left_out, *ids]
     with destination_folder(destination) as folder:
         request = (opened, roles, settings, reader, folder)

@@ -22,6 +22,7 @@ from okl.data.encoder import encoder_by
 from okl.data.execution import Execution
 from okl.data.ingest.columns import Roles
 from okl.data.ingest.sources import Piece, Source, read_piece
+from okl.data.ingest.target_means import fill_train_rows
 from okl.data.ingest.targets import MAX_LABELS, TargetReader, Targets, held_out
 from okl.data.order import WINDOW_BYTES
 from okl.data.sparse import LISTS, finite_sparse_rows, lists_of
@@ -288,11 +289,13 @@ class RowReader:
                 self._buffer = np.empty((len(encoder.features), n), dtype=np.float32)
             inputs = self._buffer[:, :n]
             encoder.fill(inputs, rows.batch, settings.missing)
+            test = held_out(roles, rows, first_row, settings.seed)
+            if self.with_inputs:
+                fill_train_rows(roles, inputs, rows.batch, first_row, test, settings.seed)
             complete = apply_missing_policy(inputs, encoder.origins, settings.missing, rows.file, rows.first_row)
             targets = self.targets.values(rows)
             if (absent := np.isnan(targets)).any():
                 complete = ~absent if complete is None else complete & ~absent
-            test = held_out(roles, rows, first_row, settings.seed)
             keys = [rows.batch.column(name) for name in roles.keys]
             if roles.sparse is not None and self.with_inputs:
                 keys += lists_of(finite_sparse_rows(rows.batch, roles.sparse, rows.file, rows.first_row))

@@ -47,6 +47,7 @@ def table(first: int, rows: int = ROWS) -> pa.Table:
             "level": np.where(random.random(rows) < 0.01, np.nan, 50 + inputs[1]),
             "id": np.arange(first * rows, (first + 1) * rows),
             "zip": [f"{501 + row:05d}" if first == 2 else f"{20000 + row}" for row in range(rows)],
+            "shop": np.char.add("s", (inputs[1] / 3 + 60).astype(int).astype(str)),
             "part": np.where(random.random(rows) < 0.3, "test", "train"),
             "flag": (np.arange(rows) > 0.8 * rows).astype(np.int8) if first == 2 else np.zeros(rows, np.int8),
         }
@@ -68,7 +69,7 @@ def write_source(folder: Path, kind: str) -> Path:
     return place
 
 
-REST = ("word", "y", "level", "id", "zip", "part", "flag", "gaps")
+REST = ("word", "y", "level", "id", "zip", "shop", "part", "flag", "gaps")
 SMALL = {"rows_per_shard": 300, "rows_per_group": 120}
 
 
@@ -86,6 +87,8 @@ CASES = {
     "a scaled target": ("parquet", settings("level", missing="drop", scale="minmax", scale_target=True, holdout=0.1)),
     "text, and means for gaps": ("parquet", settings("y", "word", "gaps", missing="mean", split_column="part")),
     "csv with text": ("csv", settings("y", "word", max_categories=2, holdout=0.2)),
+    "target means of numbers": ("csv", settings("level", "shop", missing="mean", holdout=0.2)),
+    "target means of classes": ("parquet", settings("word", "shop", split_column="part")),
     "compressed, as spreadsheets write": ("packed", settings("word", "gaps", missing="drop", holdout=0.2)),
     "csv": ("csv", settings("word", "gaps", missing="drop", holdout=0.2, keys=("id", "zip"))),
 }
@@ -116,6 +119,7 @@ def test_bytes_are_those_of_one_process(
     assert made.changed
     assert contents(tmp_path / "there") == contents(tmp_path / "here")
     assert len(made.dataset.shards) >= 5
+    assert any(encoding.means for encoding in made.dataset.schema.encodings) == case.startswith("target means")
     assert told[-1][0] == told[-1][1] == sum(shard.rows for shard in made.dataset.shards)
     again = ingest(sources[kind], tmp_path / "there", asked, execution=two_workers)
     assert not again.changed
