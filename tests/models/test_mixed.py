@@ -84,6 +84,36 @@ def test_a_missing_category_has_no_score_where_such_rows_are_dropped(model: Mode
     assert np.isfinite(np.delete(scores, 7)).all()
 
 
+@pytest.mark.parametrize("missing", ["mean", "drop"])
+@pytest.mark.parametrize("target", ["y", "three", "size"])
+def test_target_means_are_those_of_okl_and_survive_saving(target: str, missing: str, tmp_path: Path) -> None:
+    random, rows = np.random.default_rng(2), table().drop_columns("kind")
+    shops = pa.array(
+        np.char.add("shop ", random.integers(0, 150, N_ROWS).astype(str)), mask=random.random(N_ROWS) < 0.1
+    )
+    rows = rows.append_column("shop", shops).append_column("three", pa.array(random.choice(["a", "b", "c"], N_ROWS)))
+    pq.write_table(rows.drop_columns([name for name in ("y", "three") if name != target]), tmp_path / "rows.parquet")
+    given = {"target": target, "missing": missing, "scale": "standard"}
+    okl.ingest(tmp_path / "rows.parquet", tmp_path / "data", **given)
+    made = okl.train(tmp_path / "data", out=str(tmp_path / "run"), solver="ridge", n_landmarks=60, bandwidth=2.0)
+    model = okl.load(made["model"])
+    (encoding,) = (one for one in model.schema.encodings if one.column == "shop")
+    assert len(encoding.means) == (3 if target == "three" else 1)
+    assert json.loads((Path(made["model"]) / "model.json").read_text())["format_version"] == 7
+    made_rows = made_up(model.schema, 300)
+    expected = model.predictor.scores(prepare_rows(model.schema, SourceBatch("rows", 0, made_rows), "float32").inputs)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
+    scores = session.run(["scores"], feeds_of(model.schema, made_rows))[0]
+    assert len(np.unique(expected)) > 200
+    np.testing.assert_allclose(scores, expected, atol=1e-5 * max(1.0, np.abs(expected).max()))
+    if missing == "drop":
+        feeds = feeds_of(model.schema, made_rows)
+        feeds["shop"][7] = ""
+        assert np.isnan(session.run(["scores"], feeds)[0][7]).all()
+    with pytest.raises(ConfigError, match="Export to ONNX"):
+        to_sklearn(model)
+
+
 def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> None:
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
     told = json.loads(session.get_modelmeta().custom_metadata_map["categories"])

@@ -19,12 +19,12 @@ from okl.data.manifest import open_dataset
 from okl.models.inputs import prepare_rows, replaced_sentences
 from tests.data.sources import parquet, settings
 
-ROWS, VALUES = 1500, 120
+ROWS, VALUES = 1500, 200
 KINDS = ("binary", "multiclass", "regression")
 
 
 def rows_of(kind: str, seed: int = 0) -> pd.DataFrame:
-    """Rows whose target depends on `shop`, of 120 values, 40 more of one row, and none in a few rows."""
+    """Rows whose target depends on `shop`, of 200 values, 40 more of one row, and none in a few rows."""
     random = np.random.default_rng(seed)
     shop = random.integers(0, VALUES, ROWS)
     score = random.normal(size=VALUES)[shop] + random.normal(size=ROWS)
@@ -149,7 +149,10 @@ def test_sums_are_the_same_in_any_order_of_the_rows() -> None:
 
 def test_new_rows_are_encoded_as_test_rows_and_unseen_values_are_reported(tmp_path: Path) -> None:
     rows = rows_of("binary")
-    rows["shop"] = rows["shop"].where(rows["shop"].map(rows["shop"].value_counts()) > 8, "s1")  # no value is rare
+    rows["shop"], rows["split"] = (
+        [f"s{i % 300}" for i in range(ROWS)],
+        ["train"] * 1200 + ["test"] * 300,
+    )  # none is rare
     data = open_dataset(made(tmp_path, rows).folder)
     schema = replace(data.schema, scale="none")
     assert not schema.encodings[0].other
