@@ -102,7 +102,8 @@ class AutomaticEstimator(base.ScoringEstimator):
     random_state : int, RandomState or None, of samples, landmarks and orders
     text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear model
     max_categories : int >= 1, inputs for the most frequent values of a column of text, all other values share one;
-        None for 64, and those in at least 5 rows while all rows hold at most 30 million numbers
+        None for 64, and those in at least 5 rows while all rows hold at most 30 million numbers; the mean target is
+        the input of more values in fewer than 6 rows on average
 
     Attributes
     ----------

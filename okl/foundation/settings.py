@@ -196,7 +196,8 @@ class IngestSettings(BaseModel):
         None,
         ge=1,
         description="inputs for the most frequent values of a text column, all others share one; not set: 64, and "
-        "those in at least 5 training rows while all rows hold at most 30 million numbers",
+        "those in at least 5 training rows while all rows hold at most 30 million numbers; of more values in fewer than 6 "
+        "rows on average, the mean target",
     )
     dates: Literal["error", "parts", "drop"] = Field(
         "parts",
