@@ -43,6 +43,7 @@ from okl.runs.api import location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
 from okl.runs.growing_models import train_growing_models
+from okl.runs.many_values import encoding_by_trial
 from okl.runs.results import rare_values
 from okl.runs.run import DEFAULT_HOLDOUT
 from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
@@ -102,8 +103,8 @@ class AutomaticEstimator(base.ScoringEstimator):
     random_state : int, RandomState or None, of samples, landmarks and orders
     text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear model
     max_categories : int >= 1, inputs for the most frequent values of a column of text, all other values share one;
-        None for 64, and those in at least 5 rows while all rows hold at most 30 million numbers; the mean target is
-        the input of more values in fewer than 6 rows on average
+        None for 64, and those in at least 5 rows while all rows hold at most 30 million numbers, or the mean target of
+        each value if there are more than 64 and that is better on held-out rows
 
     Attributes
     ----------
@@ -198,6 +199,9 @@ class AutomaticEstimator(base.ScoringEstimator):
         with location_of(table, "X") as location, LocalExecution(threads) as execution:
             file = Path(str(location))
             data = ingest(file, file.with_name("data"), ingested).dataset
+            better = encoding_by_trial(settings, ingested, data, lambda one, place: ingest(file, place, one).dataset)
+            if better != ingested:
+                ingested, data = better, ingest(file, file.with_name("data"), better, overwrite=True).dataset
             choice = choose_solver(settings, data)
             chosen, record, notes = choice.settings, choice.record, list[str]()
             if weights is not None:

@@ -196,8 +196,13 @@ class IngestSettings(BaseModel):
         None,
         ge=1,
         description="inputs for the most frequent values of a text column, all others share one; not set: 64, and "
-        "those in at least 5 training rows while all rows hold at most 30 million numbers; of more values in fewer than 6 "
-        "rows on average, the mean target",
+        "those in at least 5 training rows while all rows hold at most 30 million numbers",
+    )
+    many_values: Literal["auto", "means", "inputs"] = Field(
+        "auto",
+        description="text columns of more than 64 values without max_categories; means: the mean target of each value, "
+        "if there are fewer than 30 training rows of each on average; inputs: an input for each frequent value; auto: "
+        "means if most rows have a value in fewer than 8 rows; the automatic choice tries both on up to 65,536 rows",
     )
     dates: Literal["error", "parts", "drop"] = Field(
         "parts",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import chain, count
 from os import getpid
 from pathlib import Path
@@ -180,29 +181,32 @@ def check_data(
 
 DEFAULT_HOLDOUT = 0.2
 IN_MEMORY = "table in memory"
+Trial = Callable[[IngestSettings, Dataset, Callable[[IngestSettings, Path], Dataset]], IngestSettings]
 
 
 def open_run_data(
-    run: Run[Any], settings: DataSettings, default_holdout: float | None = None, default_scale: Scale = "none"
+    run: Run[Any],
+    settings: DataSettings,
+    default_holdout: float | None = None,
+    default_scale: Scale = "none",
+    trial: Trial | None = None,
 ) -> Dataset:
     """Open the data set of a run, or ingest its source into the output folder, on the workers if there are any.
 
     default_holdout : share of test rows of a source without a split, drawn by class
     default_scale : scaling of a source whose settings have none; see `okl.data.ingest.run.ingest`
+    trial : returns better settings by the data set of the given ones and others; see `okl.runs.many_values`
     """
     if is_dataset(settings.data):
         return open_dataset(settings.data)
     ingest_settings = settings.ingest or IngestSettings()
     destination = run.staging / "data"
-    made = ingest(
-        settings.data,
-        destination,
-        ingest_settings,
-        progress=run.report_rows,
-        execution=run.execution,
-        default_holdout=default_holdout,
-        default_scale=default_scale,
-    )
+    by = partial(ingest, settings.data, default_holdout=default_holdout, default_scale=default_scale)
+    of_run = partial(by, destination, progress=run.report_rows, execution=run.execution)
+    made = of_run(ingest_settings)
+    if trial is not None:
+        better = trial(ingest_settings, made.dataset, lambda given, folder: by(folder, given).dataset)
+        made = made if better == ingest_settings else of_run(better, overwrite=True)
     if run.in_memory:
         run.settings = run.settings.model_copy(update={"data": IN_MEMORY})
     return made.dataset

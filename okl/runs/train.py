@@ -26,6 +26,7 @@ from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.calibrate import calibrated
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import TrainedSolver, run_loop
+from okl.runs.many_values import encoding_by_trial
 from okl.runs.memory import plan_memory_on
 from okl.runs.plan import check, check_solver
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
@@ -108,7 +109,8 @@ class TrainingRun(Run[TrainSettings]):
             beside_words = bool(settings.ingest and settings.ingest.text)
             standardises = settings.rescale == "stored" and (settings.options.standardises or beside_words)
             scale: Scale = "standard" if standardises else "none"
-            data = open_run_data(self, settings, None if tracks(settings.options) else DEFAULT_HOLDOUT, scale)
+            holdout, trial = None if tracks(settings.options) else DEFAULT_HOLDOUT, partial(encoding_by_trial, settings)
+            data = open_run_data(self, settings, holdout, scale, trial)
         settings = self.settings  # which no longer name the file of a table in memory
         self.record.data = training_columns(settings, data, settings.data if is_source else None)
         if is_source:

@@ -93,7 +93,7 @@ def test_target_means_are_those_of_okl_and_survive_saving(target: str, missing: 
     )
     rows = rows.append_column("shop", shops).append_column("three", pa.array(random.choice(["a", "b", "c"], N_ROWS)))
     pq.write_table(rows.drop_columns([name for name in ("y", "three") if name != target]), tmp_path / "rows.parquet")
-    given = {"target": target, "missing": missing, "scale": "standard"}
+    given: dict[str, Any] = {"target": target, "missing": missing, "scale": "standard"}
     okl.ingest(tmp_path / "rows.parquet", tmp_path / "data", **given)
     made = okl.train(tmp_path / "data", out=str(tmp_path / "run"), solver="ridge", n_landmarks=60, bandwidth=2.0)
     model = okl.load(made["model"])

@@ -275,7 +275,7 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
 # Encoding records from the scan: which values get an input.
 
 FEW_VALUES = 16  # a column of so few is never taken for an identifier
-MEAN_ROWS = 6  # training rows of a value on average, below which a column of many makes target means of them
+MOST_MEAN, FEW_ROWS = 30, 8  # training rows: of a value on average for target means; of the values of most rows
 LEAST_OF_MEAN = 2  # training rows of a value with a target mean of its own: a single one has no other to learn from
 MOST_FREQUENT, LEAST_ROWS = 64, 5  # values of a column with an input at least; training rows of each further one
 MOST_NUMBERS = 30_000_000  # in all training rows, for further values to have inputs
@@ -297,8 +297,7 @@ def learn_encodings(
     The most frequent values of a text column, as many as `_numbers_of_inputs` says (of equally frequent ones the first
     in the order of the alphabet), get an input each, in the order of the alphabet; all others share one. A column most
     of whose values occur once, such as an id, has no information on other rows: it is left out. A column of more than
-    MOST_FREQUENT values in fewer than MEAN_ROWS rows on average makes target means instead, unless the settings have a
-    number of values.
+    MOST_FREQUENT values makes target means instead, see `_makes_means`, unless the settings have a number of values.
 
     targets : reader of the target, which is not changed
     keep_fills : for rows that a model continues to train on: numbers are encoded with their means even if none is
@@ -326,8 +325,7 @@ def learn_encodings(
     n_others = sum(len(plan.parts) + 1 for plan in plans if plan.kind != "category")
     of_means = dict[str, tuple[Encoding, Encoding]]()
     if not keep_fills and settings.max_categories is None:
-        many = {name: scan for name, scan in words.items() if scan.rows < MEAN_ROWS * len(scan.values or ())}
-        many = {name: scan for name, scan in many.items() if len(scan.values or ()) > MOST_FREQUENT}
+        many = {name: scan for name, scan in words.items() if _makes_means(scan.values or Counter(), settings)}
         of_means = _learn_means(source, roles, many, settings, targets, execution, taken)
         n_others += sum(len(encoding.inputs) for encoding, _ in of_means.values())
     counted = {name: scan for name, scan in words.items() if name not in of_means}
@@ -344,6 +342,13 @@ def learn_encodings(
             made[plan.name] = _filled(plan, scans[plan] if mean else None, taken)
     roles = replace(roles, fold_means=tuple(of_folds for _, of_folds in of_means.values()))
     return _with_inputs(roles, made, notes, source.location), notes
+
+
+def _makes_means(values: Counter[str], settings: IngestSettings) -> bool:
+    """Return whether a column makes target means: many values, of which most rows have one in few rows if auto."""
+    rows, rare = values.total(), sum(count for count in values.values() if count < FEW_ROWS)
+    by_settings = {"means": True, "inputs": False}.get(settings.many_values, 2 * rare > rows)
+    return by_settings and len(values) > MOST_FREQUENT and rows < MOST_MEAN * len(values)
 
 
 def _learn_means(
@@ -874,5 +879,5 @@ def _copies(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[str]:
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
 NEWER = (
     "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify", "date_order", "decimal",
-    "storage", "normalise", "text", "min_documents", "max_terms", "positive",
+    "storage", "normalise", "text", "min_documents", "max_terms", "positive", "many_values",
 )  # fmt: skip

@@ -29,7 +29,8 @@ def rows_of(kind: str, seed: int = 0) -> pd.DataFrame:
     shop = random.integers(0, VALUES, ROWS)
     score = random.normal(size=VALUES)[shop] + random.normal(size=ROWS)
     shop[:40] = VALUES + np.arange(40)
-    words = np.where(random.random(ROWS) < 0.03, None, np.char.add("s", shop.astype(str)).astype(object))
+    words = np.char.add("s", shop.astype(str)).astype(object)
+    words[random.random(ROWS) < 0.03] = None
     target: Any = 1e6 + score
     if kind != "regression":
         labels = np.array(["no", "yes"] if kind == "binary" else ["high", "low", "middle"])
@@ -48,20 +49,20 @@ def stored(data: Dataset, split: Any) -> pd.DataFrame:
     return frame
 
 
-def naive_means(words: list[Any], targets: list[float], ratio: float, mean: float) -> Callable[[Any], float]:
+def naive_means(rows: list[tuple[Any, float]], ratio: float, mean: float) -> Callable[[Any], float]:
     """Return the shrunk mean of a word from rows, by its definition."""
 
     def of(word: Any) -> float:
-        own = [target for one, target in zip(words, targets, strict=True) if one == word]
+        own = [target for one, target in rows if one == word]
         return mean + sum(target - mean for target in own) / (len(own) + ratio)
 
     return of
 
 
-def variance_ratio(words: list[str], targets: list[float]) -> float:
+def variance_ratio(rows: list[tuple[str, float]]) -> float:
     """Return the variance within words over that between them, by one-way analysis of variance."""
-    groups = [[t for w, t in zip(words, targets, strict=True) if w == word] for word in sorted(set(words))]
-    n, mean = len(targets), np.mean(targets)
+    groups = [[target for one, target in rows if one == word] for word in {word for word, _ in rows}]
+    n, mean = len(rows), np.mean([target for _, target in rows])
     within = sum(np.var(group) * len(group) for group in groups) / (n - len(groups))
     between = sum(len(group) * (np.mean(group) - mean) ** 2 for group in groups) / (len(groups) - 1)
     size = (n - sum(len(group) ** 2 for group in groups) / n) / (len(groups) - 1)
@@ -82,27 +83,22 @@ def test_training_rows_have_means_of_other_folds_and_test_rows_those_of_all(kind
     named = {word for word, count in counts.items() if count > 1}
     assert {*encoding.categories} == named
     assert len({*rows["shop"].dropna()} - named) > 0
-    words = [word if isinstance(word, str) else None for word in rows["shop"]]
+    words: list[Any] = [word if isinstance(word, str) else None for word in rows["shop"]]
     word_of = [word if word is None or word in named else "(other)" for word in words]
     for output in range(n_outputs):
         label = data.schema.labels[-1 if kind == "binary" else output] if data.schema.labels else None
         target = rows["y"] if label is None else (rows["y"] == label).astype(float)
         of = [(word, t) for word, t, one in zip(word_of, target, train, strict=True) if one]
         mean = float(np.mean([t for _, t in of]))
-        ratio = variance_ratio(*map(list, zip(*(each for each in of if each[0] in named), strict=True)))
+        ratio = variance_ratio([(word, t) for word, t in of if word in named])
         assert 0.1 < ratio < 50.0
-        tables = [
-            naive_means(*map(list, zip(*part, strict=True)), ratio, mean)  # type: ignore[arg-type]
-            for part in (
-                of,
-                *([each for each, f in zip(of, fold[train], strict=True) if f != number] for number in range(N_FOLDS)),
-            )
-        ]
+        others = [[each for each, f in zip(of, fold[train], strict=True) if f != number] for number in range(N_FOLDS)]
+        tables = [naive_means(part, ratio, mean) for part in (of, *others)]
         column = encoding.inputs[output]
         expected = [tables[1 + f](word) for word, f, one in zip(word_of, fold, train, strict=True) if one]
-        np.testing.assert_allclose(stored(data, "train")[column], np.float32(expected), rtol=2e-6)
+        np.testing.assert_allclose(stored(data, "train")[column], np.array(expected, dtype=np.float32), rtol=2e-6)
         expected = [tables[0](word) for word, one in zip(word_of, train, strict=True) if not one]
-        np.testing.assert_allclose(stored(data, "test")[column], np.float32(expected), rtol=2e-6)
+        np.testing.assert_allclose(stored(data, "test")[column], np.array(expected, dtype=np.float32), rtol=2e-6)
     for name, word in zip(encoding.inputs[n_outputs:], ("(other)", None), strict=True):
         flags = [float(one == word) for one, of_train in zip(word_of, train, strict=True) if of_train]
         np.testing.assert_array_equal(stored(data, "train")[name], flags)

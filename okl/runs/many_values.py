@@ -1,0 +1,48 @@
+"""Choice between inputs and target means of text columns of many values, by validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from okl.data.dataset import Dataset
+from okl.data.ingest.run import MOST_FREQUENT
+from okl.foundation.settings import IngestSettings
+from okl.runs.select import choose_solver
+from okl.solvers.settings import AutoSettings, TrainSettings
+
+MOST_ROWS = 65_536  # of training; more are encoded by the rule of the ingest
+_SHARE = 0.25  # of the budget, for each of the two choices
+
+
+def encoding_by_trial(
+    settings: TrainSettings, given: IngestSettings, data: Dataset, ingest: Callable[[IngestSettings, Path], Dataset]
+) -> IngestSettings:
+    """Return the settings of the encoding whose best candidate has the higher score on held-out rows.
+
+    Inputs of values show how the effect of other columns differs between values, target means do not; of values in few
+    rows, means are more exact. Settings that leave nothing open, and data without such columns, are returned at once.
+
+    settings : with solver auto, or the given settings are returned; data : as the given settings make it
+    ingest : makes a data set of the same source by settings, in a folder
+    """
+    columns = [encoding for encoding in data.schema.encodings if encoding.kind == "category"]
+    means = any(encoding.means for encoding in columns)
+    many = means or any(len(encoding.categories) + encoding.other > MOST_FREQUENT for encoding in columns)
+    is_open = given.many_values == "auto" and given.max_categories is None and not given.text
+    options = settings.options
+    if not (many and is_open and 1 < data.rows("train") <= MOST_ROWS and isinstance(options, AutoSettings)):
+        return given
+    other = given.model_copy(update={"many_values": "inputs" if means else "means"})
+    trial = settings.replaced(budget_seconds=_SHARE * options.budget_seconds)
+    with TemporaryDirectory() as folder:
+        made = ingest(other, Path(folder) / "data")
+        if made.schema.encodings == data.schema.encodings:
+            return given
+        return other if _best_score(trial, made) > _best_score(trial, data) else given
+
+
+def _best_score(settings: TrainSettings, data: Dataset) -> float:
+    record = choose_solver(settings, data).record
+    return max(float(one["score"]) for one in record["candidates"] if one["rows"] == record["rows"])
