@@ -121,8 +121,13 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 
 
 def first_ingest(settings: RetrainSettings) -> IngestSettings:
-    """Return the ingest settings of the first shards, constrained columns as keys; or raise ConfigError."""
+    """Return the ingest settings of the first shards: constrained columns are keys, unless learn_sensitive is set.
+
+    Raises ConfigError : target means; and the errors in `okl.solvers.online.settings.MapLearningOptions.check`
+    """
     settings.train.options.check(settings.train)
+    if settings.ingest.many_values == "means":  # later rows are encoded as the first ones, whose targets are in these
+        raise ConfigError("many_values = 'means' is for okl train; okl retrain makes inputs of values. Remove it.")
     constraints, _ = parse_constraints(constraints_of(settings.train.options))
     keys = dict.fromkeys((*settings.ingest.keys, *columns_of(constraints)))
     if _learns_sensitive(settings.train) or len(keys) == len(settings.ingest.keys):
@@ -202,6 +207,7 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
     if folding is not None:  # other files have no such indices, and any setting of them is accepted
         _check_same(settings, "svmlight_index", str(folding.first_index))
         _check_same(settings, "storage", "dense" if reference.sparse is None else "sparse")
+    _check_same(settings, "many_values", "inputs")
     _check_same(settings, "hash_columns", (folding.hashed if folding else 0) or None)
     _check_sparse(settings, reference)
     for form in reference.formats:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from okl.data.dataset import Schema
-from okl.foundation.errors import DataError
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.lineage_checks import check_lineage_start, first_reference
+from okl.lifecycle.lineage_checks import check_lineage_start, first_ingest, first_reference
 from okl.lifecycle.shard_store import ShardStore, arrivals
 from tests.lifecycle.shards import first_schema
 from tests.lifecycle.stories import refused_by_both, settings, shards
@@ -36,6 +36,11 @@ PLACES = "zip,at,word,id,k,y\n" + "".join(
 )
 PARTS: dict[str, Any] = {"dates": "parts", "keys": ["k"]}
 INDICES = "".join(f"{i % 2} 1:{i} {2 + i % 3}:1\n" for i in range(40))
+
+
+def test_target_means_of_the_first_files_are_refused(place: Path) -> None:
+    with pytest.raises(ConfigError, match="many_values = 'means' is for okl train"):
+        first_ingest(settings(place, ingest={"many_values": "means"}))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,12 @@ INDICES = "".join(f"{i % 2} 1:{i} {2 + i % 3}:1\n" for i in range(40))
             PARTS | {"max_categories": 3},
             {"max_categories": 4},
             "max_categories = 4 conflicts with 3, the value with which",
+        ),
+        (
+            PLACES,
+            PARTS,
+            {"many_values": "means"},
+            "many_values = 'means' conflicts with 'inputs', the value with",
         ),
         (PLACES, PARTS, {"dates": "drop"}, "dates = 'drop' conflicts with 'parts', the value with which the model m"),
         (INDICES, {}, {"svmlight_index": "0"}, "svmlight_index = '0' conflicts with '1', the value with which"),
