@@ -54,15 +54,17 @@ def in_stored_spelling(texts: pa.Array, kind: pa.DataType, categories: tuple[str
     texts : (k,) text of the different values, whole numbers without a point; kind : of the column, whose dates stay as
         they are, as does every value that is a category already, and text unless all categories are different numbers
     """
+    kind = value_type(kind)
+    if is_text(kind) and not _numbers_in_text(categories):
+        return texts
     if pc.all(pc.is_in(texts, value_set=pa.array([*categories, None], pa.string()))).as_py() is not False:
         return texts
-    kind, own = value_type(kind), dict.fromkeys(categories)
     bare = is_text(kind) or pa.types.is_decimal(kind)  # pandas writes 1 as 1.0 beside a gap, decimals have all places
     if is_text(kind):
-        spelled = {_plain_decimal(word): word for word in categories if _NUMBER.fullmatch(word)}
-        spelled = spelled if len(spelled) == len(categories) else {}
+        spelled = _numbers_in_text(categories)
     else:
         spelled = {plain: words[0] for plain, words in _spellings(categories, kind).items()}
+    own = dict.fromkeys(categories) if spelled else {}
     if not spelled or not (bare or any(plain not in own for plain in spelled)):
         return texts
 
@@ -82,6 +84,24 @@ def equal_categories(categories: tuple[str, ...], kind: pa.DataType) -> tuple[st
 def missing_word_of(encoding: Encoding) -> str:
     """Return a category of a text column, such as 'n/a', that pandas reads as a missing value; "" if there is none."""
     return next((word for word in encoding.categories if word in PANDAS_MISSING), "")
+
+
+@lru_cache(maxsize=256)
+def _places(categories: tuple[str, ...]) -> dict[str | None, int]:
+    """Return the index of each category, and that of None, one above that of all others."""
+    places: dict[str | None, int] = {word: index for index, word in enumerate(categories)}
+    return places | {None: len(categories) + 1}
+
+
+@lru_cache(maxsize=256)
+def _numbers_in_text(categories: tuple[str, ...]) -> dict[str | None, str]:
+    """Return categories by the text of their value, if all are different numbers; otherwise none."""
+    spelled: dict[str | None, str] = {}
+    for word in categories:
+        if not _NUMBER.fullmatch(word):
+            return {}
+        spelled[_plain_decimal(word)] = word
+    return spelled if len(spelled) == len(categories) else {}
 
 
 @lru_cache(maxsize=256)
@@ -213,12 +233,10 @@ def category_codes(encoding: Encoding, column: pa.Array) -> Codes:
     """
     texts, index = texts_and_index(column)
     texts = in_stored_spelling(texts, column.type, encoding.categories)
-    n = len(encoding.categories)
-    positions = pc.index_in(texts, value_set=pa.array(encoding.categories, pa.string()))
-    codes: Codes = pc.fill_null(positions, n).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes[_absent(texts)] = n + 1
-    word = next((word for word in encoding.categories if word in MISSING_WORDS), "")
-    if word and _absent(texts)[index].any() and _spellings(encoding.categories, value_type(column.type)):
+    places, n = _places(encoding.categories), len(encoding.categories)
+    codes: Codes = np.array([places.get(word, n) for word in texts.to_pylist()], dtype=np.int64)
+    numeric = _spellings(encoding.categories, value_type(column.type)) and _absent(texts)[index].any()
+    if numeric and (word := next((word for word in encoding.categories if word in MISSING_WORDS), "")):
         raise DataError(
             f"Column {encoding.column!r} holds numbers ({column.type}) and misses a value, which may be {word!r}: "
             f"that was a value like any other in training. {_advise_text_column(encoding.column, keep=True)}"

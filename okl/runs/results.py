@@ -228,8 +228,8 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
     if means := [encoding.column for encoding in schema.encodings if encoding.means]:
         sentences.append(
-            f"the many values of {_named(means)} are their mean target, of a training row by rows of other folds "
-            "(--max-categories makes them inputs)"
+            f"the many values of {_named(means)} are the mean target of each, of training rows by other folds "
+            "(--many-values)"
         )
     sentences += rare_values(schema, "--max-categories")
     sentences += [

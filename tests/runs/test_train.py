@@ -334,6 +334,22 @@ def test_rare_values_of_a_text_column_that_share_an_input_are_stated(tmp_path: P
     )
 
 
+def test_target_means_are_stated_and_rows_with_large_errors_show_values(tmp_path: Path) -> None:
+    shops = [f"shop {i % 90}" for i in range(1500)]
+    x = [i * 0.7 % 1.0 for i in range(1500)]
+    table = pa.table({"shop": shops, "x": x, "y": [i % 90 * 1.1 + i % 7 for i in range(1500)]})
+    settings = TrainSettings(
+        data=str(write(tmp_path, table, "rows.parquet")), out=str(tmp_path / "run"), solver="ridge", n_landmarks=20,
+        ingest=IngestSettings(many_values="means", holdout=0.2),
+    )  # fmt: skip
+    result = train(settings)
+    stated = "the many values of shop are the mean target of each, of training rows by other folds (--many-values)"
+    assert stated in result["assumptions"]
+    shown = [row["values"]["shop"] for row in result["largest_errors"]["rows"]]
+    assert shown
+    assert {*shown} <= {*shops}
+
+
 def test_words_that_pandas_reads_as_missing_are_stated_and_read_the_same_from_pandas(tmp_path: Path) -> None:
     words = ["a", "n/a", "", "b"] * 60
     lines = [f"{word},{i % 7 if i % 9 else 'n/a'},{i % 2}" for i, word in enumerate(words)]
