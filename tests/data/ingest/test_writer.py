@@ -87,8 +87,8 @@ CASES = {
     "a scaled target": ("parquet", settings("level", missing="drop", scale="minmax", scale_target=True, holdout=0.1)),
     "text, and means for gaps": ("parquet", settings("y", "word", "gaps", missing="mean", split_column="part")),
     "csv with text": ("csv", settings("y", "word", max_categories=2, holdout=0.2)),
-    "target means of numbers": ("csv", settings("level", "shop", missing="mean", holdout=0.2)),
-    "target means of classes": ("parquet", settings("word", "shop", split_column="part")),
+    "target means of numbers": ("csv", settings("level", "shop", many_values="means", holdout=0.2)),
+    "target means of classes": ("parquet", settings("word", "shop", many_values="means", split_column="part")),
     "compressed, as spreadsheets write": ("packed", settings("word", "gaps", missing="drop", holdout=0.2)),
     "csv": ("csv", settings("word", "gaps", missing="drop", holdout=0.2, keys=("id", "zip"))),
 }
