@@ -536,10 +536,11 @@ def _value(encoding: Encoding | None, column: str, stored: dict[str, float]) -> 
         return _shortest(stored[column])
     if encoding.missing and stored.get(encoding.inputs[-1]) == 1.0:
         return None
-    if encoding.means:  # of test rows; those of other folds are in no table
+    if encoding.means:  # of training rows they are in no table
         inputs = np.array([[stored.get(name, np.nan)] for name in encoding.inputs], dtype=np.float32)
         found = np.flatnonzero((encoding.table == inputs).all(axis=0))
-        return [*encoding.categories, "(other)", None][found[0]] if len(found) == 1 else f"one of {len(found)} values"
+        one = [*encoding.categories, "(other)", None][found[0]] if len(found) == 1 else ""
+        return f"one of {len(found) or len(encoding.categories)} values" if one == "" else one
     if encoding.kind == "category":
         named = [*encoding.categories, *(["(other)"] if encoding.other else [])]
         return next((word for word, name in zip(named, encoding.inputs, strict=False) if stored.get(name) == 1.0), None)

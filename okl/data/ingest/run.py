@@ -376,7 +376,7 @@ def _learn_means(
         classes = targets.classes(source.location, settings.positive)
     except DataError:
         return {}
-    if not targets.rows or len(classes.labels) > MOST_CLASSES:
+    if not targets.low < targets.high or len(classes.labels) > MOST_CLASSES:
         return {}
     numbers = () if classes.labels else (targets.low, targets.high)
     scale = TargetScale(classes.stored_labels, *numbers)

@@ -41,7 +41,7 @@ def rows_of(kind: str, seed: int = 0) -> pd.DataFrame:
 
 def made(folder: Path, rows: pd.DataFrame, **values: Any) -> Dataset:
     source = parquet(folder, pa.Table.from_pandas(rows, preserve_index=False), "source.parquet")
-    return ingest(source, folder / "data", settings(task="auto", **values)).dataset
+    return ingest(source, folder / "data", settings(**values)).dataset
 
 
 def stored(data: Dataset, split: Any) -> pd.DataFrame:
@@ -163,6 +163,14 @@ def test_new_rows_are_encoded_as_test_rows_and_unseen_values_are_reported(tmp_pa
     np.testing.assert_allclose(prepared.inputs[:, 0], share, rtol=1e-6)
     (sentence,) = replaced_sentences(prepared.replaced, schema)
     assert sentence.startswith("Values of text columns are unknown to the model: 'shop' in 100% of the rows")
+
+
+def test_a_target_in_a_single_row_makes_no_means(tmp_path: Path) -> None:
+    rows = rows_of("regression")
+    rows["y"] = rows["y"].where(np.arange(ROWS) == int((rows["split"] == "train").argmax()))
+    data = made(tmp_path, rows, task="regression", many_values="means")
+    assert data.rows("train") == 1
+    assert not any(encoding.means for encoding in data.schema.encodings)
 
 
 def test_columns_of_few_values_and_a_given_number_make_inputs_of_values(tmp_path: Path) -> None:
