@@ -228,7 +228,7 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         sentences.append(f"dates of {_named(dates)} are split into year and place in year, week and day (--dates)")
     if means := [encoding.column for encoding in schema.encodings if encoding.means]:
         sentences.append(
-            f"the many values of {_named(means)} are the mean target of each, of training rows by other folds "
+            f"inputs of {_named(means)} are target means of their values, for training rows from other folds "
             "(--many-values)"
         )
     sentences += rare_values(schema, "--max-categories")

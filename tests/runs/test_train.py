@@ -343,7 +343,7 @@ def test_target_means_are_stated_and_rows_with_large_errors_show_values(tmp_path
         ingest=IngestSettings(many_values="means", holdout=0.2),
     )  # fmt: skip
     result = train(settings)
-    stated = "the many values of shop are the mean target of each, of training rows by other folds (--many-values)"
+    stated = "inputs of shop are target means of their values, for training rows from other folds (--many-values)"
     assert stated in result["assumptions"]
     shown = [row["values"]["shop"] for row in result["largest_errors"]["rows"]]
     assert shown
