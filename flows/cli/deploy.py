@@ -18,9 +18,9 @@ from flows.cli.retrain import (
     OF_SHARDS,
     READING,
     RETRAIN,
+    check_new_name,
     retrain_values,
     solver_help,
-    warn_of_new_name,
 )
 from flows.service import RetrainService, ServiceSettings
 from okl.foundation.errors import ConfigError
@@ -164,7 +164,7 @@ def _retraining(
 
     check_execution_options(settings.train)
     check_arrivals(settings)
-    warn_of_new_name(settings)
+    check_new_name(settings)
     return settings
 
 

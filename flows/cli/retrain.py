@@ -81,7 +81,7 @@ def retrain(
     values = retrain_values(name, source, given, {"train": options, "ingest": ingest_options}, config, pairs or [])
     settings = settings_from(RetrainSettings, values, "okl retrain")
     check_execution_options(settings.train)
-    warn_of_new_name(settings)
+    check_new_name(settings)
     from flows.foreground import perform_run
     from okl.lifecycle.retrain import RetrainingRun
 
@@ -89,21 +89,27 @@ def retrain(
     print_result(result, json, summary_text(result))
 
 
-def warn_of_new_name(settings: RetrainSettings) -> None:
-    """Warn if no model has this name but a run has it, or models have a similar one: a new model would be created."""
+def check_new_name(settings: RetrainSettings) -> None:
+    """Refuse to create a model with the name of a run; warn if models have a similar name.
+
+    Raises ConfigError : a run has this name, but no model: its model would be left out
+    """
     from okl.foundation.locations import runs_named
+    from okl.lifecycle.shard_store import ShardStore
     from okl.models.registry import Registry
 
     model = Registry(settings.registry).model(settings.name)
-    if model.state().latest:
+    if model.state().latest or ShardStore(model.folder / "data").reference() is not None:
         return
     if runs := runs_named(model.name):
-        advice = f"To retrain the run {runs[0].name}: okl models publish {model.name} {model.name} --promote"
-    elif close := model.close_names():
-        advice = f"Did you mean {close}?"
-    else:
-        return
-    typer.echo(f"Warning: no model is named {model.name}, so this creates a new one. {advice}", err=True)
+        where = f" --registry {settings.registry}" if settings.registry else ""
+        raise ConfigError(
+            f"{model.name} is a run ({runs[0].name}), not a registered model. To retrain it, register it first: okl "
+            f"models publish {model.name} {model.name} --promote{where}. For a new model, choose another name."
+        )
+    if close := model.close_names():
+        problem = f"no model is named {model.name}, so this creates a new one"
+        typer.echo(f"Warning: {problem}. Did you mean {close}?", err=True)
 
 
 def retrain_values(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from okl.data.dataset import Dataset, Scale, Schema
 from okl.data.ingest.run import TermCounts, check_source, fitted_texts, ingest
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import contract_digest, learnable
@@ -274,6 +274,45 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
         raise _otherwise(settings, "max_categories", str(full[0]))
     if (least := max((number for number, _ in made), default=0)) > requested:
         raise _otherwise(settings, "max_categories", f"{least} or more")
+
+
+def input_difference(schema: Schema, reference: Schema) -> str:
+    """Return how a model's target or inputs differ from those of stored shards; "" if it can score the shards.
+
+    Shards are read as the reference has it, so a model with another scaling would score them wrongly without an error.
+
+    schema : of the model; reference : of the shards
+    """
+    if schema.task != reference.task or schema.target != reference.target:
+        return (
+            f"its target is {schema.target} ({schema.task}), that of the shards {reference.target} ({reference.task})"
+        )
+    if (schema.labels, schema.stored_labels) != (reference.labels, reference.stored_labels):
+        return f"its classes are {listed([*map(str, schema.labels)])}, not {listed([*map(str, reference.labels)])}"
+    made, stored = (_input_columns(one) for one in (schema, reference))
+    columns = [column for column in {**made, **stored} if made.get(column, "") != stored.get(column, "")]
+    inputs = f"{schema.n_features:,} inputs, those of the shards {reference.n_features:,}"
+    if columns or schema.features != reference.features or schema.sparse != reference.sparse:
+        return f"its rows have {inputs}" + (f" ({listed(columns)} differ)" if columns else "")
+    if _scaling_of(schema) != _scaling_of(reference):
+        return "its inputs or target are scaled otherwise, or by the figures of other rows"
+    return ""
+
+
+def _input_columns(schema: Schema) -> dict[str, object]:
+    """Return what each source column becomes; fills of missing values, which shards always have, are left out."""
+    made: dict[str, object] = dict.fromkeys(schema.source_columns)
+    made |= {text.column: text for text in schema.texts}
+    for encoding in schema.encodings:
+        if encoding.kind != "number" or encoding.missing:
+            made[encoding.column] = replace(encoding, fills=())
+    return made
+
+
+def _scaling_of(schema: Schema) -> tuple[object, ...]:
+    figures = schema.feature_statistics if schema.scale != "none" else ()
+    target = schema.target_statistics if schema.scale_target else None
+    return schema.scale, figures, schema.metric, schema.squashed, schema.scale_target, target
 
 
 # Early checks of scheduled runs.

@@ -24,14 +24,14 @@ from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.lineage_checks import check_lineage_start, start_lineage
+from okl.lifecycle.lineage_checks import check_lineage_start, input_difference, start_lineage
 from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, report_markdown, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
 from okl.models.file import Model, save_model
-from okl.models.registry import CHAMPION, MODEL, Registry, Version, flattened
+from okl.models.registry import CHAMPION, MODEL, PREVIOUS, Registry, Version, flattened
 from okl.report.render import html, markdown
 from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence
 from okl.runs.run import Run
@@ -166,7 +166,14 @@ class RetrainingRun(Run[RetrainSettings]):
     def hold(self) -> dict[str, Any]:
         """Check new shards: accept or quarantine them with a reason; DataError if on_bad is "stop"; or ConfigError."""
         champion, new = self.history.champion, self.intake.new
-        reference = self.store.reference() or (champion.model.schema if champion else None)
+        stored = self.store.reference()
+        if champion and stored and (why := input_difference(champion.model.schema, stored)):
+            back = f"Restore the champion before it: okl models rollback {self.name}"
+            raise ConfigError(
+                f"The champion {champion.version} does not fit the stored shards of {self.name}: {why}. "
+                f"{back if PREVIOUS in self._model.state().aliases else 'Create a model with another name.'}"
+            )
+        reference = stored or (champion.model.schema if champion else None)
         if reference is None and new:
             reference = start_lineage(self._model, self.settings, new, self._choose)
         if reference is not None:

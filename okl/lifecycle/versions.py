@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from okl.data.execution import Execution
 from okl.data.manifest import RECORDED, processor, provenance, version_of
 from okl.features.predictors import Predictor, base_of
+from okl.foundation.errors import ConfigError
 from okl.foundation.folders import write_durably
 from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
+from okl.lifecycle.lineage_checks import input_difference
 from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
@@ -116,10 +118,17 @@ def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = F
 
     The report of a run is completed with the changes since the champion or the newest version.
     Raises ModelError : no model that loads is there; see also `RegisteredModel.publish`
+    Raises ConfigError : the model cannot score the shards that retraining has stored, see `input_difference`
     """
     is_run = not (trained / DESCRIPTION).is_file() and (trained / MODEL / DESCRIPTION).is_file()
     folder = trained / MODEL if is_run else trained
     predictor = load_model(folder)
+    reference = ShardStore(model.folder / "data").reference()
+    if reference is not None and (why := input_difference(predictor.schema, reference)):
+        raise ConfigError(
+            f"{trained.name} does not fit the shards that retraining has stored for {model.name}: {why}. Publish it "
+            f"under another name: okl models publish OTHER {trained.name}"
+        )
     stored = trained / IMPORTED_FILES[0]
     result = json.loads(stored.read_text()) if is_run and stored.is_file() else {}
     lineage = _lineage(predictor, weights_digest(folder), result)

@@ -136,10 +136,16 @@ def test_a_retraining_named_as_a_run_shows_how_to_begin_with_it(
     run.mkdir(parents=True)
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     words = ["retrain", "hours", str(tmp_path / "none.csv")]
-    advice = f"To retrain the run {run.name}: okl models publish hours hours --promote"
-    assert f"Warning: no model is named hours, so this creates a new one. {advice}\n" in terminal.okl(*words).err
+    refused = terminal.okl(*words)
+    advice = "register it first: okl models publish hours hours --promote. For a new model, choose another name."
+    assert (refused.code, refused.sentence.startswith(f"Error: hours is a run ({run.name}), not a registered")) == (
+        2,
+        True,
+    )
+    assert refused.sentence.endswith(advice)
+    assert not (tmp_path / "home" / "registry").exists()
     publish(Registry().model("hours"), 1, promote=True)
-    assert "Warning" not in terminal.okl(*words).err
+    assert "none.csv does not exist" in terminal.okl(*words).err
 
 
 def test_a_bare_name_shows_which_model_is_meant_and_runs_where_retrainings_are(

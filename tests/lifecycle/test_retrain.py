@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from okl.foundation.errors import ConfigError, ConflictError, DataError
@@ -15,6 +17,7 @@ from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry
 from okl.report.model_listing import attempts_text
 from okl.report.retraining import reserved_figure
+from okl.runs.api import train
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import ROWS, content, land
@@ -312,6 +315,39 @@ def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
     assert told in result["reason"]
     (figure,) = reserved_figure(result)
     assert "the champion came from a run and may have" in str(figure)
+
+
+@pytest.mark.parametrize(
+    ("columns", "ingest", "why"),
+    [
+        (["x0", "x1", "x2"], {}, "its rows have 3 inputs, those of the shards 4 (x3 differ)"),
+        (["x0", "x1", "x2", "x3"], {"scale": "minmax"}, "its inputs or target are scaled otherwise"),
+        (["x0", "x1", "x2", "x3"], {"target": "x3", "task": "regression"}, "its target is x3 (regression)"),
+    ],
+)
+def test_a_model_that_cannot_score_the_stored_shards_is_no_version(
+    place: Path, columns: list[str], ingest: dict[str, str], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Published before shards were compared, it stops the retraining with the way back."""
+    shards(place, 1)
+    retrain(settings(place))
+    pq.write_table(content(1).select([*columns, "y"]), place / "rows.parquet")
+    read = {"target": "y", "scale": "standard", "holdout": 0.2} | ingest
+    train(TrainSettings(data=str(place / "rows.parquet"), ingest=read, out=str(place / "run"), solver="fogd"))
+    model = Registry(place / "registry").model("m")
+    with pytest.raises(
+        ConfigError, match=re.escape(f"run does not fit the shards that retraining has stored for m: {why}")
+    ):
+        publish_trained(model, place / "run", promote=True)
+    assert champion(place).number == 1
+    with monkeypatch.context() as patch:
+        patch.setattr("okl.lifecycle.versions.input_difference", lambda *_: "")
+        publish_trained(model, place / "run", promote=True)
+    shards(place, 2)
+    with pytest.raises(ConfigError, match=r"The champion m@2 does not fit the stored .*: okl models rollback m$"):
+        retrain(settings(place))
+    model.rollback()
+    assert retrain(settings(place))["parent"] == 1
 
 
 def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Path) -> None:
