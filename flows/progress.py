@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from okl.foundation.telemetry import Observer
 
-LINE_SECONDS = 30.0
-"""Seconds between lines of progress in a log file or a pipe."""
+LINE_SECONDS, FIRST_SECONDS = 30.0, 10.0
+"""Seconds between lines of progress in a log file or a pipe, and until the first one."""
 
 
 STAGES = {
@@ -101,20 +101,30 @@ class LineObserver:
 
     def __init__(self, seconds: float = LINE_SECONDS) -> None:
         self.seconds = seconds
+        self.wait = min(seconds, FIRST_SECONDS)
         self.name = ""
         self.begun = self.printed = time.monotonic()
         self.first: tuple[float, int] | None = None  # time and progress of the first call: what is before has no share
 
     def stage(self, name: str) -> None:
+        """Print the name of a stage if the last line was long ago: the stage may report no progress."""
         self.name, self.begun, self.first = STAGES.get(name, name), time.monotonic(), None
+        if self._is_due(self.begun):
+            print(f"{self.name} ...", file=sys.stderr, flush=True)
+
+    def _is_due(self, now: float) -> bool:
+        if now - self.printed < self.wait:
+            return False
+        self.printed, self.wait = now, self.seconds
+        return True
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Print the progress of the stage if the last line was long ago."""
         now = time.monotonic()
         self.first = self.first or (now, done)
-        if now - self.printed < self.seconds:
+        if not self._is_due(now):
             return
-        self.printed, (since, before) = now, self.first
+        since, before = self.first
         parts = [f"{self.name}: {now - self.begun:.0f} s"]
         if 0 < done <= total:
             parts.append(f"{done / total:.0%} done")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Timeline, TimelineCell
+from okl.report.format import duration
 from okl.report.results import RunResult
 
 FILE = "timeline.parquet"
@@ -90,6 +91,32 @@ def _short(lane: str, number: int) -> str:
 
 
 LEAST_SHARE = 0.005
+LEAST_SECONDS = 1.0
+"""Shorter parts of a run are not named."""
+PARTS = {
+    "ingest": "reading rows",
+    "plan": "choice of the model",
+    "learn": "training",
+    "evaluate": "evaluation and importance",
+}
+"""Names of the stages that may take long; the others are the rest."""
+
+
+def time_sentence(result: RunResult) -> str:
+    """Return the seconds of the long stages of a run; "" if only training is long.
+
+    >>> stages = [["ingest", 0.0, 2.5], ["plan", 2.5, 62.5], ["learn", 62.5, 70.0], ["evaluate", 70.0, 70.1]]
+    >>> time_sentence(RunResult({"timeline": {"stages": stages}, "choice": {"why": []}, "total_seconds": 71.0}))
+    '2.5 s reading rows, 60.0 s choice of the model, 7.5 s training, 1.0 s the rest'
+    """
+    names = PARTS if result.choice else PARTS | {"plan": "preparation"}
+    spent = [(names[name], end - begin) for name, begin, end in result.timeline.get("stages") or [] if name in names]
+    named = [(name, seconds) for name, seconds in spent if seconds >= LEAST_SECONDS]
+    rest = (result.total_seconds or 0.0) - sum(seconds for _, seconds in named)
+    if {name for name, _ in named} <= {PARTS["learn"]}:
+        return ""
+    named += [("the rest", rest)] if rest >= LEAST_SECONDS else []
+    return ", ".join(f"{duration(seconds)} {name}" for name, seconds in named)
 
 
 def timeline_sentence(result: RunResult) -> str:

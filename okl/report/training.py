@@ -70,7 +70,7 @@ from okl.report.results import (
     metric_rows,
     progressive_errors,
 )
-from okl.report.timeline import phases, timeline_owner, timeline_sentence
+from okl.report.timeline import phases, time_sentence, timeline_owner, timeline_sentence
 from okl.report.trust import ROUNDING, probability_sentence, proof_facts
 
 
@@ -159,6 +159,7 @@ def _brief_facts(result: RunResult) -> list[tuple[str, str]]:
         *(("Order", sentence) for sentence in result.choice.get("why") or [] if sentence.startswith(NEIGHBOURS)),
         *(fact for fact in proof_facts(result) if fact[0] != "Outcome"),
         ("Trained on", trained),
+        ("Time", time_sentence(result)),
         ("Budget", budget_sentence(result)),
         ("Report", f"{result.run or '.'}/report.html"),
         ("To predict", f"okl predict {typed_model(result)} ROWS --out SCORES"),
@@ -661,7 +662,8 @@ def cost_section(result: RunResult) -> Section:
         *([("Peak memory of this process", f"{number(round(peak / MIB))} MiB")] if peak else []),
         *([("Sent and received", f"{sent / MIB:,.1f} MiB")] if sent else []),
     ]
-    blocks: list[Block] = [Tiles(tiles), *paragraphs(timeline_sentence(result), memory_sentence(result))]
+    spent = f"Of the total time: {spent}." if (spent := time_sentence(result)) else ""
+    blocks: list[Block] = [Tiles(tiles), *paragraphs(spent, timeline_sentence(result), memory_sentence(result))]
     if result.timeline and result.workers:  # for one process, the sentence suffices
         caption = "Activity of this process and of each worker over time; vertical lines: start of a stage."
         blocks.append(Figure("Timeline", partial(timeline_picture, result.timeline), caption))

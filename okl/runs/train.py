@@ -231,8 +231,10 @@ class TrainingRun(Run[TrainSettings]):
                 record.beside["linear"] = record.linear.predictor
         elif (linear := train_linear(settings, self.solver, data, self.execution)) is not None:
             record.beside["linear"] = linear
+        self.observer.advance(0, 0, {})  # the share of the parts is unknown, but not that they are done
         if settings.beside == "boosting" and (boosting := train_boosting(settings, data)) is not None:
             record.beside["boosting"] = boosting
+            self.observer.advance(0, 0, {})
         record.measure(self.settings, self.execution)
         return {split: split_metrics(self.data.schema, record.tallies, split, "model") for split in record.tallies}
 

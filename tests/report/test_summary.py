@@ -104,6 +104,17 @@ def test_summary_shows_the_time_of_the_automatic_choice() -> None:
     assert "7.8 s\n" in text_summary(RESULTS["binary"], verbose=True)
 
 
+def test_summary_and_report_say_where_the_time_went() -> None:
+    stages = [["ingest", 0.0, 3.0], ["plan", 3.0, 150.0], ["learn", 150.0, 170.5], ["evaluate", 170.5, 200.0]]
+    slow = RESULTS["binary"] | {"total_seconds": 203.0, "timeline": {"stages": stages}}
+    parts = "20.5 s training, 29.5 s evaluation and importance, 3.0 s the rest"
+    assert f"  3.0 s reading rows, 147.0 s preparation, {parts}\n" in text_summary(slow)
+    chosen = text_summary(slow | {"choice": {"why": [], "seconds": 140.0}})
+    assert f"  3.0 s reading rows, 147.0 s choice of the model, {parts}\n" in chosen
+    assert f"Of the total time: 3.0 s reading rows, 147.0 s preparation, {parts}." in html_report(undrawn(slow))
+    assert "\nTime " not in text_summary(slow | {"timeline": {"stages": [["plan", 0.0, 0.9], ["learn", 0.9, 9.0]]}})
+
+
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task: Any) -> None:
     poor = undrawn(made_result(task, ("no", "yes") if task == "binary" else (), skill=0.0))
