@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from okl.foundation.telemetry import Observer
+from okl.foundation.telemetry import ROUNDING, Observer
 
 LINE_SECONDS, FIRST_SECONDS = 30.0, 10.0
 """Seconds between lines of progress in a log file or a pipe, and until the first one."""
@@ -34,15 +34,15 @@ def describe_metrics(metrics: dict[str, float]) -> str:
 
     >>> describe_metrics({"mistake_rate": 0.21034, "rows": 12.0})
     'mistake rate 0.2103, rows 12'
-    >>> describe_metrics({"relative_gap": 0.0214})
-    'within 2.1% of the optimum'
+    >>> describe_metrics({"relative_gap": 0.0214}), describe_metrics({"relative_gap": 2.9e-24})
+    ('within 2.1% of the optimum', 'at the optimum, up to rounding')
     """
-    return ", ".join(
-        f"within {100 * value:.2g}% of the optimum"
-        if name == "relative_gap"
-        else f"{name.replace('_', ' ')} {value:.4g}"
-        for name, value in metrics.items()
-    )
+    return ", ".join(_describe_gap(value) if name == "relative_gap" else f"{name.replace('_', ' ')} {value:.4g}"
+                     for name, value in metrics.items())  # fmt: skip
+
+
+def _describe_gap(gap: float) -> str:
+    return "at the optimum, up to rounding" if gap < ROUNDING else f"within {100 * gap:.2g}% of the optimum"
 
 
 class TeeObserver:

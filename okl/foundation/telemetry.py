@@ -13,6 +13,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
+ROUNDING = 1e-10
+"""Relative gap to the optimum below which only rounding errors are left."""
+
 
 class Observer(Protocol):
     """Observer of a run. Every call must return within microseconds, since the training loop makes it."""

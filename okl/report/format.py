@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from okl.foundation.catalogue import KERNELS
 from okl.foundation.settings import MapName
+from okl.foundation.telemetry import ROUNDING
 from okl.foundation.types import Criterion
 from okl.kernels import kernel_class
 from okl.metrics.definitions import metrics
@@ -320,12 +321,12 @@ def _certified_sentence(settings: Mapping[str, Any], proof: Mapping[str, Any], k
     """Return the space of a model and what is proved of its objective."""
     space = f"the space of {kernel}" if settings.get("map") == "exact" else columns
     space = "the inputs" if settings.get("kernel") == "linear" else space
-    if proof["kind"] == "duality gap":
-        return (
-            f"{space}. After {number(proof.get('iterations'))} iterations, its objective has a proven "
-            f"relative gap of {number(proof.get('relative_gap'))} to the optimum."
-        )
     sure, relative = proof.get("confidence"), proof.get("relative_gap")
+    if proof["kind"] == "duality gap":
+        after = f"{space}. After {number(proof.get('iterations'))} iterations, its objective"
+        if relative is not None and relative < ROUNDING:
+            return f"{after} is proven to be the optimum, up to rounding."
+        return f"{after} has a proven relative gap of {number(relative)} to the optimum."
     share = "" if relative is None else f", {percent(relative, 2)} of its value"
     proved = f"{number(proof.get('rows_sampled'))} sampled rows"
     proved = "proved over all rows" if sure is None else f"{100.0 * sure:g}% confidence, {proved}"

@@ -17,6 +17,7 @@ from okl.foundation.catalogue import SECTIONS, load
 from okl.foundation.errors import listed
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
+from okl.foundation.telemetry import ROUNDING
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import RARE, outside_share
 from okl.metrics.definitions import metrics
@@ -71,7 +72,7 @@ from okl.report.results import (
     progressive_errors,
 )
 from okl.report.timeline import phases, time_sentence, timeline_owner, timeline_sentence
-from okl.report.trust import ROUNDING, probability_sentence, proof_facts
+from okl.report.trust import probability_sentence, proof_facts
 
 
 def training_page(result: Mapping[str, Any]) -> Page:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from okl.foundation.telemetry import ROUNDING
 from okl.report.blocks import Block, Figure, Heading, Paragraph, Section, Table, paragraphs
 from okl.report.figures import regret_curve, violation_curve, window_curve
 from okl.report.format import CRITERION_NAMES, metric_name, mistake_rate_text, number, percent, shortened
@@ -14,7 +15,6 @@ from okl.report.results import RunResult, assess, progressive_errors
 
 Facts = list[tuple[str, str]]
 """Names and texts of lines for a terminal."""
-ROUNDING = 1e-9  # smaller relative gaps are rounding errors
 
 
 def trust_section(result: RunResult) -> Section:

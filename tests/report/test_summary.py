@@ -126,6 +126,15 @@ def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task
     assert "no better than" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
 
 
+def test_a_gap_of_rounding_errors_is_the_optimum() -> None:
+    proof = {"kind": "duality gap", "iterations": 12, "objective": 0.5, "dual_objective": 0.5}
+    settings = {"solver": "l2-svm", "map": "fourier"}
+    for gap, said in ((9.853e-32, "is proven to be the optimum, up to rounding."), (1e-3, "relative gap of 0.0010 to")):
+        solved = RESULTS["binary"] | {"certificate": proof | {"relative_gap": gap}, "settings": settings}
+        assert said in text_summary(solved)
+        assert "e-32 to the optimum" not in text_summary(solved)
+
+
 def test_warning_of_an_advantage_within_chance() -> None:
     result = {
         "test": {"mistake_rate": 0.299},
