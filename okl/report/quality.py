@@ -73,15 +73,33 @@ def threshold_rows(measured: Mapping[str, Any], threshold: float | None = None) 
         lift = "-" if precision is None else number(precision * rows / positive)
         return [name, number(named), percent(precision, 3), percent(hits / positive, 3), lift]
 
-    used = sum(row[1] for row in confusion), confusion[1][1]
-    lines = [line(f"{_cut(0.0 if threshold is None else threshold)} (in use)", *used)]
+    cuts = [(0.0 if threshold is None else threshold, sum(row[1] for row in confusion), confusion[1][1])]
     points = found["points"]
     for share in SHARES:
         value, named, hits = next((point for point in points if point[1] >= share * rows), points[-1])
         value = 0.5 * (1.0 + float(np.tanh(0.5 * value))) if of_odds else value
-        if named >= 1 and named < rows and lines[-1][1] != number(named):
-            lines.append(line(_cut(value), named, hits))
-    return lines
+        if named >= 1 and named < rows and cuts[-1][1] != named:
+            cuts.append((value, named, hits))
+    names = _told_apart([value for value, *_ in cuts])
+    names[0] += " (in use)"
+    return [line(name, named, hits) for name, (_, named, hits) in zip(names, cuts, strict=True)]
+
+
+def _told_apart(values: Sequence[float]) -> list[str]:
+    """Return thresholds as numbers, with more digits where different ones would look the same.
+
+    >>> _told_apart([0.5, 0.01962, 0.01958, 0.01958, 0.0012])
+    ['0.5000', '0.01962', '0.01958', '0.01958', '0.0012']
+    """
+    texts = [_cut(value) for value in values]
+    for digits in (6, 8, 10):
+        same = {
+            text
+            for text in texts
+            if len({value for value, other in zip(values, texts, strict=True) if other == text}) > 1
+        }
+        texts = [f"{value:.{digits}g}" if text in same else text for value, text in zip(values, texts, strict=True)]
+    return texts
 
 
 def _cut(value: float) -> str:
