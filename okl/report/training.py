@@ -700,12 +700,21 @@ SHOWN_ABOVE = {
 }  # fmt: skip
 
 
+def _without_records(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values without lists of records, which other sections show as tables."""
+    return {
+        name: _without_records(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if not (isinstance(value, list) and value and isinstance(value[0], Mapping))
+    }
+
+
 def facts_section(result: RunResult) -> Section:
     """Return the section with folded tables of names and values: run, certificate, settings, data set, provenance."""
     run = {name: value for name, value in result.items() if name not in SHOWN_ABOVE | PARTS.keys()}
     if timeline := run.get("timeline"):  # lanes and stages are shown in a figure
         run["timeline"] = {name: value for name, value in timeline.items() if name not in ("lanes", "stages")}
-    groups = {"Run": run} | {title: result.get(name) or {} for name, title in PARTS.items()}
+    groups = {"Run": _without_records(run)} | {title: result.get(name) or {} for name, title in PARTS.items()}
     # horizons and comparisons have separate tables
     groups["Certificate"] = {
         name: value

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.report.blocks import Table
 from okl.report.format import number
-from okl.report.results import assess
+from okl.report.quality import threshold_rows
+from okl.report.results import RunResult, assess
 from okl.report.training import (
+    facts_section,
     html_report,
     markdown_report,
     summary_sentences,
@@ -124,6 +127,21 @@ def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task
     for report in (html_report, markdown_report, text_summary):
         assert f"is {'worse' if task == 'binary' else 'no better'} than always predicting" in report(poor)
     assert "no better than" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
+
+
+def test_records_of_columns_are_no_lines_of_the_facts() -> None:
+    importance = {"rows": 200, "columns": [{"column": "plan", "increase": 0.01}]}
+    (run, *_) = facts_section(RunResult(RESULTS["binary"] | {"importance": importance})).blocks
+    assert isinstance(run, Table)
+    assert ["importance.rows", "200"] in run.rows
+    assert "importance.columns" not in dict(run.rows)
+
+
+def test_neighbouring_thresholds_have_the_digits_that_tell_them_apart() -> None:
+    points = [[0.0196402, 2, 1], [0.0195981, 5, 2], [0.0012, 60, 3]]
+    measured = {"confusion": [[96, 0], [4, 0]], "reliability": {"of": "score"},
+                "thresholds": {"rows": 100, "positive": 4, "points": points}}  # fmt: skip
+    assert [row[0] for row in threshold_rows(measured, 0.5)] == ["0.5000 (in use)", "0.0196402", "0.0195981", "0.0012"]
 
 
 def test_a_gap_of_rounding_errors_is_the_optimum() -> None:
