@@ -362,14 +362,14 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     errors = assess(result)
     warnings = [sentence] if (sentence := not_converged(result)) else []
     both = f"{errors.sentence(errors.error)}, baseline {errors.sentence(errors.constant)}"
-    baseline = "the majority class" if errors.constant_name == "majority" else "the mean"
+    baseline = _constant_named(errors, result)
     if errors.beats_constant is False:
         constant = errors.difference(errors.constant_name)
         verdict = "worse" if constant and constant.is_clear_loss else "no better"
-        warnings.append(f"The model is {verdict} than always predicting {baseline}: {both}. {_advice(result)}")
+        warnings.append(f"The model is {verdict} than {baseline}: {both}. {_advice(result)}")
     elif errors.may_be_chance:
         warnings.append(
-            f"The model may be better than always predicting {baseline} only by chance: {both}, a difference within "
+            f"The model may be better than {baseline} only by chance: {both}, a difference within "
             f"two standard errors on {errors.rows:,} rows."
         )
     linear = errors.difference("linear")
@@ -400,6 +400,17 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
         of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe`."]
     return warnings + of_data
+
+
+def _constant_named(errors: Assessment, result: RunResult) -> str:
+    """Return the constant baseline as warnings name it: of the log loss, the probabilities that it gives all rows."""
+    if errors.criterion == "log-loss":
+        counts, labels = result.dataset.get("class_counts") or [], result.dataset.get("labels") or []
+        if len(counts) != 2 or len(labels) != 2:
+            return "the shares of the classes, the same probabilities for all rows"
+        share = percent(counts[1] / max(1, sum(counts)), 2)
+        return f"the shares of the classes, a probability of {share} for {shortened(labels[1], 20)!r} in all rows"
+    return f"always predicting {'the majority class' if errors.constant_name == 'majority' else 'the mean'}"
 
 
 def _never_predicted(result: RunResult) -> str:

@@ -129,12 +129,32 @@ def test_every_report_warns_of_a_model_no_better_than_the_constant_baseline(task
     assert "no better than" not in html_report(undrawn(RESULTS[task])) + text_summary(RESULTS[task])
 
 
+def test_warning_of_a_log_loss_no_better_than_the_shares_of_the_classes() -> None:
+    def warning(loss: float, error: float, counts: tuple[int, ...] = (950, 50)) -> str:
+        excess = {"log_loss": {"mean": 0.2 - loss, "standard_error": error}}
+        result = {
+            "criterion": "log-loss",
+            "test": {"log_loss": loss, "mistake_rate": 0.05},
+            "baselines": {"majority": {"test": {"log_loss": 0.2, "mistake_rate": 0.05, "excess": excess}}},
+            "dataset": {"test_rows": 1000, "labels": ["no", "yes", "other"][: len(counts)], "class_counts": counts},
+        }
+        return " ".join(warning_sentences(result))
+
+    shares = "the shares of the classes, a probability of 5% for 'yes' in all rows: log loss"
+    assert f"The model is no better than {shares} 0.2000, baseline log loss 0.2000." in warning(0.2, 0.001)
+    assert f"The model is worse than {shares} 0.2100, baseline log loss 0.2000." in warning(0.21, 0.001)
+    chance = shares.replace(": log loss", " only by chance: log loss")
+    assert f"The model may be better than {chance} 0.1990, baseline log loss 0.2000, a" in warning(0.199, 0.001)
+    assert "by chance" not in warning(0.199, 0.0001)
+    assert "no better than the shares of the classes, the same probabilities for all" in warning(0.2, 0.1, (8, 1, 1))
+
+
 def test_records_of_columns_are_no_lines_of_the_facts() -> None:
     importance = {"rows": 200, "columns": [{"column": "plan", "increase": 0.01}]}
     (run, *_) = facts_section(RunResult(RESULTS["binary"] | {"importance": importance})).blocks
     assert isinstance(run, Table)
     assert ["importance.rows", "200"] in run.rows
-    assert "importance.columns" not in dict(run.rows)
+    assert "importance.columns" not in [name for name, _ in run.rows]
 
 
 def test_neighbouring_thresholds_have_the_digits_that_tell_them_apart() -> None:
