@@ -461,6 +461,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         if not exact and not only.largest:
             hint = hint or larger_budget(options.budget_seconds)
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
+    if weights is not None:  # by which the sampled rows count
+        why = [sentence.replace("% mistakes", "% weighted mistakes") for sentence in why]
     record = {
         "validation": by,
         "criterion": criterion,

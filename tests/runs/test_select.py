@@ -870,6 +870,8 @@ def test_class_weights_keep_the_race_and_move_the_threshold(rare: dict[str, Data
     assert result["calibration"]["threshold"] == pytest.approx(counts[1] / sum(counts))
     assert result["test"]["balanced_accuracy"] > 0.75
     assert result["test"]["log_loss"] < result["baselines"]["majority"]["test"]["log_loss"]
+    mistakes = choose_solver(settings.replaced(optimise="accuracy"), rare["curved"]).record["why"][0]
+    assert re.search(r"\d% weighted mistakes on", mistakes)
     regression = stored(tmp_path / "wave", *wave(np.random.default_rng(3)), "regression")
     with pytest.raises(ConfigError, match="is for classification, but this is a regression"):
         choose_solver(asked(regression, class_weights="balanced"), regression)
