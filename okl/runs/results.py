@@ -220,6 +220,9 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
             f"the {len(schema.labels)} whole numbers of {schema.target} are classes; if they count or measure "
             "something: --task regression"
         )
+    if schema.texts:
+        texts = _named([text.column for text in schema.texts])
+        sentences.append(f"with a text column ({texts}), all columns enter a linear model (--text)")
     missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
