@@ -130,14 +130,20 @@ class AutomaticEstimator(base.ScoringEstimator):
         return tags
 
     def _checked(self, X: Any, y: Any, **options: Any) -> tuple[pa.Table, base.Labels]:
-        """Return columns and finite y (rows,); X is validated as scikit-learn does, DataError for missing y."""
+        """Return columns and finite y (rows,); X is validated as scikit-learn does.
+
+        Raises DataError : a value of y is missing or infinite, or a table has no rows
+        """
         given = np.asarray(y)
-        if given.dtype.kind == "f" and given.ndim == 1 and not (finite := np.isfinite(given)).all():
+        if given.ndim == 1 and (odd := _missing_or_infinite(given)).any():
             # the beginning is what scikit-learn has
-            kind = "NaN" if np.isnan(given).any() else "infinity"
-            raise DataError(f"Input y contains {kind}, first in row {int(finite.argmin())}. Leave such rows out.")
+            kind = "infinity" if given.dtype.kind == "f" and not np.isnan(given).any() else "NaN"
+            where = f"in {int(odd.sum()):,} of {len(odd):,} rows, first in row {int(odd.argmax())}"
+            raise DataError(f"Input y contains {kind} {where}. Leave such rows out.")
         if is_table(X):
             X = checked_table(X)
+            if not len(X):
+                raise DataError("X has no rows; expected at least two.")
             validate_data(self, X, y, skip_check_array=True)
             targets = column_or_1d(y, warn=True)
             assert_all_finite(targets)
@@ -242,6 +248,18 @@ class AutomaticEstimator(base.ScoringEstimator):
     def _scores(self, X: Any) -> FloatArray:
         rows = self._rows(X)
         return self.model_.scores(rows, effective_n_jobs(self.n_jobs))
+
+
+def _missing_or_infinite(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return for each value (rows,) whether it is NaN, infinite, None or pandas.NA."""
+    if values.dtype.kind == "f":
+        return np.asarray(~np.isfinite(values))
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    # a comparison of pandas.NA is no bool
+    return np.array(
+        [value is None or type(value).__name__ == "NAType" or value != value for value in values], dtype=bool
+    )
 
 
 def _needs_test_rows(settings: TrainSettings, schema: Schema) -> bool:

@@ -281,13 +281,26 @@ def test_parameters_are_checked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "message"), [(7.0, "Every target is 7; expected"), (np.nan, "Input y contains NaN, first in row 9.")]
+    ("last", "message"),
+    [(7.0, "Every target is 7; expected"), (np.nan, "Input y contains NaN in 1 of 10 rows, first in row 9.")],
 )
 def test_targets_that_are_all_equal_or_missing_are_refused(last: float, message: str) -> None:
     inputs = np.random.default_rng(0).normal(size=(10, 2))
     for rows in (inputs, pd.DataFrame(inputs, columns=["a", "b"])):
         with pytest.raises(DataError, match=message):
             KernelRegressor().fit(rows, np.r_[np.full(9, 7.0), last])
+
+
+@pytest.mark.parametrize("absent", [None, np.nan, pd.NA])
+def test_labels_that_are_missing_and_tables_without_rows_are_refused(absent: object) -> None:
+    rows = pd.DataFrame({"a": np.arange(6.0), "b": list("uvwuvw")})
+    labels = pd.Series(["no", absent, "yes", "no", absent, "yes"], dtype=object)
+    for inputs in (rows, rows[["a"]].to_numpy()):
+        with pytest.raises(DataError, match="Input y contains NaN in 2 of 6 rows, first in row 1"):
+            KernelClassifier().fit(inputs, labels)
+    for estimator in (KernelClassifier(), KernelRegressor()):
+        with pytest.raises(DataError, match="X has no rows; expected at least two"):
+            estimator.fit(rows.iloc[:0], labels.iloc[:0])
 
 
 def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
