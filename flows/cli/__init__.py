@@ -1,6 +1,7 @@
 """Entry point of the command `okl`: errors become one sentence on standard error and an exit code.
 
-The handler of Ctrl-C is installed before anything slow is imported; the commands are in the modules of this package.
+The handler of Ctrl-C and SIGTERM is installed before anything slow is imported; the commands are in the modules of
+this package.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
-EXIT_CODE = 130
+SIGNALS = signal.SIGINT, signal.SIGTERM
+EXIT_CODE = 128  # and the number of the signal: 130 after Ctrl-C, 143 after SIGTERM
 FIRST = "Interrupted: stopping."
+TERMINATED = "Terminated: stopping."
 SECOND = "Still stopping. Press Ctrl-C once more to quit immediately."
 
 
 class Interrupted(KeyboardInterrupt):
-    """Interrupt by Ctrl-C.
+    """Interrupt by Ctrl-C or SIGTERM.
 
     A subclass, because CPython remembers a plain KeyboardInterrupt that passed through generated code (such as that of
     dataclasses and named tuples) and kills the process by SIGINT at its end, even if the exception was handled.
@@ -30,23 +33,30 @@ class Interrupted(KeyboardInterrupt):
 class Interrupts:
     """Signal handler of Ctrl-C: the first raises Interrupted, the second prints a message, the third ends at once.
 
+    SIGTERM, as `timeout`, Docker and systemd send it, counts as the first; another one changes nothing, because
+    `timeout` sends two.
+
     Python discards an exception that is raised while an object is destroyed. The handler then raises it again.
     """
 
     def __init__(self) -> None:
         self.seen = 0
+        self.code = 0
         self.discarded = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.discarded:
             self.discarded = False
             raise Interrupted
+        if self.seen and number == signal.SIGTERM:
+            return
         self.seen += 1
         if self.seen == 1:
-            _print_message(FIRST)
+            self.code = EXIT_CODE + number
+            _print_message(FIRST if number == signal.SIGINT else TERMINATED)
             raise Interrupted
         if self.seen > 2:
-            end_process(EXIT_CODE)
+            end_process(self.code)
         _print_message(SECOND)
 
     @contextmanager
@@ -73,21 +83,23 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Handle Ctrl-C in a block; after one, any failure ends the process at once, silently, with exit code 130."""
+    """Handle Ctrl-C and SIGTERM in a block; after one, any failure ends the process silently: exit code 130 or 143."""
     interrupts = Interrupts()
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, interrupts)
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupts)
     try:
         with interrupts.heed_discarded():
             yield
     except BaseException as error:
         # not only Interrupted: half-imported modules and interrupted workers raise other errors
         if interrupts.seen and not (isinstance(error, SystemExit) and error.code in (0, None)):
-            end_process(EXIT_CODE)
+            end_process(interrupts.code)
         raise
     finally:
-        if signal.getsignal(signal.SIGINT) is interrupts:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in SIGNALS:
+            if signal.getsignal(number) is interrupts:
+                signal.signal(number, signal.SIG_DFL)
 
 
 def end_process(code: int) -> NoReturn:
@@ -109,7 +121,7 @@ def main() -> None:
     """Run the command of the command line; raise SystemExit with the exit code unless it succeeds.
 
     Exit codes: 0 success; 2 invalid input; 1 failure of the run (diverged, disk full); 3 the model is saved, but the
-    solver did not converge; 130 Ctrl-C.
+    solver did not converge; 130 Ctrl-C; 143 SIGTERM.
     """
     with interruptible():
         # each module adds its commands

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli import FIRST, SECOND
+from flows.cli import FIRST, SECOND, TERMINATED
 from flows.server import prefect_home
 from infra.tls.make import main as make_certificates
 from tests.distributed.processes import descendants, heed_interrupts, listening, soon
@@ -97,6 +97,17 @@ def test_ctrl_c_while_the_server_starts_leaves_nothing(home: Path, source: Path,
     assert soon(lambda: not processes_of(home), 15.0)
 
 
+def test_sigterm_says_what_can_be_resumed(source: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    process = start(home, "train", source, *ENDLESS, "--threads", "1", "--checkpoint-rounds", "1", "--name", "long")
+    assert soon(lambda: bool([*home.glob("runs/.*.unfinished-*/checkpoint/[!.]*")]), 90.0)
+    process.send_signal(signal.SIGTERM)
+    code, output, errors = wait(process)
+    assert (code, output) == (143, "")
+    assert errors.startswith(f"{TERMINATED}\n")
+    assert re.search(r"long-\S+ is unfinished\. Resume it with okl train --resume \S+/runs/long-\S+\n$", errors), errors
+
+
 @pytest.mark.parametrize("seconds", [0.1, 0.25, 0.5])
 def test_ctrl_c_while_okl_is_imported_is_no_traceback(seconds: float, source: Path, tmp_path: Path) -> None:
     process = start(tmp_path / "home", "train", source, "--task", "multiclass")
@@ -129,6 +140,7 @@ def run_source(tmp_path: Path) -> Callable[[str], subprocess.CompletedProcess[st
 
 
 TYPE = "os.kill(os.getpid(), signal.SIGINT)"
+TERM = "os.kill(os.getpid(), signal.SIGTERM)"
 # Python discards what is raised while a generator is destroyed
 DESTROYED = (
     f"def read():\n    try:\n        yield\n    finally:\n        {TYPE}\nnext(read())\ntime.sleep(60)\nprint('lost')"
@@ -145,6 +157,8 @@ DESTROYED = (
         (f"try:\n    {TYPE}\nexcept KeyboardInterrupt:\n    pass", 0, [FIRST]),
         (f"try:\n    exec({TYPE!r})\nexcept KeyboardInterrupt:\n    pass", 0, [FIRST]),
         (DESTROYED, 130, [FIRST]),
+        (f"try:\n    {TERM}\nfinally:\n    {TERM}\n    {TERM}\n    print('cleaned')", 143, [TERMINATED]),
+        (f"try:\n    {TERM}\nfinally:\n    {TYPE}\n    {TYPE}\n    print('never')", 143, [TERMINATED, SECOND]),
         ("sys.exit(2)", 2, []),
     ],
     ids=[
@@ -155,6 +169,8 @@ DESTROYED = (
         "handled",
         "handled in code from text",
         "discarded",
+        "terminated by several signals",
+        "terminated, then Ctrl-C twice",
         "never",
     ],
 )
