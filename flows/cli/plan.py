@@ -106,17 +106,17 @@ def runs(
     most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Maximum number of runs to list.")] = 20,
     json: Json = False,
 ) -> None:
-    """List the runs in okl's home folder, newest first: solver, data, error, seconds; and the retrained models.
+    """List the runs in okl's home folder, newest first: solver, data, error, seconds; and unfinished ones.
 
     Errors are comparable between runs with the same test rows, that is, with the same data and --holdout.
     """
     from okl.models.registry import Registry
-    from okl.runs.history import past_runs, runs_text
+    from okl.runs.history import past_runs, runs_text, unfinished_runs
 
-    listed, models = past_runs(most), list[str]()
+    listed, unfinished, models = past_runs(most), unfinished_runs(), list[str]()
     with suppress(RegistryError):  # there is none yet
         models = [model.name for model in Registry().models()]
-    text = runs_text(listed)
+    text = runs_text(listed, unfinished)
     if models:
         text += f"\nmodels in the registry: {', '.join(models)}; their retrainings: okl models show NAME"
-    print_result({"runs": listed, "models": models}, json, text)
+    print_result({"runs": listed, "unfinished": unfinished, "models": models}, json, text)

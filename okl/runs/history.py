@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from okl.foundation.folders import name_of, resumable_in
 from okl.foundation.locations import okl_home
 from okl.report.comparison import score_name, score_text
 from okl.report.format import MEASURED_ON, aligned, duration, number
@@ -37,16 +38,22 @@ def past_runs(most: int | None = None) -> list[dict[str, Any]]:
     return runs
 
 
-def runs_text(runs: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table of `past_runs`, with a line for each run."""
+def unfinished_runs() -> list[str]:
+    """Return the names of interrupted runs in okl's home folder that can be resumed."""
+    return [name_of(folder) for folder in resumable_in(okl_home() / "runs")]
+
+
+def runs_text(runs: Sequence[Mapping[str, Any]], unfinished: Sequence[str] = ()) -> str:
+    """Return the table of `past_runs` with a line for each run, and how to resume those that are unfinished."""
+    resume = [f"unfinished: {name}; to resume it: okl train --resume {name}" for name in unfinished]
     if not runs:
-        return f"no runs in {okl_home() / 'runs'}; start one with okl train"
+        return "\n".join([f"no complete runs in {okl_home() / 'runs'}; start one with okl train", *resume])
     rows = [["run", "solver", "data", "rows", "error", "", "majority or mean", "seconds"]]
     for run in runs:
         shown = run["shown"]
         cells = [number(run["rows"]), shown["error"], shown["measured"], shown["constant"], duration(run["seconds"])]
         rows.append([run["name"], run["solver"] or "-", Path(run["data"]).name or "-", *cells])
-    return "\n".join([str(okl_home() / "runs"), *aligned(rows)])
+    return "\n".join([str(okl_home() / "runs"), *aligned(rows), *resume])
 
 
 def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -302,7 +302,7 @@ class TrainingRun(Run[TrainSettings]):
             self.output.open()
             if others := folders.resumable_in(folders.local_folder(self.folder).parent):
                 names = ", ".join(folders.name_of(run) for run in others)
-                _LOG.warning("Unfinished runs that okl train --resume can resume: %s.", names)
+                _LOG.warning("Earlier unfinished runs can be resumed with okl train --resume NAME: %s.", names)
             return None
         self.output.reopen(self.resume)
         stored = checkpoint.newest_origin(self.resume)

@@ -40,6 +40,9 @@ def test_a_killed_command_is_gone_on_with_by_another(
     process.communicate()
     (left,) = (home / "runs").iterdir()
     name = left.name[1:].split(".unfinished-")[0]
+    listed = terminal.okl("runs")
+    assert f"unfinished: {name}; to resume it: okl train --resume {name}\n" in listed.out
+    assert terminal.okl_json("runs")["unfinished"] == [name]
     refused = terminal.okl("train", "--resume", name, "--seed", "1")
     assert refused.code == 2
     assert f"{name} was started with seed = 0, but seed = 1 was given. Remove it" in refused.sentence
@@ -47,6 +50,7 @@ def test_a_killed_command_is_gone_on_with_by_another(
     assert resumed["resumed"] == 1
     assert resumed["run"] == str(home / "runs" / name)
     assert [path.name for path in (home / "runs").iterdir()] == [name]
+    assert "unfinished" not in terminal.okl("runs").out
     whole = train(train_settings(data, tmp_path / "whole", passes=25))
     assert (resumed["weights_sha256"], resumed["curve"]) == (whole["weights_sha256"], whole["curve"])
     for given in (name, "long"):

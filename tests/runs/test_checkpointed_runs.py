@@ -208,7 +208,7 @@ def test_an_unfinished_run_is_told_of_for_a_week_and_a_diverged_one_goes(
     caplog.clear()
     with pytest.raises(DivergedError):
         train(train_settings(source, tmp_path / "wild", loss="logistic", step_size=1e300, checkpoint_rounds=1))
-    assert "Unfinished runs that okl train --resume can resume: later." in caplog.text
+    assert "Earlier unfinished runs can be resumed with okl train --resume NAME: later." in caplog.text
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder.name, "rows.csv"])
     then = time.time() - KEPT_SECONDS - 60.0
     for checkpoint in checkpoints_in(folder):

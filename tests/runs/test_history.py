@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) -> None:
     assert past_runs() == []
-    assert "no runs in" in runs_text([])
+    assert "no complete runs in" in runs_text([])
     for at, (name, result) in enumerate(RUNS.items()):
         (home / "runs" / name).mkdir(parents=True)
         (home / "runs" / name / "result.json").write_text(json.dumps(result))
