@@ -95,11 +95,15 @@ class ScorePiece:
             yield pa.record_batch(arrays, schema=schema), complete, raw.replaced
 
     def output_schema(self, piece: TablePiece) -> pa.Schema:
-        """Unchanged key columns, score (one for each class if there are several), prediction, probabilities."""
+        """Unchanged key columns, score (one for each class if there are several), prediction, probabilities.
+
+        A prediction that is the score has its precision: one number of two types would be printed in two ways.
+        """
         model, precision = self.model.schema, pa.from_numpy_dtype(np.dtype(self.model.precision))
         fields = [piece.schema.field(name) for name in self.keys]
         no_scores = np.zeros((1, model.n_outputs)) if model.n_outputs > 1 else np.zeros(1)
-        prediction = pa.array(predictions(model, no_scores)).type
+        is_score = model.task == "regression" and not model.scale_target
+        prediction = precision if is_score else pa.array(predictions(model, no_scores)).type
         for name in output_names(self.model):
             kind = prediction if name == PREDICTION else pa.float64() if name.startswith(PROBABILITY) else precision
             fields.append(pa.field(name, kind))

@@ -264,6 +264,20 @@ def test_the_mean_prediction_is_that_of_rows_with_a_score(tmp_path: Path) -> Non
     assert (none["rows"], none["scored"], none["mean_prediction"]) == (1, 0, None)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_prediction_of_a_number_is_printed_as_its_score_unless_targets_are_scaled(
+    scaled: bool, tmp_path: Path
+) -> None:
+    made = load_model(saved("regression", tmp_path / "made", 1e8 / 3))
+    save_model(replace(made, schema=replace(made.schema, scale_target=scaled)), tmp_path / "model")
+    source = write(tmp_path, pa.table({"width": [1.0, 2.0], "height": [1.0, 2.0]}))
+    okl.predict(tmp_path / "model", source, tmp_path / "scores.csv")
+    lines = (tmp_path / "scores.csv").read_text().splitlines()[1:]
+    pairs = [line.split(",") for line in lines]
+    assert [score == prediction for score, prediction in pairs] == [not scaled] * 2
+    assert all(abs(float(score)) > 1e7 for score, _ in pairs)
+
+
 @pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
 def test_scores_that_are_not_finite_are_no_predictions(task: str, tmp_path: Path) -> None:
     model = saved(task, tmp_path / "model", np.nan)
