@@ -25,6 +25,7 @@ from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
 from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, weights_digest
 from okl.models.registry import (
+    BASELINE,
     CHAMPION,
     MODEL,
     WINDOW_ROWS,
@@ -36,6 +37,7 @@ from okl.models.registry import (
     is_of_retraining,
 )
 from okl.report.format import flatten
+from okl.report.results import assess
 from okl.report.training import write_report
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
 from okl.solvers.online.solver import OnlineState
@@ -164,8 +166,16 @@ def _lineage(model: Model, weights_sha256: str, result: dict[str, Any]) -> Linea
     }
     splits = {part: result.get(part) for part in ("test", "progressive")}
     measured = (result.get("metrics") or {}) if is_of_retraining(result) else splits
-    metrics = {part: _scalars(figures) for part, figures in measured.items() if figures}
+    metrics = {part: _scalars(figures) for part, figures in measured.items() if figures} | _baseline(result)
     return Lineage(None, (shard,), settings | {"weights_sha256": weights_sha256}, environment, metrics)
+
+
+def _baseline(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Return the figure of the majority class or the mean by the criterion of a run; {} without one."""
+    errors = assess(result)
+    of_constant = ((result.get("baselines") or {}).get(errors.constant_name) or {}).get(errors.split) or {}
+    name = "rmse" if errors.is_root else errors.metric
+    return {BASELINE: {name: of_constant[name]}} if of_constant.get(name) is not None else {}
 
 
 def _scalars(values: dict[str, Any]) -> dict[str, Any]:

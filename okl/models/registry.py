@@ -223,6 +223,7 @@ class Lineage:
 VERSION_FOLDER = re.compile(r"[0-9]{8,}-[0-9a-f]{12}")
 Kind = Literal["publish", "promote", "rollback", "move", "prune"]
 CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
+BASELINE = "baseline"  # in the metrics of a published run: the figure of the majority class or mean by its criterion
 
 
 @dataclass(frozen=True)

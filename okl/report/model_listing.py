@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from okl.data.describe import size
-from okl.models.registry import CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened
+from okl.models.registry import BASELINE, CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened
 from okl.report.blocks import Paragraph, Table, paragraphs, records_table
-from okl.report.format import CRITERION_NAMES, aligned, counted, criterion_value, flatten, mistake_rate_text, number
+from okl.report.format import (
+    CRITERION_NAMES,
+    aligned,
+    counted,
+    criterion_value,
+    flatten,
+    metric_name,
+    mistake_rate_text,
+    number,
+)
 from okl.report.render import text
 from okl.report.results import default_settings
 
@@ -173,9 +182,12 @@ def _trained(shards: int, rows: int) -> str:
 
 
 def _main_metrics(version: Mapping[str, Any]) -> str:
-    """Return the first metrics of a version; of a retrained one its error, and that of the champion before."""
+    """Return the error of a retrained version and of the champion before; of a run its criterion and the baseline."""
     metrics, rows = version["metrics"], judged_rows(version)
     if not (own := metrics.get(CHALLENGER)):
+        for name, constant in (metrics.get(BASELINE) or {}).items():
+            value = next((figures[name] for figures in metrics.values() if name in figures), None)
+            return f"{metric_name(name)} {number(value)} (majority or mean: {number(constant)})"
         return ", ".join(f"{name} {value}" for name, value in flatten(metrics)[:2])
     before, on = metrics.get(CHAMPION) or {}, f" on {rows:,} rows" if rows else ""
     if by := _decided_by(version):

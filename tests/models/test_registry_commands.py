@@ -83,6 +83,32 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert (again.code, "has no earlier champion to roll back to" in again.sentence) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("criterion", "own", "constant", "shown"),
+    [
+        (
+            "log-loss",
+            {"accuracy": 0.95, "log_loss": 0.15},
+            {"log_loss": 0.2},
+            "Log loss 0.1500 (majority or mean: 0.2000)",
+        ),
+        ("auc", {"mistake_rate": 0.1, "roc_auc": 0.8}, {"roc_auc": 0.5}, "ROC AUC 0.8000 (majority or mean: 0.5000)"),
+        ("squared-error", {"mse": 4.0, "rmse": 2.0}, {"mse": 9.0, "rmse": 3.0}, "error 2 (majority or mean: 3)"),
+    ],
+)
+def test_a_published_run_is_listed_by_its_criterion_beside_its_baseline(
+    criterion: str, own: dict[str, float], constant: dict[str, float], shown: str, terminal: Terminal, tmp_path: Path
+) -> None:
+    baseline = {"mean" if criterion == "squared-error" else "majority": {"test": constant}}
+    save_model(model_numbered(1), tmp_path / "run" / "model")
+    result = {"criterion": criterion, "test": own, "baselines": baseline}
+    (tmp_path / "run" / "result.json").write_text(json.dumps(result))
+    terminal.okl("models", "publish", "churn", tmp_path / "run")
+    listed = terminal.okl("models", "show", "churn").out
+    assert re.search(rf"{re.escape(shown)}\n", listed), listed
+    assert "metrics.baseline." in terminal.okl("models", "show", "churn@1").out
+
+
 def test_names_of_runs_and_of_registered_models_stand_for_their_models(
     terminal: Terminal, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
