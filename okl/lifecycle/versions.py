@@ -164,18 +164,20 @@ def _lineage(model: Model, weights_sha256: str, result: dict[str, Any]) -> Linea
     environment: dict[str, Any] = {
         name: provenance[name] for name in ("versions", "processor", "created") if name in provenance
     }
-    splits = {part: result.get(part) for part in ("test", "progressive")}
-    measured = (result.get("metrics") or {}) if is_of_retraining(result) else splits
-    metrics = {part: _scalars(figures) for part, figures in measured.items() if figures} | _baseline(result)
+    if is_of_retraining(result):
+        measured = result.get("metrics") or {}
+    else:
+        measured = {part: result.get(part) for part in ("test", "progressive")} | {BASELINE: _baseline(result)}
+    metrics = {part: _scalars(figures) for part, figures in measured.items() if figures}
     return Lineage(None, (shard,), settings | {"weights_sha256": weights_sha256}, environment, metrics)
 
 
-def _baseline(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+def _baseline(result: dict[str, Any]) -> dict[str, float]:
     """Return the figure of the majority class or the mean by the criterion of a run; {} without one."""
     errors = assess(result)
     of_constant = ((result.get("baselines") or {}).get(errors.constant_name) or {}).get(errors.split) or {}
     name = "rmse" if errors.is_root else errors.metric
-    return {BASELINE: {name: of_constant[name]}} if of_constant.get(name) is not None else {}
+    return {name: of_constant[name]} if of_constant.get(name) is not None else {}
 
 
 def _scalars(values: dict[str, Any]) -> dict[str, Any]:
