@@ -287,7 +287,7 @@ def input_difference(schema: Schema, reference: Schema) -> str:
         return (
             f"its target is {schema.target} ({schema.task}), that of the shards {reference.target} ({reference.task})"
         )
-    if (schema.labels, schema.stored_labels) != (reference.labels, reference.stored_labels):
+    if schema.labels != reference.labels:
         return f"its classes are {listed([*map(str, schema.labels)])}, not {listed([*map(str, reference.labels)])}"
     made, stored = (_input_columns(one) for one in (schema, reference))
     columns = [column for column in {**made, **stored} if made.get(column, "") != stored.get(column, "")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from okl.data.dataset import Schema
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.lineage_checks import check_lineage_start, first_ingest, first_reference
+from okl.lifecycle.lineage_checks import check_lineage_start, first_ingest, first_reference, input_difference
 from okl.lifecycle.shard_store import ShardStore, arrivals
 from tests.lifecycle.shards import first_schema
 from tests.lifecycle.stories import refused_by_both, settings, shards
@@ -137,3 +138,11 @@ def test_nothing_is_learnt_from_columns_of_no_constraint(constraints: list[str],
     refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint uses a column")
     ShardStore(place / "registry" / "m" / "data").set_reference(first_schema(place))
     refused_by_both(settings(place, train=train), "learn_sensitive = True .*, but no constraint uses a column")
+
+
+def test_classes_that_are_stored_in_another_order_are_the_same_inputs(tmp_path: Path) -> None:
+    schema = first_schema(tmp_path, text=True)
+    assert schema.labels == ("no", "yes")
+    assert input_difference(replace(schema, stored_labels=schema.stored_labels[::-1], keys=()), schema) == ""
+    others = replace(schema, labels=("no", "maybe"))
+    assert input_difference(others, schema) == "its classes are no, maybe, not no, yes"
