@@ -22,7 +22,8 @@ LINE_SECONDS, FIRST_SECONDS = 30.0, 10.0
 STAGES = {
     "discover": "listing new files", "hold": "checking new files", "check": "checking", "ingest": "reading rows",
     "plan": "choosing the model", "choose": "choosing settings", "search": "searching settings",
-    "learn": "training", "refit": "training the winner", "evaluate": "evaluating", "certify": "certifying",
+    "learn": "training", "refit": "training the winner", "baselines": "training the baselines",
+    "evaluate": "evaluating", "certify": "certifying",
     "score": "scoring", "explain": "measuring importance", "save": "saving", "publish": "publishing",
     "report": "writing the report",
 }  # fmt: skip

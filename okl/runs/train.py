@@ -225,16 +225,16 @@ class TrainingRun(Run[TrainSettings]):
         record = self.record
         settings, data = self.settings, self.data
         options = settings.options
+        self.observer.stage("baselines")
         if constraints_of(options) or tracks(options):
             record.linear = train_linear_online(settings, self.solver, data, self.execution, self.checkpoints.of)
             if record.linear is not None:
                 record.beside["linear"] = record.linear.predictor
         elif (linear := train_linear(settings, self.solver, data, self.execution)) is not None:
             record.beside["linear"] = linear
-        self.observer.advance(0, 0, {})  # the share of the parts is unknown, but not that they are done
         if settings.beside == "boosting" and (boosting := train_boosting(settings, data)) is not None:
             record.beside["boosting"] = boosting
-            self.observer.advance(0, 0, {})
+        self.observer.stage("evaluate")
         record.measure(self.settings, self.execution)
         return {split: split_metrics(self.data.schema, record.tallies, split, "model") for split in record.tallies}
 
