@@ -80,15 +80,15 @@ def threshold_rows(measured: Mapping[str, Any], threshold: float | None = None) 
         value = 0.5 * (1.0 + float(np.tanh(0.5 * value))) if of_odds else value
         if named >= 1 and named < rows and cuts[-1][1] != named:
             cuts.append((value, named, hits))
-    names = _told_apart([value for value, *_ in cuts])
+    names = _distinct_texts([value for value, *_ in cuts])
     names[0] += " (in use)"
     return [line(name, named, hits) for name, (_, named, hits) in zip(names, cuts, strict=True)]
 
 
-def _told_apart(values: Sequence[float]) -> list[str]:
+def _distinct_texts(values: Sequence[float]) -> list[str]:
     """Return thresholds as numbers, with more digits where different ones would look the same.
 
-    >>> _told_apart([0.5, 0.01962, 0.01958, 0.01958, 0.0012])
+    >>> _distinct_texts([0.5, 0.01962, 0.01958, 0.01958, 0.0012])
     ['0.5000', '0.01962', '0.01958', '0.01958', '0.0012']
     """
     texts = [_cut(value) for value in values]
