@@ -116,13 +116,14 @@ class MethodChoice:
             return self._either(L1Newton, few)
         suits = (
             possible
-            and not takes_few_steps(problem, self.tolerance, sampled)
+            and self.name == "auto"  # no rows are sampled for a method by name
             and (
                 (n_columns or problem.n_image) <= MOST_COLUMNS
                 or is_smooth(problem)
                 or (sparse and bends(problem))
                 or is_descended(problem)
             )
+            and not takes_few_steps(problem, self.tolerance, sampled)
         )
         return self._either(Newton, suits)
 

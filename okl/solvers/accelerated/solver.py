@@ -15,6 +15,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
 from okl.data.reading import sample_rows
+from okl.distributed.cache import resident
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
@@ -186,8 +187,11 @@ class ClassProblem:
 
 
 def _row_sample(rows: shards.MappedRows) -> RowSample:
-    sample = sample_rows(rows.data, "train", SAMPLE_ROWS, 0, rows.feature_map.precision)
-    return RowSample(rows.feature_map.transform(sample.inputs), rows.data.rows("train"))
+    def read() -> RowSample:
+        sample = sample_rows(rows.data, "train", SAMPLE_ROWS, 0, rows.feature_map.precision)
+        return RowSample(rows.feature_map.transform(sample.inputs), rows.data.rows("train"))
+
+    return resident((rows.tag, "sample"), read)  # the same for every class
 
 
 # Progress of a model over shards, class by class, as values.

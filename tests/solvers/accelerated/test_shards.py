@@ -15,7 +15,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
-from okl.data.reading import read_rows
+from okl.data.reading import read_rows, sample_rows
 from okl.distributed import open_execution
 from okl.distributed.cache import process_cache
 from okl.features.predictors import LinearPredictor
@@ -276,3 +276,24 @@ def test_a_small_c_takes_accelerated_gradients_over_shards_too(name: str, data: 
         assert state.current is not None
         methods.append(type(state.current.method_state))
     assert methods == [FapgState, NewtonState]
+
+
+def test_rows_are_sampled_once_for_auto_and_never_for_a_named_method(
+    data: Dataset, here: Execution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counted(*given: Any) -> Any:
+        read.append("sample")
+        return sample_rows(*given)
+
+    monkeypatch.setattr(accelerated_solver, "sample_rows", counted)
+    counts = {}
+    for name in ("auto", "newton", "fapg"):
+        read.clear()
+        choice = MethodChoice(name)
+        model = replace(solver("c-svm", 1e-4, value=1.0), maps=FourierChoice(n_frequencies=40), method=choice)
+        state = model.start(data, here)
+        model._begin(state, data, here)  # as for another class
+        counts[name] = len(read)
+    assert counts == {"auto": 2, "newton": 1, "fapg": 1}  # one of them is that of the map
