@@ -198,6 +198,7 @@ def method_of_state(chooser: Chooser, state: MethodState) -> Any:
     return chooser.method(_METHODS[type(state)])
 
 
+@np.errstate(over="ignore", invalid="ignore")  # an end that is not finite has a message
 def solve(problem: CompositeProblem, chooser: Chooser, point: FloatArray | None = None) -> tuple[Any, Outcome, Any]:
     """Advance until the method has finished, from a dual point or the problem's own start; return the method, too."""
     method: Any = choose_method(chooser, problem)

@@ -273,7 +273,7 @@ class DualProblem(CompositeProblem):
         regulariser = self.outer.regulariser(length)
         primal, dual = risk + regulariser, -(exact + penalties)
         sizes = abs(risk) + regulariser + exact + abs(penalties) + math.sqrt(length) * terms
-        rounding = 8.0 * EPSILON * sizes + 0.5 * (_CANCELLED * terms) ** 2
+        rounding = 8.0 * EPSILON * sizes + 0.5 * (_CANCELLED * terms) * (_CANCELLED * terms)
         if self._is_homogeneous and 0.0 <= -dual <= rounding:
             primal = min(primal, 0.0)  # that of w = 0
         floor = self.outer.floor(squared_norm) if weights is None else 0.0

@@ -62,6 +62,7 @@ _MOST_TRIALS, _MOST_STANDING = 40, 2  # of a line search; steps that stand still
 _FLAT, _TOO_SHORT = 0.1, 0.5  # slopes along a line, in that at its start, after which a step is taken
 _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
+_CANCELLED = 1e-12  # of a slope: the weight in a step by rows
 _LOOSEST, _TIGHT, _MOST_PRODUCTS = 0.1, 1e-4, 1000  # shares of the right side that are left; products with a vector
 _RESOLVED, _LONGER = 1e-11, 1e-9  # of the objective of no weights: losses that may be rounding; of the weights
 _SLOWER, _FIRST_SLOW, _STANDING = 1e-2, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
@@ -236,6 +237,9 @@ class _Run:
         few = 0 < gradient.free < min(n, MOST_COLUMNS + 1)
         if few and self.problem.holds_rows and not self.problem.in_ball:
             (step,) = self.evaluate(NewtonPart.step_by_rows, place, slopes, gradient.margin)
+            cancelled = np.any(np.abs(step[:n]) < _CANCELLED * np.abs(slopes[:n]))
+            if n <= MOST_COLUMNS and cancelled:  # a weight is the difference of far larger ones
+                step = self._by_curvature(place, gradient, slopes)
         elif n > MOST_COLUMNS and not self.problem.in_ball:
             step = self._by_products(place, gradient, slopes)
         else:

@@ -93,6 +93,7 @@ Request = tuple[Any, ...]
 """A method of a part, and its arguments."""
 
 
+@np.errstate(over="ignore", invalid="ignore")  # on workers, too
 def result_of(part: Any, request: Request) -> list[Any]:
     """Return the one result of a part to a request."""
     method, *given = request

@@ -182,10 +182,21 @@ class SegmentedRows(ExplicitRows):
 
 
 def squared_lengths(rows: Any) -> Doubles:
-    """Return ||z_i||^2 of rows, dense or sparse, (m,)."""
-    if sparse.issparse(rows):
-        return np.asarray(_squares(rows).sum(axis=1), dtype=np.float64)
-    lengths: Doubles = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    """Return ||z_i||^2 of rows, dense or sparse, (m,).
+
+    Raises DataError : one is not finite
+    """
+    with np.errstate(over="ignore"):
+        if sparse.issparse(rows):
+            lengths: Doubles = np.asarray(_squares(rows).sum(axis=1), dtype=np.float64)
+        else:
+            lengths = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    if not np.isfinite(lengths).all():
+        largest = float(np.abs(rows.data if sparse.issparse(rows) else rows).max())
+        raise DataError(
+            f"The squared length of a row is beyond float64: the largest value is {largest:g}. Scale the columns, such "
+            "as by --scale standard."
+        )
     return lengths
 
 

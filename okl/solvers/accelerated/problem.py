@@ -623,10 +623,9 @@ class SumOfLosses(Risk):
         low, high = _bracket(lambda bias: self.slope(margins, bias), 1.0 + float(np.abs(margins).max()))
         if low == high:
             return low
-        root, _ = brentq(
-            lambda bias: self.slope(margins, bias), low, high, xtol=1e-15, rtol=9e-16, maxiter=300, full_output=True
-        )
-        return float(root)
+        # any bias has a valid certificate: that of the last step, where margins are so large that 300 are too few
+        accuracy: Any = {"xtol": 1e-15, "rtol": 9e-16, "maxiter": 300, "disp": False}
+        return float(brentq(lambda bias: self.slope(margins, bias), low, high, **accuracy))
 
     def duals_at(self, margins: FloatArray) -> FloatArray:
         """Return the dual entries that margins imply: weights times minus the slopes of the loss.

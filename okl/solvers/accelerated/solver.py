@@ -79,8 +79,13 @@ class ClassProblem:
         else:
             partitioned(self._prototype)
 
-    def begin(self, rows: shards.MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
-        """Return the state at the first point, with a check; ConfigError or DataError for these rows."""
+    @np.errstate(over="ignore", invalid="ignore")  # an end that is not finite has a message
+    def begin(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
+        """Return the state at the first point, with a check.
+
+        Raises ConfigError : a parameter outside the valid range for these rows
+        Raises DataError : shards that cannot be read, or a class of too few rows
+        """
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
@@ -95,6 +100,7 @@ class ClassProblem:
         first = method.start(partitioned(prototype)(prototype, rounds).begun(rows.n_columns, self.warm))
         return ClassState(first, self._model.parameter, rounds.log, rounds.carried, work)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def advance(self, at: ClassState, chooser: Chooser, execution: Execution) -> ClassState:
         problem = self._problem(at, execution)
         advanced = method_of_state(chooser, at.method_state).advance(at.method_state, problem)

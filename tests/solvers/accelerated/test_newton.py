@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.kernels import Gaussian
 from okl.solvers.accelerated import newton
 from okl.solvers.accelerated.certified_steps import positive_solution
@@ -408,3 +408,51 @@ def test_a_direction_after_a_rejected_one_has_margins_of_its_own(monkeypatch: py
     _, outcome, _ = solve(problem, Newton(1e-8))
     assert outcome.kind == "done"
     assert rejected
+
+
+def unlike_columns() -> tuple[Doubles, Doubles]:
+    """Rows of 30 columns with a third of the values, and labels that no weights separate."""
+    rng = np.random.default_rng(0)
+    inputs = rng.standard_normal((400, 30)) * (rng.random((400, 30)) < 0.3)
+    return inputs, np.where(inputs[:, 0] + inputs[:, 1] + 0.3 * rng.standard_normal(400) > 0.0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("kind", [DenseRows, lambda rows, labels: SparseRows(sparse.csr_array(rows), labels)])
+@pytest.mark.parametrize("C", [2.0**-5, 1.0, 1e3, 2.0**15])
+def test_hinge_losses_of_columns_of_very_different_size_are_solved(C: float, kind: Any) -> None:
+    inputs, labels = unlike_columns()
+    inputs[:, :4] *= [1e8, 1e-8, 1e8, 1e-8]
+    state, outcome, _ = solve(CSVM(C).problem(kind(inputs, labels)), MethodChoice(tolerance=1e-4))
+    assert outcome.kind == "done"
+    assert state.history[-1].iteration > 0
+
+
+def ending(problem: DualProblem, method: MethodChoice) -> str:
+    """Kind of the outcome, or why it diverged."""
+    try:
+        outcome = solve(problem, method)[1]
+    except DivergedError as error:
+        return str(error)
+    return outcome.reason if outcome.kind == "diverged" else outcome.kind
+
+
+@pytest.mark.parametrize("model", [CSVM(1e3), L2SVM(1.0), LogisticRegression(1.0), NuSVM(0.7), DWD(0.1)])
+@pytest.mark.parametrize("method", ["auto", "fapg"])
+@pytest.mark.parametrize("size", [1e150, 1e-200])
+def test_values_at_the_limits_of_float64_end_without_warnings(model: Any, method: Any, size: float) -> None:
+    inputs, labels = unlike_columns()
+    inputs[:, 3] *= size
+    weights = np.where(np.arange(400) % 7 == 0, 1e6, 1.0)
+    kinds = DenseRows(inputs, labels), SparseRows(sparse.csr_array(inputs), labels)
+    for rows, of in product(kinds, (None, weights)):
+        end = ending(model.problem(rows, of), MethodChoice(method, 1e-4, 200))
+        assert size > 1.0 or method == "fapg" or end == "done"
+        assert end in ("done", "not converged") or "Scale the columns" in end or "the objective is inf" in end
+
+
+def test_rows_whose_squared_length_is_not_finite_are_refused() -> None:
+    inputs, labels = unlike_columns()
+    inputs[5] = 1e200
+    for rows in (DenseRows(inputs, labels), SparseRows(sparse.csr_array(inputs), labels)):
+        with pytest.raises(DataError, match=r"largest value is 1e\+200. Scale the columns"):
+            solve(CSVM(1.0).problem(rows), MethodChoice())
