@@ -1,4 +1,4 @@
-"""Coordinate descent: single weights under an l1 penalty, pairs of dual entries, and dual entries of sparse rows.
+"""Coordinate descent: single weights under an l1 penalty, pairs of dual entries, and dual entries of explicit rows.
 
 The first two know a matrix of products and update the slopes at the current point, so that a step costs one row of the
 matrix. The last one updates the weights: a step costs the values of a row.
@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from okl.compiled.jit import compiled, nested
+from okl.compiled.jit import compiled, compiled_row, compiled_row_sum, nested
 from okl.foundation.types import FloatArray, IntArray, Integers
 
 
@@ -132,8 +132,22 @@ def _steepest(
 _RUN = 8  # rows that follow each other, at most: their numbers share a line of the cache
 
 
+@compiled_row_sum
+def _product(row: FloatArray, weights: FloatArray) -> float:
+    total = 0.0
+    for j in range(row.shape[0]):
+        total += row[j] * weights[j]
+    return total
+
+
+@compiled_row
+def _add_row(weights: FloatArray, row: FloatArray, factor: float) -> None:
+    for j in range(row.shape[0]):
+        weights[j] += factor * row[j]
+
+
 @compiled
-def descend_sparse_rows(
+def descend_rows(
     point: FloatArray,
     weights: FloatArray,
     active: Integers,
@@ -159,7 +173,7 @@ def descend_sparse_rows(
     point : a (m,); weights : sum_i s_i a_i x_i, (n + 1,)
     active : row numbers, of which those that are still active become the first
     limits : least and greatest slope of entries that may move, of the last pass, (2,); shifts : in [0, 1)
-    data, columns, starts : z_i, see okl.compiled.products; lengths : ||x_i||^2 (m,)
+    data, columns, starts : z_i, see okl.compiled.products, without columns if dense; lengths : ||x_i||^2 (m,)
     border : 0 without a bias
 
     Returns
@@ -169,6 +183,7 @@ def descend_sparse_rows(
     Source: Hsieh, Chang, Lin, Keerthi & Sundararajan, ICML 2008, Algorithm 3.
     """
     n_active, n_sequences, last = active.shape[0], shifts.shape[0], weights.shape[0] - 1
+    is_dense = columns.shape[0] == 0
     run = max(1, min(_RUN, n_active // (_RUN * n_sequences)))
     size = -(-n_active // (n_sequences * run)) * run
     low, high = limits[0], limits[1]
@@ -179,8 +194,12 @@ def descend_sparse_rows(
             for place in range(first, min(first + run, n_active)):
                 i = active[place]
                 score = border * weights[last] - bias
-                for at in range(starts[i], starts[i + 1]):
-                    score += data[at] * weights[columns[at]]
+                begin, end = starts[i], starts[i + 1]
+                if is_dense:
+                    score += _product(data[begin:end], weights)
+                else:
+                    for at in range(begin, end):
+                        score += data[at] * weights[columns[at]]
                 slope, before = signs[i] * score - 1.0, point[i]
                 stays = (before == 0.0 and slope >= 0.0) or (before == upper[i] and slope <= 0.0)
                 if stays and (slope > high or slope < low):
@@ -193,8 +212,11 @@ def descend_sparse_rows(
                 entry = before - slope / lengths[i] if lengths[i] > 0.0 else math.copysign(math.inf, -slope)
                 point[i] = min(max(entry, 0.0), upper[i])
                 change = signs[i] * (point[i] - before)
-                for at in range(starts[i], starts[i + 1]):
-                    weights[columns[at]] += change * data[at]
+                if is_dense:
+                    _add_row(weights, data[begin:end], change)
+                else:
+                    for at in range(begin, end):
+                        weights[columns[at]] += change * data[at]
                 weights[last] += change * border
     count = 0
     for place in range(n_active):

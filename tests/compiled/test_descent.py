@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import tests.naive.descent as naive
-from okl.compiled.descent import descend_pairs, descend_sparse_rows, descend_weights
+from okl.compiled.descent import descend_pairs, descend_rows, descend_weights
 
 
 def test_descent_over_weights_matches_naive() -> None:
@@ -58,7 +58,8 @@ def test_entries_without_a_fixed_sum_meet_the_optimality_conditions() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("border", [0.0, 0.7])
-def test_passes_over_sparse_rows_match_naive(border: float, dtype: str) -> None:
+@pytest.mark.parametrize("is_dense", [False, True], ids=["sparse", "dense"])
+def test_passes_over_rows_match_naive(is_dense: bool, border: float, dtype: str) -> None:
     rng = np.random.default_rng(3)
     m, n = 200, 6
     values = (rng.standard_normal((m, n)) * (rng.random((m, n)) < 0.5)).astype(dtype)
@@ -67,7 +68,9 @@ def test_passes_over_sparse_rows_match_naive(border: float, dtype: str) -> None:
     rows = np.column_stack([values.astype(np.float64), np.full(m, border)])
     bias, point, weights = (0.2 if border else 0.0), np.zeros(m), np.zeros(n + 1)
     active, limits, n_left = np.arange(m), np.array([-np.inf, np.inf]), []
-    arrays = (matrix.data, matrix.indices, matrix.indptr, signs, np.sum(rows**2, axis=1), upper)
+    held = (values.reshape(-1), np.empty(0, np.int32), n * np.arange(m + 1))
+    held = held if is_dense else (matrix.data, matrix.indices, matrix.indptr)
+    arrays = (*held, signs, np.sum(rows**2, axis=1), upper)
     for _ in range(6):
         shifts, before = rng.random(8), tuple(limits)
         run = max(1, min(8, len(active) // 64))
@@ -80,7 +83,7 @@ def test_passes_over_sparse_rows_match_naive(border: float, dtype: str) -> None:
         order = active[[place for begin in begins for place in range(begin, begin + run) if place < len(active)]]
         assert np.array_equal(np.sort(order), active)
         expected, left, movable = naive.descend_rows(point, rows, signs, upper, order, before, bias)
-        count = descend_sparse_rows(point, weights, active, limits, shifts, *arrays, bias, border)
+        count = descend_rows(point, weights, active, limits, shifts, *arrays, bias, border)
         np.testing.assert_allclose(point, expected, atol=1e-12)
         np.testing.assert_allclose(weights, (signs * point) @ rows, atol=1e-12)
         np.testing.assert_allclose(limits, movable, atol=1e-12)

@@ -20,7 +20,7 @@ from okl.solvers.accelerated.minimax_newton import MinimaxNewton, MinimaxState
 from okl.solvers.accelerated.newton import Newton, NewtonState
 from okl.solvers.accelerated.newton_parts import MOST_COLUMNS
 from okl.solvers.accelerated.newton_problem import bends, is_smooth, is_supported
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import BoxHyperplane, BoxRegion, EntropyBarrier, HalfSquare, LinearTerm, Quadratic
 from okl.solvers.accelerated.working_sets import WorkingSets, WorkingSetState
 from okl.solvers.base import Outcome
@@ -57,7 +57,7 @@ class MethodChoice:
         for explicit rows of all models with at most 1,000 columns; with any number for logistic, for l2-svm over
         sparse shards and for c-svm of sparse rows in memory; and for l1 models in memory with at most 5,000 columns or
         rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others, and for dense rows of
-        c-svm, l2-svm and logistic where C is so small that it is faster
+        l2-svm, logistic and c-svm with a bias or over shards where C is so small that it is faster
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -121,7 +121,7 @@ class MethodChoice:
                 (n_columns or problem.n_image) <= MOST_COLUMNS
                 or is_smooth(problem)
                 or (sparse and bends(problem))
-                or is_descended(problem)
+                or (is_descended(problem) and isinstance(problem.rows, SparseRows))
             )
             and not takes_few_steps(problem, self.tolerance, sampled)
         )
@@ -151,7 +151,7 @@ def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSam
     sampled : returns a sample of rows over shards; without one, the rows of the problem are those in memory
     """
     dense = sampled is not None or isinstance(problem.rows, DenseRows)
-    if not dense or not isinstance(problem.outer, HalfSquare) or tolerance < _TIGHTEST:
+    if not dense or not isinstance(problem.outer, HalfSquare) or tolerance < _TIGHTEST or is_descended(problem):
         return False
     region, separable = problem.region, problem.separable
     if isinstance(region, EntropyBarrier):

@@ -361,6 +361,22 @@ def test_many_sparse_columns_take_passes_and_newton_steps() -> None:
         assert state.best_record.certificate.primal == pytest.approx(expected.primal, rel=2e-5)
 
 
+def test_dense_rows_without_a_bias_take_passes_first() -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(600, 60))
+    rows = DenseRows(inputs, np.where(inputs[:, 0] + rng.normal(size=600) > 0.0, 1.0, -1.0))
+    steps = []
+    for C in (1e-3, 1.0):
+        problem = CSVM(C, fit_intercept=False).problem(rows)
+        assert type(MethodChoice().of(problem)) is Newton
+        state, outcome, _ = solve(problem, MethodChoice(tolerance=1e-5))
+        assert outcome.kind == "done"
+        expected = solve(problem, Fapg(tolerance=1e-6, max_iterations=20_000))[0].best_record.certificate
+        assert state.best_record.certificate.primal == pytest.approx(expected.primal, rel=2e-5)
+        steps.append(state.history[-1].iteration)
+    assert steps[0] == 0 < steps[1]
+
+
 @pytest.mark.parametrize("fit_intercept", [False, True], ids=["no bias", "bias"])
 def test_passes_that_leave_the_range_of_float64_are_not_called_solved(fit_intercept: bool) -> None:
     rows = two_classes(6, n_rows=100, n_columns=3)
