@@ -38,6 +38,7 @@ from okl.solvers.accelerated.certified_steps import (
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.newton_parts import MOST_COLUMNS, Gradient, NewtonPart, Place, Point, added, result_of
 from okl.solvers.accelerated.newton_problem import NewtonProblem, bends, in_memory, is_smooth
+from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.problem import EuclideanNorm, LinearTerm
 from okl.solvers.accelerated.shards import RootSearch, find_roots
 
@@ -64,6 +65,7 @@ _BALANCED = 1e-8  # of the sum of the dual entries
 _CANDIDATES = 3
 _CANCELLED = 1e-12  # of a slope: the weight in a step by rows
 _LOOSEST, _TIGHT, _MOST_PRODUCTS = 0.1, 1e-4, 1000  # shares of the right side that are left; products with a vector
+_OF_MATRIX = 0.025  # of the columns: products that take as long as the matrix of a step
 _RESOLVED, _LONGER = 1e-11, 1e-9  # of the objective of no weights: losses that may be rounding; of the weights
 _SLOWER, _FIRST_SLOW, _STANDING = 1e-2, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
 _HALVED, _WIDE = 8, 16.0  # trials before a line search halves its logarithm; the ratio of bounds in which it does
@@ -106,6 +108,7 @@ class _Run:
     """An inner problem under way.
 
     iteration : Newton steps so far; reads : requests so far; largest : objective of the first point
+    few_products : whether products with vectors may be faster than the matrix of a step
     """
 
     problem: NewtonProblem
@@ -114,9 +117,11 @@ class _Run:
     reads: int
     largest: float = 0.0
     serial: int = field(init=False)
+    few_products: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.serial = 2 * self.iteration
+        self.few_products = isinstance(self.problem.prototype.rows, DenseRows) and is_smooth(self.problem.prototype)
 
     def evaluate(self, *request: Any) -> list[Any]:
         """Return the results of all partitions."""
@@ -241,9 +246,13 @@ class _Run:
             if n <= MOST_COLUMNS and cancelled:  # a weight is the difference of far larger ones
                 step = self._by_curvature(place, gradient, slopes)
         elif n > MOST_COLUMNS and not self.problem.in_ball:
-            step = self._by_products(place, gradient, slopes)
+            step, _ = self._by_products(place, gradient, slopes, _MOST_PRODUCTS)
         else:
-            step = self._by_curvature(place, gradient, slopes)
+            step, solved = np.empty(0), False
+            if self.few_products:
+                step, solved = self._by_products(place, gradient, slopes, int(_OF_MATRIX * n))
+            self.few_products = solved
+            step = step if solved else self._by_curvature(place, gradient, slopes)
         return Point(self.serial + 1, step[:n], step[n:], 0.0)
 
     def _by_curvature(self, place: Place, gradient: Gradient, slopes: FloatArray) -> FloatArray:
@@ -262,8 +271,10 @@ class _Run:
         diagonal[:n] += 1.0
         return -positive_solution(matrix, slopes)
 
-    def _by_products(self, place: Place, gradient: Gradient, slopes: FloatArray) -> FloatArray:
+    def _by_products(self, place: Place, gradient: Gradient, slopes: FloatArray, most: int) -> tuple[FloatArray, bool]:
         """Return a step that solves the Newton system to a share of its right side, by conjugate gradients.
+
+        Also return whether at most so many products were enough.
 
         The diagonal preconditions them: columns may be of any size.
 
@@ -288,16 +299,16 @@ class _Run:
         share = min(_LOOSEST, math.sqrt(length / (1.0 + float(np.linalg.norm(place.point.weights)))))
         if not is_smooth(self.problem.prototype):  # rows become free on the way: a rough step may lead astray
             share = _LOOSEST if self.problem.rough and bends(self.problem.prototype) else _TIGHT
-        for _ in range(_MOST_PRODUCTS):
+        for _ in range(most):
             moved = times(direction)
             along = size / float(direction @ moved)
             step += along * direction
             left = left - along * moved
             before, size = size, float(left @ (left / scale))
             if size <= share**2 * first:
-                break
+                return step, True
             direction = left / scale + (size / before) * direction
-        return step
+        return step, False
 
     def _step(self, place: Place, gradient: Gradient, direction: Point) -> float:
         """Return how far to go: to where the slope along the direction is nearly 0; 0 where it does not fall."""
