@@ -226,9 +226,11 @@ def margins() -> None:
 def biases() -> None:
     """Models with a bias against LIBSVM on explicit columns."""
     covtype, signs = shared_rows("covtype_binary")
-    some = np.random.default_rng(0).permutation(len(signs))[:4000]
+    some = np.random.default_rng(0).permutation(len(signs))
+    few, many = some[:4000], some[:20_000]
     sets = [
-        ("covtype 4,000 x 54", scaled(covtype[some]), signs[some]),
+        ("covtype 4,000 x 54", scaled(covtype[few]), signs[few]),
+        ("covtype 20,000 x 54", scaled(covtype[many]), signs[many]),
         ("generated 3,000 x 300", *paper_rows(3000, 300)),
     ]
     models: list[tuple[Any, Any, str]] = [(NuSVM, NuSVC, "nu"), (CSVM, SVC, "C")]

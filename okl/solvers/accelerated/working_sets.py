@@ -165,12 +165,20 @@ class WorkingSets(certified_steps.CertifiedSteps):
             if done and left <= enough:
                 break
             working = _working_set(entries, point, slopes, working)
-            some = signs[working]
-            products = problem.rows.block(working) * some * some[:, np.newaxis]
-            products = np.ascontiguousarray(products, dtype=np.float64)
-            np.einsum("ii->i", products)[:] += entries.curvatures[working]
-            moved = minimised_among(entries.of(working), point[working], slopes[working], products, _OF_ROUND * left)
-            change = some * (moved - point[working])
+            # entries times their normals, group by group: sums of groups have no signs
+            order = working[np.argsort(entries.groups[working], kind="stable")]
+            normals, products = entries.normals[order], problem.rows.block(order).astype(np.float64, copy=False)
+            factors = signs[order] * normals
+            if np.any(factors < 0.0):
+                products *= factors
+                products *= factors[:, np.newaxis]
+            np.einsum("ii->i", products)[:] += entries.curvatures[order]
+            among = entries.of(order).unsigned
+            moved = point.copy()
+            moved[order] = normals * minimised_among(
+                among, normals * point[order], normals * slopes[order], products, _OF_ROUND * left
+            )
+            change = signs[working] * (moved - point)[working]
             if not change.any():
                 break
             changed = np.flatnonzero(change)
@@ -178,7 +186,7 @@ class WorkingSets(certified_steps.CertifiedSteps):
             added = np.zeros(len(point))
             problem.rows.add(added, working[changed], change[changed])
             image += signs * added
-            point[working] = moved
+            point = moved
         return _checked(problem, Iterate(point, image), working, state, done, n_rows, self.tolerance)
 
     def solution(self, state: WorkingSetState, problem: Any) -> Solution:
@@ -254,26 +262,9 @@ def minimised_among(
 
     Steps along pairs find which entries are at bounds, and are slow where many are not: Newton steps move those.
 
+    entries : of groups that follow each other, and normals of 1; point : changed in place
     slopes : Q a + c at the point, (n,); products : Q (n, n), symmetric
     """
-    # entries times their normals, group by group: sums of groups have no signs
-    order, signs = np.argsort(entries.groups, kind="stable"), entries.normals
-    moved = _descended(
-        entries.of(order).unsigned,
-        (signs * point)[order],
-        (signs * slopes)[order],
-        (products * signs * signs[:, np.newaxis])[np.ix_(order, order)],
-        tolerance,
-    )
-    found = np.empty(len(point))
-    found[order] = moved
-    return signs * found
-
-
-def _descended(
-    entries: _Entries, point: FloatArray, slopes: FloatArray, products: FloatArray, tolerance: float
-) -> FloatArray:
-    """Return the entries of `minimised_among`, of groups that follow each other and normals of 1."""
     at, most = slopes.copy(), _STEPS * len(point)
     starts = np.searchsorted(entries.groups, np.arange(entries.n_groups + 1))
     starts = starts if entries.n_groups else starts[:1]
