@@ -56,8 +56,8 @@ class MethodChoice:
     name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
         for explicit rows of all models with at most 1,000 columns; with any number for logistic, for l2-svm over
         sparse shards and for c-svm of sparse rows in memory; and for l1 models in memory with at most 5,000 columns or
-        rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others, and, where C is so
-        small that it is faster, for dense rows of l2-svm, of c-svm with a bias, and of these and logistic over shards
+        rows; working sets for exact kernels of c-svm, l2-svm and nu-svm; FAPG for all others, and for dense rows of
+        l2-svm, and of c-svm and logistic with a bias or over shards, where C is so small that it is faster
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
 
@@ -153,7 +153,8 @@ def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSam
     dense = sampled is not None or isinstance(problem.rows, DenseRows)
     if not dense or not isinstance(problem.outer, HalfSquare) or tolerance < _TIGHTEST:
         return False
-    if sampled is None and (is_smooth(problem) or is_descended(problem)):  # products, or passes, are as fast
+    # without a bias, products with vectors or passes over dual entries are as fast
+    if sampled is None and not problem.intercept and (is_smooth(problem) or is_descended(problem)):
         return False
     region, separable = problem.region, problem.separable
     if isinstance(region, EntropyBarrier):

@@ -121,7 +121,9 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.serial = 2 * self.iteration
-        self.few_products = isinstance(self.problem.prototype.rows, DenseRows) and is_smooth(self.problem.prototype)
+        prototype = self.problem.prototype
+        # with a bias, dense problems of which this is so take accelerated gradients
+        self.few_products = isinstance(prototype.rows, DenseRows) and is_smooth(prototype) and not prototype.intercept
 
     def evaluate(self, *request: Any) -> list[Any]:
         """Return the results of all partitions."""
