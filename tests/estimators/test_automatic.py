@@ -306,7 +306,11 @@ def test_labels_that_are_missing_and_tables_without_rows_are_refused(absent: obj
 def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
     random = np.random.default_rng(0)
     texts = [" ".join(random.choice(["red", "dog", "sun", "rain"], 6)) for _ in range(400)]
-    classes = np.where(np.arange(400) % 133 == 0, "rare", np.where([text.count("dog") > 1 for text in texts], "a", "b"))
-    model = KernelClassifier(text="body", budget_seconds=2).fit(pd.DataFrame({"body": texts}), classes)
+    rare, dogs = np.arange(400) % 133 == 0, [text.count("dog") > 1 for text in texts]
+    table = pd.DataFrame({"body": texts})
+    model = KernelClassifier(text="body", budget_seconds=2).fit(table, np.where(rare, "rare", "other"))
     assert model.notes_ == ("The model has no probabilities: a class has too few held-out rows. Give more rows of it.",)
     assert not hasattr(model, "predict_proba")
+    model.fit(table, np.where(rare, "rare", np.where(dogs, "a", "b")))
+    assert model.notes_ == ()
+    assert model.predict_proba(table)[rare, 2].mean() < 0.1, "the others have theirs"

@@ -80,12 +80,8 @@ class ClassProblem:
             partitioned(self._prototype)
 
     @np.errstate(over="ignore", invalid="ignore")  # an end that is not finite has a message
-    def begin(self, rows: MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
-        """Return the state at the first point, with a check.
-
-        Raises ConfigError : a parameter outside the valid range for these rows
-        Raises DataError : shards that cannot be read, or a class of too few rows
-        """
+    def begin(self, rows: shards.MappedRows, chooser: Chooser, execution: Execution) -> ClassState:
+        """Return the state at the first point, with a check; ConfigError or DataError for these rows."""
         if self.task.kind.OF_MOMENTS:
             return self._begin_minimax(rows, chooser, execution)
         prototype = self._prototype
