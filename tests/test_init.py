@@ -170,7 +170,7 @@ def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Pa
 
     result = okl.train(source, ingest={"keys": ["id"]}, frequencies=20, out=tmp_path / "run", observer=Listens())
     assert (result["rows"], result["dataset"]["test_rows"]) == (640, 160)  # a source without a split
-    assert stages == ["ingest", "plan", "learn", "evaluate", "save", "report", "over"]
+    assert stages == ["ingest", "plan", "learn", "evaluate", "baselines", "evaluate", "save", "report", "over"]
     told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), key="id", frequencies=20, out=tmp_path / "b")
     assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 640)
     with pytest.raises(ModelError, match=r"Expected a table or an array, but got list"):

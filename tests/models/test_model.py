@@ -61,11 +61,11 @@ def test_data_set_is_evaluated_on_its_test_rows(tmp_path: Path) -> None:
 
 
 def test_explanation_ranks_the_columns_that_decide(model: Model) -> None:
-    found = model.explain(table_of(300, 3))
+    found = model.explain(table_of(600, 3))
     assert {item.column for item in found.columns[:2]} == {"size", "town"}
     assert found.columns[1].rise > 0.05 > abs(found.columns[2].rise)
     assert model.explain(table_of(300, 3), most_rows=40).rows == 40
-    assert repr(found).splitlines()[0] == "Importance of columns on 300 rows (accuracy)"
+    assert repr(found).splitlines()[0] == "Importance of columns on 600 rows (accuracy)"
     assert len(repr(found).splitlines()) == 4
 
 
