@@ -852,13 +852,11 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
     winner, linear = result.winner, result.best_linear
     if result.logistic is not None:
         logistic, least_squares, of_scores = result.logistic
-        allowance = 0.0
-        if criterion == "log-loss" and of_scores is None:
-            # that of least squares is flattered by two numbers of its calibration, each of which gains 1 / 2n on its
-            # own rows and loses as much on others
-            allowance = 2.0 / logistic.rows
-        elif criterion not in OF_PROBABILITIES and least_squares.candidate.kernel == "linear":
-            allowance = -_SAME * logistic.chance  # it has to be better: least squares are solved exactly
+        # by accuracy it has to be better: least squares are solved exactly
+        same = _SAME if criterion in OF_PROBABILITIES else -_SAME
+        if of_scores is not None and (criterion in OF_PROBABILITIES or least_squares.candidate.kernel != "linear"):
+            same = 0.0  # several classes: both are calibrated, and kernels lose ties
+        allowance = same * logistic.chance
         if logistic.error <= least_squares.error + allowance:
             value = _value(criterion, least_squares.error)
             why = [

@@ -312,5 +312,5 @@ def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
     assert model.notes_ == ("The model has no probabilities: a class has too few held-out rows. Give more rows of it.",)
     assert not hasattr(model, "predict_proba")
     model.fit(table, np.where(rare, "rare", np.where(dogs, "a", "b")))
-    assert model.notes_ == ()
+    assert len(model.notes_) == 0
     assert model.predict_proba(table)[rare, 2].mean() < 0.1, "the others have theirs"
