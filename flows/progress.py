@@ -129,7 +129,7 @@ class LineObserver:
         parts = [f"{self.name}: {now - self.begun:.0f} s"]
         if 0 < done <= total:
             parts.append(f"{done / total:.0%} done")
-        if before < done <= total:
+        if before < done <= total and self.name != STAGES["plan"]:  # whose steps take ever longer
             parts.append(f"about {(now - since) * (total - done) / (done - before):.0f} s left")
         print(", ".join([*parts, describe_metrics(metrics)] if metrics else parts), file=sys.stderr, flush=True)
 

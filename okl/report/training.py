@@ -445,6 +445,8 @@ def _advice(result: RunResult) -> str:
     if errors.criterion in ("accuracy", "balanced-accuracy") and area is not None and area >= RANKS:
         way = "its probabilities, a lower --threshold" if result.calibration.get("on") else "its scores"
         return f"It does rank rows (ROC AUC {number(area)}): use {way}, or --optimise log-loss."
+    if result.choice.get("far_targets"):
+        return "A few far targets decide the squared errors of both; the mean absolute error says more."
     if result.choice:
         return "The columns may say little about the target, or more rows are needed."
     advice = "another bandwidth or step size"

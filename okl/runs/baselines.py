@@ -18,6 +18,7 @@ from okl.data.sparse import n_rows
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import CalibratedPredictor, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.telemetry import run_logger
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision
 from okl.metrics.calibration import ScoreCalibration, log_losses, probabilities_of
 from okl.models.inputs import class_indices
@@ -26,6 +27,8 @@ from okl.runs.loop import run_loop
 from okl.solvers.base import Solver
 from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import TrainSettings
+
+_LOG = run_logger()
 
 MOST_NUMBERS = 20_000_000  # of the inputs of a sample: rows times columns
 MOST_ROWS, TUNED_ROWS = 50_000, 10_000
@@ -218,10 +221,13 @@ class BoostingPredictor(Baseline):
 
 
 def train_boosting(settings: TrainSettings, data: Dataset) -> BoostingPredictor | None:
-    """Fit gradient boosting with the defaults of scikit-learn to a sample of the training rows."""
+    """Fit gradient boosting with the defaults of scikit-learn to sampled training rows; None for sparse rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     schema = data.schema
+    if schema.sparse is not None:
+        _LOG.warning("Gradient boosting takes dense rows and these are sparse, so there is none to compare with.")
+        return None
     inputs, targets = _sample(settings, data, BOOSTED_ROWS)
     kind = HistGradientBoostingRegressor if schema.task == "regression" else HistGradientBoostingClassifier
     if schema.task != "regression" and len(np.unique(targets)) < len(schema.labels):

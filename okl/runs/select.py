@@ -463,20 +463,24 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
     if weights is not None:  # by which the sampled rows count
         why = [sentence.replace("% mistakes", "% weighted mistakes") for sentence in why]
-    record = {
-        "validation": by,
-        "criterion": criterion,
-        "rows": result.winner.rows,
-        "budget_seconds": options.budget_seconds,
-        "nominal_seconds": _nominal_seconds(settings, options, schema, shape, by)
-        + tuned_seconds
-        + result.enlarged * large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
-        + _seconds_of_check(result, shape)
-        + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
-        "seconds": time.perf_counter() - started_at,
-        "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
-        "why": ordered_reasons(why + sentences, models[0][0]) if len(models) == 1 else why + sentences,
-    } | ({"hint": hint} if hint else {})
+    record = (
+        {
+            "validation": by,
+            "criterion": criterion,
+            "rows": result.winner.rows,
+            "budget_seconds": options.budget_seconds,
+            "nominal_seconds": _nominal_seconds(settings, options, schema, shape, by)
+            + tuned_seconds
+            + result.enlarged * large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
+            + _seconds_of_check(result, shape)
+            + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
+            "seconds": time.perf_counter() - started_at,
+            "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
+            "why": ordered_reasons(why + sentences, models[0][0]) if len(models) == 1 else why + sentences,
+        }
+        | ({"hint": hint} if hint else {})
+        | ({"far_targets": True} if track.clip else {})
+    )
     calibration = result.check.calibration if result.check and metric else None
     if result.logistic and models[0][0].solver == "logistic":
         calibration = result.logistic[2]
@@ -687,12 +691,13 @@ def learn_metric(
 
 def _far_targets(clip: Clip, schema: Schema) -> str:
     """Return the warning of targets that are far from all others."""
-    low, high = clip.offsets[0] - clip.threshold, clip.offsets[0] + clip.threshold
     known = schema.target_statistics
-    ends = "" if known is None else f"; the least is {known.minimum:.6g}, the largest {known.maximum:.6g}"
+    assert known is not None, "a regression has them"
+    low, high = np.clip(clip.offsets[0] + clip.threshold * np.array([-1.0, 1.0]), known.minimum, known.maximum)
     return (
-        f"A few values of {schema.target!r} are far from all others, which are about {low:.6g} to {high:.6g}{ends}. "
-        "They have little weight in the model and much in its mean squared error. Correct or leave out wrong ones."
+        f"A few values of {schema.target!r} are far from all others, which are within {low:.3g} to {high:.3g}; the "
+        f"least is {known.minimum:.6g}, the largest {known.maximum:.6g}. They have little weight in the model and much "
+        "in its mean squared error. Correct or leave out wrong ones."
     )
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+import okl
 from okl.data.dataset import Schema
 from okl.metrics.calibration import log_losses
 from okl.runs.baselines import BoostingPredictor, fit_logistic
@@ -41,3 +44,15 @@ def test_probabilities_of_boosting_are_as_far_from_0_and_1_as_scikit_learns(n_cl
     chances = np.c_[scores < 0, scores > 0] if n_classes == 2 else np.exp(scores - scores.max(1)[:, None])
     chances = chances / chances.sum(axis=1, keepdims=True)
     assert log_losses(logits, classes).mean() == pytest.approx(log_loss(classes, chances, labels=labels), rel=1e-3)
+
+
+def test_boosting_is_left_out_for_sparse_rows_and_the_model_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(["red", "dog", "sun"], 5)) for _ in range(80)]
+    rows = {"body": texts, "price": [3.0 * text.count("dog") for text in texts]}
+    result = okl.train(rows, target="price", ingest={"text": ["body"]}, beside="boosting", out=str(tmp_path / "run"))
+    assert "Gradient boosting takes dense rows" in caplog.text
+    assert "boosting" not in result["baselines"]
+    assert (tmp_path / "run" / "model").is_dir()
