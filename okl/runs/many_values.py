@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import MOST_FREQUENT
@@ -13,7 +14,8 @@ from okl.runs.select import choose_solver
 from okl.solvers.settings import AutoSettings, TrainSettings
 
 MOST_ROWS = 65_536  # of training; more are encoded by the rule of the ingest
-_SHARE = 0.25  # of the budget, for each of the two choices
+_SHARE = 0.25  # of the budget, for each of the choices
+_MOST_INPUTS, _MOST_NUMBERS = 4000, 10_000_000  # of all values of all columns; in all rows
 
 
 def encoding_by_trial(
@@ -22,7 +24,8 @@ def encoding_by_trial(
     """Return the settings of the encoding whose best candidate has the higher score on held-out rows.
 
     Inputs of values show how the effect of other columns differs between values, target means do not; of values in few
-    rows, means are more exact. Settings that leave nothing open, and data without such columns, are returned at once.
+    rows, means are more exact. Inputs of all values, also of those in a few rows, suit effects that add up. Settings
+    that leave nothing open, and data without such columns, are returned at once.
 
     settings : with solver auto, or the given settings are returned; data : as the given settings make it
     ingest : makes a data set of the same source by settings, in a folder
@@ -34,13 +37,22 @@ def encoding_by_trial(
     options = settings.options
     if not (many and is_open and 1 < data.rows("train") <= MOST_ROWS and isinstance(options, AutoSettings)):
         return given
-    other = given.model_copy(update={"many_values": "inputs" if means else "means"})
+    most = _MOST_INPUTS // len(columns)
+    others: list[dict[str, Any]] = [
+        {"many_values": "inputs" if means else "means"},
+        {"many_values": "inputs", "max_categories": most},
+    ]
     trial = settings.replaced(budget_seconds=_SHARE * options.budget_seconds)
+    scores, tried = dict[float, IngestSettings](), [data.schema.encodings]
     with TemporaryDirectory() as folder:
-        made = ingest(other, Path(folder) / "data")
-        if made.schema.encodings == data.schema.encodings:
-            return given
-        return other if _best_score(trial, made) > _best_score(trial, data) else given
+        for number, change in enumerate(others):
+            other = given.model_copy(update=change)
+            made = ingest(other, Path(folder) / str(number))
+            if made.schema.encodings in tried or data.rows("train") * made.schema.n_features > _MOST_NUMBERS:
+                continue
+            tried.append(made.schema.encodings)
+            scores[_best_score(trial, made)] = other
+    return given if not scores or max(scores) <= _best_score(trial, data) else scores[max(scores)]
 
 
 def _best_score(settings: TrainSettings, data: Dataset) -> float:
