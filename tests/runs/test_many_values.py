@@ -11,6 +11,7 @@ from okl.estimators.automatic import KernelClassifier, KernelRegressor
 from okl.foundation.settings import IngestSettings
 from okl.solvers.settings import TrainSettings
 from tests.rows import train
+from tests.runs.small_choice import make_choice_small
 
 ROWS = 900
 
@@ -25,7 +26,11 @@ def rows_of(slopes: bool) -> tuple[pd.DataFrame, pd.Series]:
 
 
 @pytest.mark.parametrize("slopes", [False, True])
-def test_target_means_are_taken_where_they_are_better_on_held_out_rows(slopes: bool, tmp_path: Path) -> None:
+def test_target_means_are_taken_where_they_are_better_on_held_out_rows(
+    slopes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if slopes:  # few candidates suffice
+        make_choice_small(monkeypatch)
     table, target = rows_of(slopes)
     fitted = KernelClassifier(budget_seconds=3.0).fit(table, target)
     assert bool(fitted.model_.schema.encodings[-1].means) != slopes
@@ -37,7 +42,8 @@ def test_target_means_are_taken_where_they_are_better_on_held_out_rows(slopes: b
     assert bool(made.dataset.schema.encodings[-1].means) != slopes
 
 
-def test_all_values_have_an_input_where_their_effects_add_up() -> None:
+def test_all_values_have_an_input_where_their_effects_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_choice_small(monkeypatch)
     random = np.random.default_rng(1)
     shop, town = random.integers(0, 250, (2, 1200))
     table = pd.DataFrame({"shop": np.char.add("s", shop.astype(str)), "town": np.char.add("t", town.astype(str))})

@@ -896,6 +896,7 @@ def rows_with_far_targets() -> tuple[NDArray[np.float64], NDArray[np.float64], N
     return inputs, known, targets
 
 
+@pytest.mark.usefixtures("few_candidates")
 def test_a_few_enormous_targets_do_not_spoil_the_others(tmp_path: Path) -> None:
     inputs, known, targets = rows_with_far_targets()
     found = stored(tmp_path / "far", inputs[:1600], targets[:1600], "regression")
