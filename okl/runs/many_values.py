@@ -16,6 +16,8 @@ from okl.solvers.settings import AutoSettings, TrainSettings
 MOST_ROWS = 65_536  # of training; more are encoded by the rule of the ingest
 _SHARE = 0.25  # of the budget, for each of the choices
 _MOST_INPUTS, _MOST_NUMBERS = 4000, 10_000_000  # of all values of all columns; in all rows
+_MORE = 1.25  # times the inputs: fewer values without an input decide little
+_WORTH = 0.99  # times the error, below which another encoding is taken
 
 
 def encoding_by_trial(
@@ -48,11 +50,16 @@ def encoding_by_trial(
         for number, change in enumerate(others):
             other = given.model_copy(update=change)
             made = ingest(other, Path(folder) / str(number))
-            if made.schema.encodings in tried or data.rows("train") * made.schema.n_features > _MOST_NUMBERS:
+            inputs = made.schema.n_features
+            if made.schema.encodings in tried or data.rows("train") * inputs > _MOST_NUMBERS:
+                continue
+            if "max_categories" in change and inputs < _MORE * data.schema.n_features:
                 continue
             tried.append(made.schema.encodings)
             scores[_best_score(trial, made)] = other
-    return given if not scores or max(scores) <= _best_score(trial, data) else scores[max(scores)]
+    if not scores or 1.0 - max(scores) > _WORTH * (1.0 - _best_score(trial, data)):
+        return given
+    return scores[max(scores)]
 
 
 def _best_score(settings: TrainSettings, data: Dataset) -> float:
