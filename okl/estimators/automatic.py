@@ -256,10 +256,11 @@ def _missing_or_infinite(values: NDArray[Any]) -> NDArray[np.bool_]:
         return np.asarray(~np.isfinite(values))
     if values.dtype.kind != "O":
         return np.zeros(len(values), dtype=bool)
-    # a comparison of pandas.NA is no bool
-    return np.array(
-        [value is None or type(value).__name__ == "NAType" or value != value for value in values], dtype=bool
-    )
+    try:
+        missing = pa.array(values, from_pandas=True).is_null()
+    except pa.ArrowException:  # of values of different types
+        return np.zeros(len(values), dtype=bool)
+    return np.asarray(missing.to_numpy(zero_copy_only=False))
 
 
 def _needs_test_rows(settings: TrainSettings, schema: Schema) -> bool:

@@ -344,9 +344,7 @@ _LEFT_OUT: dict[Validation, str] = {"rows": "leave-one-out", "blocks": "5 contig
 OF_PROBABILITIES = ("log-loss", *OF_RANKING)  # criteria that the logistic loss suits better than the hinge loss
 METRIC_SECONDS = 20.0  # nominal, for the metric of a given solver
 _MOST_OF, _MOST_NAMED = 0.9, 6  # of the squared distance, and columns, that the sentence on a metric names
-_NEAR_LINEAR = (
-    2.0  # times the least error: with several classes and a worse linear model, logistic regression is left out
-)
+_NEAR_LINEAR = 2.0  # times the least error of several classes: logistic regression is tried where planes come that near
 _SAME = 0.5  # standard errors: a linear model that close to the best is preferred, as it is simpler
 
 

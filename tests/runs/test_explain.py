@@ -260,7 +260,7 @@ def test_a_single_row_is_refused() -> None:
 
 
 def test_few_rows_are_explained_by_the_log_loss() -> None:
-    """Of 24 rows that are all right with any column permuted, mistakes say nothing."""
+    """24 rows may all be right with any column permuted: mistakes say nothing then."""
     draw = np.random.default_rng(5).standard_normal((424, 2))
     classes = np.where(draw[:, 0] > 0, "yes", "no")
     model = okl.train(pa.table({"a": draw[:400, 0], "b": draw[:400, 1], "y": classes[:400]}), target="y").model

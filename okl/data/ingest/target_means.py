@@ -25,7 +25,7 @@ _FOLD_SEED = 0x5F01D  # added to the seed, so that folds are independent of the 
 
 @dataclass(frozen=True)
 class TargetScale:
-    """What target means are taken of: one of two classes, each of several, or a number.
+    """Quantities whose means are taken: one of two classes, each of several, or a number.
 
     stored_labels : of the classes, () for numbers; low, high : of the TRAIN rows, for numbers
     """

@@ -389,6 +389,8 @@ class Clip:
         """Return the clipping around the median of sampled targets, where a few are far from all others, or None.
 
         Far are those beyond FAR robust standard deviations; where none is negative, in logarithms, too.
+
+        targets : (rows,), as they are read with the schema, whose statistics know the least and largest of all rows
         """
         center = float(np.median(targets))
         deviation = ROBUST_SCALE * float(np.median(np.abs(targets - center)))
