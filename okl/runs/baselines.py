@@ -109,15 +109,14 @@ class ConstantPredictor(Baseline):
 def train_linear(settings: TrainSettings, solver: Solver[Any], data: Dataset, execution: Execution) -> Predictor | None:
     """Return the linear baseline: logistic regression, or ridge regression, with the penalty of the least error.
 
-    None if the model is the same ridge regression, if no linear model can be fitted, or if rows are sparse: these have
-    linear models only.
-
+    None if the model is the same ridge regression (a lasso is not), if no linear model can be fitted, or if rows are
+    sparse: these have linear models only.
     """
     if data.schema.sparse is not None:
         return None
     if data.schema.task != "regression":
         return train_logistic(settings, data)
-    if isinstance(solver, RidgeSolver) and solver.kernel == "linear":
+    if isinstance(solver, RidgeSolver) and solver.kernel == "linear" and not data.schema.metric:
         return None
     linear = RidgeSolver(kernel="linear", standardise=True, seed=settings.seed)
     try:

@@ -22,6 +22,8 @@ from okl.metrics.criterion import OF_RANKING, criterion_error, row_losses, stand
 from okl.runs.baselines import COSTS, fit_logistic
 from okl.solvers.ridge import penalty_path
 from okl.solvers.ridge.gram import Basis, Clip, LandmarkBasis, MapBasis, Outputs
+from okl.solvers.ridge.lasso import LEAST_WEIGHT as LEAST_OF_LASSO
+from okl.solvers.ridge.lasso import held_out_scores, lasso_metric, lasso_weights
 from okl.solvers.ridge.solver import plain_inputs
 
 # Candidates: scalings, kernels and bandwidths of kernel least squares
@@ -30,6 +32,7 @@ FACTORS = {name: factors for name in KERNELS if (factors := kernel_class(name).f
 """Bandwidths to try, as multiples of the median distance, by kernel."""
 
 _NEXT = 2.0**0.5
+_UNUSED = 2.0 * LEAST_OF_LASSO  # of the largest weight of a lasso's metric
 LOGISTIC = "logistic regression"
 """Kernel of the candidate that is linear and trained with the logistic loss."""
 
@@ -56,10 +59,18 @@ class Candidate:
             "minmax": "inputs scaled to 0 .. 1",
         }
         scaling |= {name: f"{scaling[base]}, heavy tails squashed" for name, base in ROBUST.items()}
+        if self.is_sparse:
+            used = sum(weight > _UNUSED * max(self.metric) for weight in self.metric)
+            return f"lasso with {used:,} of {len(self.metric):,} inputs, {scaling[self.scale]}"
         if self.kernel in ("linear", LOGISTIC):
             return f"{self.kernel}, {scaling[self.scale]}"
         learnt = f", metric learnt in {self.steps} step{'s' if self.steps > 1 else ''}" if self.metric else ""
         return f"{self.kernel} kernel, {self.factor:.3g} of the median distance, {scaling[self.scale]}{learnt}"
+
+    @property
+    def is_sparse(self) -> bool:
+        """Return whether it is a lasso, whose metric gives no weight to most inputs."""
+        return self.kernel == "linear" and bool(self.metric)
 
     def neighbours(self) -> tuple[Candidate, ...]:
         """Return the same candidate with bandwidths 2^(1/2) times smaller and larger."""
@@ -162,12 +173,14 @@ class Selection:
 
     logistic : result of logistic regression, of the winner on the same folds, and the calibration of the former for
         several classes; None if these were not tried
+    sparse : of a winner that is a lasso: the best other candidate, on held-out folds, too, and the lasso's calibration
     enlarged : whether the winner's metric was learnt again on a larger sample
     check : of the winner's metric; None if there were enough rows to do without
     """
 
     ran: tuple[CandidateResult, ...]
     logistic: tuple[CandidateResult, CandidateResult, ScoreCalibration | None] | None = None
+    sparse: tuple[CandidateResult, ScoreCalibration | None] | None = None
     enlarged: bool = False
     check: MetricCheck | None = None
 
@@ -179,7 +192,7 @@ class Selection:
     @property
     def best_linear(self) -> CandidateResult:
         """Return the best linear result, on the same rows as the winner."""
-        return next(result for result in self.ran if result.candidate.kernel == "linear")
+        return next(one for one in self.ran if one.candidate.kernel == "linear" and not one.candidate.metric)
 
     @property
     def few_columns_matter(self) -> bool:
@@ -276,6 +289,32 @@ class ValidationSample:
             time.perf_counter() - started_at, True, spreads[best],
         )  # fmt: skip
         return result, None if two else fit_calibration(each[best], classes, mixes=True)
+
+    def run_lasso(self, scale: Scaling) -> tuple[CandidateResult, ScoreCalibration | None] | None:
+        """Validate a lasso in folds, with the penalty of the least error; None if it is constant.
+
+        Returns its result, whose metric and penalty make a ridge regression equal to it, and its calibration.
+        """
+        started_at, targets = time.perf_counter(), self._sample.targets
+        inputs = scaled(self._schema, self._sample.inputs, Candidate(scale, "linear"))
+        rows, values, weights = len(targets), self.outputs.of(targets), self.outputs.weights(targets)
+        held = held_out_scores(inputs, values, weights, self._folds_of(targets), self._threads)
+        errors = [
+            penalty_path.errors_of_scores(scores, targets, self.outputs, float(penalty))
+            for penalty, scores in zip(held.penalties, held.scores, strict=True)
+        ]
+        if not errors:
+            return None
+        best = penalty_path.best_of(errors, rows)
+        own = lasso_weights(inputs, values, weights, best.penalty)
+        if not own.any():
+            return None
+        metric, penalty = lasso_metric(own, best.penalty)
+        result = CandidateResult(
+            Candidate(scale, "linear", metric=metric), best.error, best.squared_error, penalty, rows, inputs.shape[1],
+            None, time.perf_counter() - started_at, True, _chance(best, rows),
+        )  # fmt: skip
+        return result, penalty_path.ScoresLeftOut(targets, held.scores[errors.index(best)], best).calibration()
 
     def compare_losses(self, candidate: Candidate, rows: int) -> penalty_path.LossComparison | None:
         """Compare Huber's loss with least squares on held-out folds of a regression; None for light tails."""

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import tests.naive.descent as naive
-from okl.compiled.descent import descend_pairs, descend_rows, descend_weights
+from okl.compiled.descent import descend_groups, descend_pairs, descend_rows, descend_weights
 
 
 def test_descent_over_weights_matches_naive() -> None:
@@ -21,6 +21,25 @@ def test_descent_over_weights_matches_naive() -> None:
     assert 0 < np.count_nonzero(found) < 6
     assert np.abs(slopes).max() <= 1.0 + 1e-9
     np.testing.assert_allclose(slopes[found != 0.0], -np.sign(found[found != 0.0]), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_descent_over_groups_matches_naive(n_outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((9, 6))
+    products, linear = factor.T @ factor, 3.0 * rng.standard_normal((6, n_outputs))
+    weights = rng.standard_normal((6, n_outputs))
+    penalty = 2.0 * n_outputs
+    expected = naive.descend_groups(weights, linear, products, penalty, 4)
+    found, slopes = weights.copy(), linear + products @ weights
+    descend_groups(found, slopes, products, penalty, 4)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(slopes, linear + products @ found, atol=1e-12)
+    descend_groups(found, slopes, products, penalty, 10_000)
+    lengths, used = np.linalg.norm(found, axis=1, keepdims=True), found.any(axis=1)
+    assert 0 < np.count_nonzero(used) < 6
+    assert np.linalg.norm(slopes, axis=1).max() <= penalty + 1e-9
+    np.testing.assert_allclose(slopes[used], -penalty * found[used] / lengths[used], atol=1e-9)
 
 
 @pytest.mark.parametrize("starts", [[0, 14], [0, 6, 14]])

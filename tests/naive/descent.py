@@ -20,6 +20,17 @@ def descend_weights(weights: Doubles, linear: Doubles, products: Doubles, n_swee
     return w
 
 
+def descend_groups(weights: Doubles, linear: Doubles, products: Doubles, penalty: float, n_sweeps: int) -> Doubles:
+    """Return W after exact minimisations of tr(G'W + W'HW / 2) + penalty sum_j ||W_j|| over one row after the other."""
+    w = weights.copy()
+    for _ in range(n_sweeps):
+        for j in range(len(w)):
+            others = linear[j] + products[j] @ w - products[j, j] * w[j]
+            length = np.linalg.norm(others)
+            w[j] = 0.0 if length <= penalty else -others * (1.0 - penalty / length) / products[j, j]
+    return w
+
+
 def descend_pairs(
     point: Doubles,
     linear: Doubles,
