@@ -95,6 +95,7 @@ LEAST_SECONDS = 1.0
 """Shorter parts of a run are not named."""
 PARTS = {
     "ingest": "reading rows",
+    "encode": "trial of encodings",
     "plan": "choice of the model",
     "learn": "training",
     "evaluate": "evaluation and importance",

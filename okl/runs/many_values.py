@@ -21,7 +21,11 @@ _WORTH = 0.99  # times the error, below which another encoding is taken
 
 
 def encoding_by_trial(
-    settings: TrainSettings, given: IngestSettings, data: Dataset, ingest: Callable[[IngestSettings, Path], Dataset]
+    settings: TrainSettings,
+    given: IngestSettings,
+    data: Dataset,
+    ingest: Callable[[IngestSettings, Path], Dataset],
+    begin: Callable[[], None] = lambda: None,
 ) -> IngestSettings:
     """Return the settings of the encoding whose best candidate has the least error on held-out rows, by 1% at least.
 
@@ -31,6 +35,7 @@ def encoding_by_trial(
 
     settings : with solver auto, or the given settings are returned; data : as the given settings make it
     ingest : makes a data set of the same source by settings, in a folder
+    begin : called where something is tried, before it
     """
     columns = [encoding for encoding in data.schema.encodings if encoding.kind == "category"]
     means = any(encoding.means for encoding in columns)
@@ -39,6 +44,7 @@ def encoding_by_trial(
     options = settings.options
     if not (many and is_open and 1 < data.rows("train") <= MOST_ROWS and isinstance(options, AutoSettings)):
         return given
+    begin()
     most = _MOST_INPUTS // len(columns)
     others: list[dict[str, Any]] = [
         {"many_values": "inputs" if means else "means"},

@@ -117,14 +117,18 @@ class Run(ABC, Generic[SettingsT]):
             self.observer.finish()
 
     def perform_stage(self, stage: str) -> dict[str, Any]:
-        """Perform a stage and return its summary; observer and timeline record its start."""
+        """Perform a stage and return its summary."""
         if not self.timeline.stages:
             self._resources.enter_context(recording(self.timeline))
             self._resources.enter_context(naming(self.name))
-        self.observer.stage(stage)
-        self.timeline.stage(stage)
+        self.begin_stage(stage)
         summary: dict[str, Any] = getattr(self, stage)()
         return summary
+
+    def begin_stage(self, stage: str) -> None:
+        """Record the start of a stage, or of a long part of one."""
+        self.observer.stage(stage)
+        self.timeline.stage(stage)
 
     def report_rows(self, done: int, total: int | None) -> None:
         """Report the progress of a stage in rows."""

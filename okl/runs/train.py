@@ -109,7 +109,8 @@ class TrainingRun(Run[TrainSettings]):
             beside_words = bool(settings.ingest and settings.ingest.text)
             standardises = settings.rescale == "stored" and (settings.options.standardises or beside_words)
             scale: Scale = "standard" if standardises else "none"
-            holdout, trial = None if tracks(settings.options) else DEFAULT_HOLDOUT, partial(encoding_by_trial, settings)
+            holdout = None if tracks(settings.options) else DEFAULT_HOLDOUT
+            trial = partial(encoding_by_trial, settings, begin=partial(self.begin_stage, "encode"))
             data = open_run_data(self, settings, holdout, scale, trial)
         settings = self.settings  # which no longer name the file of a table in memory
         self.record.data = training_columns(settings, data, settings.data if is_source else None)
