@@ -142,8 +142,8 @@ INGEST_ALL = Options(
     IngestSettings,
     {
         DATA: words(
-            "target task positive holdout split_column missing dates categories max_categories many_values keys drop "
-            "text min_documents max_terms scale scale_target"
+            "target task positive holdout group split_column missing dates categories max_categories many_values keys "
+            "drop text min_documents max_terms scale scale_target"
         ),
         FORMATS: words("date_order decimal svmlight_index hash_columns storage normalise rows_per_shard compression"),
     },
@@ -163,13 +163,13 @@ TRAIN = Options(
     of_solvers=True,
 )
 _RARE = (
-    "split_column max_categories many_values svmlight_index hash_columns rows_per_shard scale_target categories "
+    "group split_column max_categories many_values svmlight_index hash_columns rows_per_shard scale_target categories "
     "positive storage normalise min_documents max_terms date_order decimal tls threads checkpoint_rounds "
     "checkpoint_seconds metric precision mode validation"
 )
 _OF_SHARDS = "rescale release max_shards settle_seconds slices holdout_shards window_shards threshold cluster"
 RARE: dict[str | None, tuple[str, ...]] = {
-    "ingest": words("svmlight_index min_documents max_terms storage normalise hash_columns many_values"),
+    "ingest": words("group svmlight_index min_documents max_terms storage normalise hash_columns many_values"),
     "train": words(f"{_RARE} cluster scheduler dates scale"),
     "compare": words(f"{_RARE} rescale grid halving tolerance iterations memory map"),
     "plan": words(f"{_RARE} rescale text out name beside threshold"),

@@ -359,6 +359,17 @@ def sample_rows(
     return Rows(stacked([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
 
 
+def sample_keys(
+    data: Dataset, name: str, split: Split, n: int, seed: int, most_groups: int = SAMPLE_GROUPS
+) -> pa.Array:
+    """Return the values of a stored column, such as a key, in the rows of `sample_rows`."""
+    parts = [
+        one_array(read_columns(data, shard, group, [name]).column(0)).take(pa.array(inside))
+        for shard, group, inside in sampled_positions(data, split, n, seed, most_groups)
+    ]
+    return pa.concat_arrays(parts)
+
+
 def sampled_positions(
     data: Dataset, split: Split, n: int, seed: int, most_groups: int = SAMPLE_GROUPS
 ) -> list[tuple[Shard, int, Positions]]:

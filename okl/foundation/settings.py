@@ -174,6 +174,11 @@ class IngestSettings(BaseModel):
         description="test rows: a share between 0 and 1, drawn by a seeded hash of the row number, or a 0/1 column; "
         "none: okl train holds out 20% of a source without a split, drawn by class",
     )
+    group: str | None = Field(
+        None,
+        description="column whose equal values belong together, such as a person: test rows are whole groups, and the "
+        "automatic choice validates on whole groups; copied to the scores, no input",
+    )
     stratify: bool = Field(False, description="draw the test rows of a share by class, so that rare classes have some")
     keys: Columns = Field((), description="columns copied to the scores, such as an identifier; never inputs")
     drop: Columns = Field((), description="columns to ignore")

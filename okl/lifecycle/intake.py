@@ -79,9 +79,11 @@ def validate_file(
         )
     data = None
     if status == "accepted":
-        # each shard reserves other rows: its seed is a hash of the seed and the shard, 63 bits
-        seed = int.from_bytes(hashlib.sha256(f"{ingesting.seed}:{sha256}".encode()).digest()[:8]) >> 1
-        settings = ingesting.model_copy(update={"seed": seed})
+        settings = ingesting
+        if ingesting.group is None:  # else a group is reserved in all shards
+            # each shard reserves other rows: its seed is a hash of the seed and the shard, 63 bits
+            seed = int.from_bytes(hashlib.sha256(f"{ingesting.seed}:{sha256}".encode()).digest()[:8]) >> 1
+            settings = ingesting.model_copy(update={"seed": seed})
         try:
             data = _taken_in(arrival, store.location / record.key, settings, baseline.schema, progress)
         except LocationError:

@@ -200,6 +200,10 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
                 f"The column {features[0]!r} is given as {use}, but the model {name} was created with it as an "
                 f"input. {ANOTHER}"
             )
+    if ingest.group not in (None, *reference.keys):
+        raise ConfigError(
+            f"group = {ingest.group!r}, but the model {name} was created without this column as a key. {ANOTHER}"
+        )
     _check_categories(settings, reference)
     if ingest.dates == "drop" and any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings):
         raise _otherwise(settings, "dates", repr("parts"))

@@ -202,7 +202,8 @@ class RetrainingRun(Run[RetrainSettings]):
         if self.settings.train.solver != "auto" or data.rows("train") < 2:
             return data.schema
         self.observer.stage("choose")
-        choice = choose_solver(self.settings.train.replaced(data=str(data.folder)), data, self.observer)
+        given, group = self.settings.train.replaced(data=str(data.folder)), self.settings.ingest.group
+        choice = choose_solver(given, data, self.observer, group)
         self.record.chosen = choice.record["why"]
         train = choice.settings.replaced(rescale="stored", metric="auto")  # of several sizes, the largest one
         self.store.set_choice({"solver": train.solver} | versions.options_of(train.model_dump(mode="json")))

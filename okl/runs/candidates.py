@@ -207,6 +207,7 @@ class ValidationSample:
 
     positions : (rows,), positions of the sampled rows in the data set
     n_threads : number of threads, which never changes the results
+    groups : (rows,), folds of the sampled rows that divide no group; None where rows have none
     clip : with which targets that are far from all others were clipped; None where there are none
     """
 
@@ -219,8 +220,10 @@ class ValidationSample:
         n_threads: int,
         by: Validation = "rows",
         clip: Clip | None = None,
+        groups: IntArray | None = None,
     ) -> None:
         self._schema, self._sample, self._positions, self._threads = schema, sample, positions, n_threads
+        self._groups = groups
         self.outputs, self.by, self.clip = outputs, by, clip
         # by scaling, metric, rows and power of the norm: candidates that differ in the bandwidth alone share it
         self._medians: dict[tuple[Scaling, tuple[float, ...], int, int], float] = {}
@@ -228,7 +231,7 @@ class ValidationSample:
     def judging(self, by: Validation) -> ValidationSample:
         """Return the same sample with another validation."""
         fixed = self._positions, self.outputs, self._threads
-        return ValidationSample(self._schema, self._sample, *fixed, by, self.clip)
+        return ValidationSample(self._schema, self._sample, *fixed, by, self.clip, self._groups)
 
     def has_folds(self, rows: int) -> bool:
         """Return whether the first rows can be split into folds: some class must have more than one row."""
@@ -341,6 +344,8 @@ class ValidationSample:
         Contiguous folds of a regression are fifths of the file: by tenths of a target that changes slowly, each would
         have rows next to all others. Only a file in the order of its target is cut by tenths.
         """
+        if self.by == "blocks" and self._groups is not None:
+            return self._groups[: len(targets)]
         if self.by != "blocks":
             return penalty_path.folds_of(targets, np.arange(len(targets)), self.outputs.task)  # the rows are shuffled
         places = self._positions[: len(targets)]

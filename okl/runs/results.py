@@ -206,6 +206,8 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     sentences = []
     if (given is None or given.holdout is None) and used.get("holdout") is not None:
         drawn = "" if schema.task == "regression" else ", by class"
+        if group := used.get("group"):
+            drawn = f" as whole groups of {group!r}"
         share = n_test / (n_test + data.rows("train"))
         about = "" if f"{share:.0%}" == f"{used['holdout']:.0%}" else "about "  # by chance where they are many
         sentences.append(

@@ -13,8 +13,9 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import ROBUST, Dataset, Scale, Scaling, Schema
 from okl.data.execution import Rows
 from okl.data.ingest.columns import share_of
-from okl.data.manifest import read_manifest
-from okl.data.reading import MANY_GROUPS, sample_rows
+from okl.data.ingest.targets import group_share
+from okl.data.manifest import is_dataset, read_manifest
+from okl.data.reading import MANY_GROUPS, sample_keys, sample_rows
 from okl.data.squash import with_squashed
 from okl.distributed.in_process import default_threads
 from okl.features.metric_learning import metric_shares
@@ -59,7 +60,7 @@ from okl.solvers.accelerated.newton import Newton
 from okl.solvers.accelerated.operators import SparseRows
 from okl.solvers.ridge.cells import LocalSolver
 from okl.solvers.ridge.gram import Clip, Outputs
-from okl.solvers.ridge.penalty_path import HUBER, HUBER_ROUNDS
+from okl.solvers.ridge.penalty_path import FOLDS, HUBER, HUBER_ROUNDS
 from okl.solvers.settings import AutoSettings, TrainSettings
 
 # Sizes of a model and their cost on a nominal machine: the choice depends on data and budget, never on the clock
@@ -339,6 +340,11 @@ def are_test_rows_given(data: Dataset) -> bool:
     return data.rows("test") > 0 and share_of(read_manifest(data.folder).settings.get("holdout")) is None
 
 
+def group_of(data: Dataset) -> str | None:
+    """Return the column of a data set whose equal values belong together, if it was made with one."""
+    return read_manifest(data.folder).settings.get("group") if is_dataset(data.folder) else None
+
+
 # Choice of solver, scaling, kernel, bandwidth and size within a budget of nominal seconds, with reasons
 
 _LEFT_OUT: dict[Validation, str] = {"rows": "leave-one-out", "blocks": "5 contiguous folds"}
@@ -370,10 +376,14 @@ class Choice:
         return self.models[-1][0]
 
 
-def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | None = None) -> Choice:
+def choose_solver(
+    settings: TrainSettings, data: Dataset, observer: Observer | None = None, group: str | None = None
+) -> Choice:
     """Choose the best candidate on a sample of the training rows, and its size by the budget; settings.solver is auto.
 
     The same data, budget and seed give the same choice on any machine of one kind: time is counted in operations.
+
+    group : a stored column, see `group_of`, whose value is the default
 
     Raises
     ------
@@ -394,6 +404,11 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         options = settings.options
         assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
     weights = options.weights_of_classes(schema)
+    group = group or group_of(data)
+    if group and options.validation == "auto":
+        settings = settings.replaced(validation="blocks")
+        options = settings.options
+        assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
     if schema.sparse is not None:
         chosen, record = _choose_sparse(settings, data, criterion, weights, options.budget_seconds)
         record |= {"criterion": criterion, "budget_seconds": options.budget_seconds}
@@ -402,7 +417,7 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         data = with_squashed(data, settings.seed)
         schema = data.schema
     outputs = Outputs(schema.task, schema.n_outputs, weights, criterion)
-    result, by, sentences, track = _raced(settings, options, data, outputs, observer)
+    result, by, sentences, track = _raced(settings, options, data, outputs, observer, group)
     rival = result.winner if criterion in OF_PROBABILITIES else None
     if criterion == "accuracy" and weights is None and _is_linear_enough(result):
         rival = result.best_linear
@@ -470,6 +485,8 @@ def choose_solver(settings: TrainSettings, data: Dataset, observer: Observer | N
         if not exact and not only.largest:
             hint = hint or larger_budget(options.budget_seconds)
         why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
+    if group and by == "blocks":
+        why = [sentence.replace(_LEFT_OUT[by], f"5 folds of whole groups of {group!r}") for sentence in why]
     if weights is not None:  # by which the sampled rows count
         why = [sentence.replace("% mistakes", "% weighted mistakes") for sentence in why]
     record = (
@@ -794,7 +811,12 @@ def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection
 
 
 def _raced(
-    settings: TrainSettings, options: AutoSettings, data: Dataset, outputs: Outputs, observer: Observer
+    settings: TrainSettings,
+    options: AutoSettings,
+    data: Dataset,
+    outputs: Outputs,
+    observer: Observer,
+    group: str | None,
 ) -> tuple[Selection, Validation, list[str], ValidationSample]:
     """Return the results that decide, their validation, sentences on similar neighbouring rows, and the sample."""
     scales = _scales(settings, data.schema)
@@ -805,7 +827,7 @@ def _raced(
     budget = in_folds if by == "blocks" else options.budget_seconds
     rounds = selection_rounds(budget, shape, _n_candidates(scales), learns_metric)
     check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
-    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by)  # the same for any budget
+    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by, group)  # the same for any budget
     tell = _teller(observer)
     starters = _starters(track, scales, *rounds[0])
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
@@ -845,7 +867,12 @@ def _teller(observer: Observer) -> Report:
 
 
 def _sample(
-    settings: TrainSettings, data: Dataset, n: int, outputs: Outputs, by: Validation = "rows"
+    settings: TrainSettings,
+    data: Dataset,
+    n: int,
+    outputs: Outputs,
+    by: Validation = "rows",
+    group: str | None = None,
 ) -> ValidationSample:
     """Return at most n raw rows, shuffled; targets that are far from all others are clipped."""
     raw = replace(data, schema=replace(data.schema.scaled_as("none"), metric=()))
@@ -855,8 +882,13 @@ def _sample(
     clip = Clip.of_far_targets(raw.schema, targets) if outputs.task == "regression" else None
     if clip is not None:
         targets = np.clip(targets, clip.offsets[0] - clip.threshold, clip.offsets[0] + clip.threshold)
+    groups = None
+    if group is not None:
+        shares = group_share(sample_keys(raw, group, "train", n, settings.seed, MANY_GROUPS), settings.seed)
+        distinct, codes = np.unique(shares, return_inverse=True)
+        groups = (codes * FOLDS // len(distinct))[order] if len(distinct) > 1 else None
     return ValidationSample(
-        data.schema, Rows(rows.inputs[order], targets), order, outputs, _threads(settings), by, clip
+        data.schema, Rows(rows.inputs[order], targets), order, outputs, _threads(settings), by, clip, groups
     )
 
 

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
 from okl.foundation.errors import DataError
+from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import NullObserver
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
@@ -176,3 +178,29 @@ def test_a_shard_with_copies_of_its_rows_is_warned_of_each_night(place: Path) ->
     land(place / "in", "day-02.parquet", pa.concat_tables([content(2, rows=300)] * 2))
     (warning,) = retrain(settings(place))["data_warnings"]
     assert warning.startswith("day-02.parquet: 300 of 600 rows are copies of others")
+
+
+def test_groups_are_reserved_as_a_whole_in_all_shards(place: Path) -> None:
+    def night(number: int) -> dict[str, Any]:
+        random = np.random.default_rng(number)
+        person = random.integers(0, 60, 400)
+        inputs = np.random.default_rng(9).normal(size=(60, 3))[person] + 0.1 * random.normal(size=(400, 3))
+        return {"a": inputs[:, 0], "b": inputs[:, 1], "c": inputs[:, 2], "person": person, "y": person % 2}
+
+    chosen = []
+    for number in range(2):
+        table = pa.table(night(number))
+        land(place / "in", f"day{number}.parquet", table)
+        given = unnamed(place, budget_seconds=1.0).model_copy(update={"ingest": IngestSettings(group="person")})
+        chosen.append(retrain(given))
+    assert "5 folds of whole groups of 'person'" in chosen[0]["chosen"][0]
+    store = ShardStore(place / "registry" / "m" / "data")
+    persons: dict[str, set[int]] = {"train": set(), "test": set()}
+    for record in store.records().values():
+        data = store.dataset(record)
+        for split, seen in persons.items():
+            for shard in data.split(split):  # type: ignore[arg-type]
+                seen.update(pq.read_table(str(data.path(shard)))["person"].to_pylist())
+    assert len(persons["train"] | persons["test"]) == 60
+    assert persons["test"]
+    assert not persons["train"] & persons["test"]

@@ -36,6 +36,7 @@ class Roles:
     features : inputs; before `learn_encodings` has read the rows, the columns that they come from
     split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
     share : test rows drawn by a hash of the row number, 0 for none; strata : shares of rare classes, by their text
+    group : a column by whose values test rows are drawn in place of row numbers, one of the keys
     encodings : how inputs are made that are no columns of numbers
     fold_means : encodings of columns with target means for TRAIN rows, see `okl.data.ingest.target_means`
     sparse : inputs that are sparse rows; texts : columns whose terms they will be, before these have been counted
@@ -48,6 +49,7 @@ class Roles:
     holdout: str | None = None
     share: float = 0.0
     strata: tuple[tuple[str, float], ...] = ()
+    group: str | None = None
     encodings: tuple[Encoding, ...] = ()
     fold_means: tuple[Encoding, ...] = ()
     sparse: SparseColumns | None = None
@@ -59,9 +61,14 @@ class Roles:
         return encoder_by(self.features, self.encodings)
 
     @property
+    def exact_columns(self) -> tuple[str, ...]:
+        """Return the columns whose values are read as they are written."""
+        return self.keys if self.group is None else (*self.keys, self.group)
+
+    @property
     def other_columns(self) -> list[str]:
-        """Return the columns to read in addition to the inputs: target, keys, then split or holdout."""
-        rest = [name for name in (self.split, self.holdout) if name is not None and name not in self.keys]
+        """Return the columns to read in addition to the inputs: target, keys, then split, holdout or group."""
+        rest = [name for name in (self.split, self.holdout, self.group) if name is not None and name not in self.keys]
         sparse = [] if self.sparse is None else [text.column for text in self.sparse.texts] or [INDICES, VALUES]
         return [self.target, *self.keys, *rest, *sparse]
 
@@ -79,6 +86,7 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
         missing = absent(settings.target, columns, source.location, "target")
         raise DataError(f"{missing} Name the column to predict: --target NAME.{values_hint(columns)}")
     named = {"key": settings.keys, "drop": settings.drop, "category": settings.categories, "text": settings.text}
+    named["group"] = groups = () if settings.group is None else (settings.group,)
     for what, names in named.items():
         for name in names:
             check_present(name, columns, source.location, what)
@@ -106,7 +114,8 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
             )
     n_sparse = source.pieces[0].n_sparse
     sparse = SparseColumns(n_sparse, unit_length=settings.normalise == "l2") if n_sparse else None
-    apart = {settings.target, *settings.keys, *settings.drop, split, holdout, *settings.text}
+    keys = tuple(dict.fromkeys((*settings.keys, *groups)))
+    apart = {settings.target, *keys, *settings.drop, split, holdout, *settings.text}
     apart |= {INDICES, VALUES} if sparse is not None else set()
     features = tuple(name for name in columns if name not in apart)
     if len(features) > 1 and "" not in settings.categories:  # without a name: most often an index that pandas wrote
@@ -115,7 +124,9 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
         features = tuple(name for name in features if not is_date(types[name]))
     if features or not (sparse or settings.text):
         _check_features(features, types, settings, source.location)
-    return Roles(features, settings.target, settings.keys, split, holdout, share, sparse=sparse, texts=settings.text)
+    return Roles(
+        features, settings.target, keys, split, holdout, share, group=settings.group, sparse=sparse, texts=settings.text
+    )
 
 
 def check_present(name: str, columns: Sequence[str], where: str, what: str) -> None:
@@ -193,10 +204,10 @@ def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | 
     uses = [("target", settings.target), *(("key", name) for name in settings.keys)]
     named = {"drop": settings.drop, "category": settings.categories, "text": settings.text}
     uses += [(what, name) for what, names in named.items() for name in names]
-    uses += [(what, name) for what, name in (("split", split), ("holdout", holdout)) if name]
+    uses += [(what, name) for what, name in (("group", settings.group), ("split", split), ("holdout", holdout)) if name]
     owners: dict[str, str] = {}
     for what, name in uses:
-        if name in owners and {owners[name], what} not in ({"key", "split"}, {"key", "holdout"}):
+        if name in owners and {owners[name], what} not in ({"key", "split"}, {"key", "holdout"}, {"key", "group"}):
             raise ConfigError(
                 f"column {name!r} is named as {owners[name]} and as {what}; expected one use of a column."
             )

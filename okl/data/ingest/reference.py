@@ -61,7 +61,7 @@ def _last_column(schema: Schema) -> int:
     return max((int(match[1]) for match in matches if match), default=-1)
 
 
-KEPT = {"holdout", "rows_per_shard", "rows_per_group", "compression", "compression_level", "seed"}
+KEPT = {"holdout", "group", "rows_per_shard", "rows_per_group", "compression", "compression_level", "seed"}
 
 
 def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
@@ -89,8 +89,8 @@ def roles_by(reference: Schema, source: Source, settings: IngestSettings) -> Rol
         )
     share = share_of(settings.holdout) or 0.0
     return Roles(
-        reference.features, reference.target, reference.keys, share=share, encodings=reference.encodings,
-        sparse=reference.sparse,
+        reference.features, reference.target, reference.keys, share=share, group=settings.group,
+        encodings=reference.encodings, sparse=reference.sparse,
     )  # fmt: skip
 
 

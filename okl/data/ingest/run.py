@@ -42,7 +42,7 @@ from okl.data.ingest.target_means import (
     sums_of_rows,
     with_means,
 )
-from okl.data.ingest.targets import TargetReader, held_out, is_measured, stratified
+from okl.data.ingest.targets import TargetReader, grouped, held_out, is_measured, stratified
 from okl.data.ingest.value_formats import PLAIN, Context, FormatTally, decide_formats, may_be_formatted, tally_of
 from okl.data.ingest.writer import (
     ColumnMoments,
@@ -222,7 +222,7 @@ def _merged(
 def _scan_piece(roles: Roles, plans: Sequence[ColumnPlan], seed: int, position: ShardPosition) -> tuple[int, list[Any]]:
     """Return the rows of a piece, and the scan of each column over its TRAIN rows."""
     strata = roles.target if roles.strata else None
-    others = [name for name in (roles.split, roles.holdout, strata) if name is not None]
+    others = [name for name in (roles.split, roles.holdout, roles.group, strata) if name is not None]
     columns = list(dict.fromkeys([*(plan.name for plan in plans), *others]))
     scans: list[Any] = [
         {"category": ColumnScan(values=Counter()), "text": TermCounts(0, Counter())}.get(
@@ -231,7 +231,7 @@ def _scan_piece(roles: Roles, plans: Sequence[ColumnPlan], seed: int, position: 
         for plan in plans
     ]
     n_rows = 0
-    for rows in read_piece(position.piece, columns):
+    for rows in read_piece(position.piece, columns, exact=roles.exact_columns):
         test = held_out(roles, rows, position.at.rows + n_rows, seed)
         n_rows += rows.batch.num_rows
         batch = rows.batch if test is None else rows.batch.filter(pa.array(~test))
@@ -405,10 +405,10 @@ def _sums_of_piece(
     position: ShardPosition,
 ) -> tuple[int, list[TargetSums]]:
     """Return the rows of a piece, and the target sums of each column over its TRAIN rows."""
-    others = [name for name in (roles.target, roles.split, roles.holdout) if name is not None]
+    others = [name for name in (roles.target, roles.split, roles.holdout, roles.group) if name is not None]
     names = list(dict.fromkeys([*(encoding.column for encoding in encodings), *others]))
     totals, n_rows = [no_sums(encoding, scale) for encoding in encodings], 0
-    for rows in read_piece(position.piece, names):
+    for rows in read_piece(position.piece, names, exact=roles.exact_columns):
         first, n = position.at.rows + n_rows, rows.batch.num_rows
         values, test = targets.values(rows), held_out(roles, rows, first, seed)
         used, fold = ~np.isnan(values) if test is None else ~(np.isnan(values) | test), folds_of_rows(first, n, seed)
@@ -680,7 +680,7 @@ def ingest(
     fingerprint = opened.fingerprint(spread)
     if is_dataset(destination) and not overwrite:
         return IngestResult(_same_or_error(destination, opened, fingerprint, settings, reference), changed=False)
-    exact = [name for name in settings.keys if name != settings.holdout]
+    exact = [name for name in (*settings.keys, settings.group) if name is not None and name != settings.holdout]
     types = (*settings.categories, *settings.text) if reference is None else csv_types(reference)
     opened, notes = scan_source(opened, spread, types, exact), list[str]()
     terms: tuple[TermCounts, ...] = ()
@@ -694,7 +694,10 @@ def ingest(
     if reference is None and settings.scale == "none" and opened.kind != "svmlight":
         settings = settings.model_copy(update={"scale": default_scale})
     if settings.stratify and roles.share:
-        roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
+        if roles.group is not None:
+            roles = grouped(roles, opened.batches([roles.group], exact=[roles.group]), settings.seed)
+        else:
+            roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
     if reference is None:
         ids = identifier_warnings(opened, roles, settings.categories)
         if "" in opened.columns and "" not in (*roles.features, roles.target, *roles.keys, *settings.drop):
@@ -880,4 +883,5 @@ _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
 NEWER = (
     "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify", "date_order", "decimal",
     "storage", "normalise", "text", "min_documents", "max_terms", "positive", "many_values",
+    "group",
 )  # fmt: skip

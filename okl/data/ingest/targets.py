@@ -273,7 +273,7 @@ def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> Intege
     return np.where(stored[near] == values, near, -1)
 
 
-# Test rows: by a seeded hash, by a split column or by a 0/1 column.
+# Test rows: by a seeded hash of row numbers or of groups, by a split column or by a 0/1 column.
 
 
 def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask | None:
@@ -286,6 +286,8 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
         return _by_name(rows, roles.split)
     if roles.holdout is not None:
         return _by_flag(rows, roles.holdout)
+    if roles.share > 0 and roles.group is not None:
+        return group_share(rows.batch.column(roles.group), seed) < roles.share
     if roles.share > 0 or roles.strata:
         shares = hash_share(first_row, rows.batch.num_rows, seed)
         if not roles.strata:
@@ -341,6 +343,44 @@ def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class
     if 0 < n_present <= RARE_ROWS:
         return replace(roles, share=_limit_of(np.sort(np.concatenate(whole)), roles.share))
     return roles
+
+
+def grouped(roles: Roles, batches: Iterable[SourceBatch], seed: int) -> Roles:
+    """Return roles whose share of groups is exact, if there are few: at least one group of two or more.
+
+    batches : all rows, with the group; seed : of the hash of groups
+    """
+    distinct = np.empty(0)
+    for batch in batches:
+        distinct = np.union1d(distinct, group_share(batch.batch.column(roles.group), seed))
+        if len(distinct) > RARE_ROWS:
+            return roles
+    return replace(roles, share=_limit_of(distinct, roles.share))
+
+
+def group_share(column: pa.Array, seed: int) -> Doubles:
+    """Hash values to numbers in [0, 1) by their text alone, so that a group is on one side in all files.
+
+    Rows without a value are one group.
+    """
+    texts = pc.fill_null(column.cast(pa.large_string()), "")
+    texts = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    letters = np.frombuffer(data or b"", np.uint8)[ends[0] : ends[-1]].astype(np.uint64) + np.uint64(1)
+    # a polynomial of the letters, modulo 2^64: powers count from the first letter of all, and are divided away
+    powers, inverses = (
+        np.multiply.accumulate(np.r_[np.uint64(1), np.full(len(letters), factor, np.uint64)])
+        for factor in (_FACTOR, np.uint64(pow(int(_FACTOR), -1, 2**64)))
+    )
+    sums = np.r_[np.uint64(0), np.add.accumulate(letters * powers[:-1], dtype=np.uint64)]
+    starts = ends - ends[0]
+    values = (sums[starts[1:]] - sums[starts[:-1]]) * inverses[starts[:-1]]
+    start = mix_bits(np.array([seed % 2**64], dtype=np.uint64))
+    return (mix_bits(mix_bits(values) + start) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, so that it has an inverse
 
 
 def _limit_of(hashes: Doubles, share: float) -> float:

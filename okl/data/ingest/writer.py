@@ -283,7 +283,7 @@ class RowReader:
         """
         roles, settings, encoder = self.roles, self.settings, self._encoder
         columns = list(dict.fromkeys([*encoder.columns, *roles.other_columns]))
-        for rows in read_piece(piece, columns, exact=roles.keys):
+        for rows in read_piece(piece, columns, exact=roles.exact_columns):
             n = rows.batch.num_rows
             if n > self._buffer.shape[1]:
                 self._buffer = np.empty((len(encoder.features), n), dtype=np.float32)
