@@ -111,7 +111,6 @@ class Solver(Protocol[State]):
         """Return the values that `start` chose from the data (bandwidth, step size, ...), each with its reason, as
         text.
         """
-        ...
 
 
 @runtime_checkable
@@ -120,7 +119,6 @@ class CertifiedSolver(Solver[State], Protocol[State]):
 
     def certificate(self, state: State) -> dict[str, Any]:
         """Return the proof as JSON: its kind, "duality gap" or "gap over all rows", and figures by name."""
-        ...
 
 
 # Learning curves with a bounded number of points.
@@ -395,4 +393,3 @@ class SolverMap(Protocol):
 
     def draw(self, schema: Schema, sample: FloatArray, seed: int, precision: Precision) -> DrawnMap:
         """Return the map, and what was chosen from the sample (rows, n_features), with the reason."""
-        ...

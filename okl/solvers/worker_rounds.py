@@ -30,11 +30,9 @@ class Vectors(Protocol):
 
     def finish_step(self, verdict: Verdict) -> None:
         """Make the step the current point, or drop it."""
-        ...
 
     def saved(self) -> Doubles:
         """Current and previous, as one array: what a checkpoint holds."""
-        ...
 
     def restore(self, saved: Doubles) -> None: ...
 
@@ -44,11 +42,9 @@ class Command(Protocol):
 
     def run(self, vectors: Any, /) -> Any:
         """Apply the command, and return the shard's part of the result."""
-        ...
 
     def redo(self, vectors: Any, /) -> None:
         """Repeat the changes of `run` to the vectors, without its answer."""
-        ...
 
 
 class AcceptedStep(Protocol):

@@ -242,16 +242,9 @@ class Vectors:
         self.previous.image[:] = self.current.image
 
 
-class SweepResult(NamedTuple):
-    """Cost of a step in one read.
-
-    multipliers : of the hyperplanes, times lipschitz: those of the next step are near; reads : of the data, rows that
-        were read again with the share that they are of all
-    """
-
-    multipliers: tuple[float, float]
-    reads: float
-
+Swept = tuple[tuple[float, float], float]
+"""Multipliers of a step's hyperplanes, times lipschitz: those of the next step are near. Reads of the data, rows that
+were read again with the share that they are of all."""
 
 _FIRM = 1e9  # times the Lipschitz constant: a prox that only brings a point into the set
 
@@ -346,7 +339,7 @@ class CompositeProblem(Problem):
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         """Return the duality gap of a feasible point."""
 
-    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult | None:
+    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> Swept | None:
         """Compute gradient, prox and image of a step from the extrapolated point in one read; None where it takes two.
 
         multipliers : a guess at those of the hyperplanes, such as those of the last step
@@ -406,8 +399,8 @@ class MemoryIterates(Vectors):
         if swept is None:
             self._step_apart(lipschitz)
         else:
-            self.multipliers = swept.multipliers
-            self._reads += swept.reads
+            self.multipliers, reads = swept
+            self._reads += reads
         self._has_gradient = True
         squared, turn = step_sums(new.point, extrapolated.point, self.gradient, self.current.point)
         excess = (

@@ -138,10 +138,6 @@ class RowSample(NamedTuple):
     total: int
 
 
-def _sample_of(rows: DenseRows) -> RowSample:
-    return RowSample(rows.rows[:: max(len(rows.rows) // _SAMPLE, 1)], len(rows.rows))
-
-
 def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSample] | None = None) -> bool:
     """Return whether FAPG is faster than Newton's method on dense rows Z (m, n).
 
@@ -165,7 +161,11 @@ def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSam
         share, costs = _OF_HINGE, np.asarray(region.upper)
     else:
         return False
-    some, total = sampled() if sampled else _sample_of(problem.rows)
+    if sampled:
+        some, total = sampled()
+    else:
+        total = problem.n_points
+        some = problem.rows.rows[:: max(total // _SAMPLE, 1)]
     fewest = min(total, some.shape[1])
     if fewest < _FEWEST:
         return False

@@ -28,7 +28,7 @@ from okl.solvers.accelerated.base import (
     RowOperator,
     Solution,
     StepOutcome,
-    SweepResult,
+    Swept,
     Vectors,
     weights_of,
 )
@@ -77,7 +77,7 @@ class BoxSweep:
     curvatures: FloatArray
     barrier: bool = False
 
-    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
+    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> Swept:
         """Overwrite the gradient, the new point and its image; image : the gradient of the outer function.
 
         There are no multipliers.
@@ -87,7 +87,7 @@ class BoxSweep:
         inputs = (rows.rows, rows.signs, image, at.extrapolated.point, *numbers)
         rows.in_threads(lambda claims: sweep_segments(parts, out, gradient, claims, *inputs))
         rows.add_parts(at.new.image, parts)
-        return SweepResult((0.0, 0.0), 1.0)
+        return (0.0, 0.0), 1.0
 
     @cached_property
     def _parts(self) -> FloatArray:
@@ -110,7 +110,7 @@ class WarmStartedSweep:
     normals: NDArray[np.int8]
     lower: FloatArray
 
-    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult:
+    def run(self, at: Vectors, image: FloatArray, lipschitz: float, multipliers: tuple[float, float]) -> Swept:
         """Sweep at the guess, find the multipliers, and correct the image by what has changed between them."""
         rows, (parts, targets, listed, changes), gradient = self.rows, self._room, at.gradient
         guesses = (multipliers[0] / lipschitz, multipliers[1] / lipschitz)
@@ -127,12 +127,12 @@ class WarmStartedSweep:
         found = (lipschitz * thetas[0], lipschitz * thetas[1])
         if again > _MOST_AGAIN * rows.n_points:
             rows.apply(at.new.image, at.new.point)
-            return SweepResult(found, 2.0)
+            return found, 2.0
         parts[:, 0] -= (thetas[0] - guesses[0]) * parts[:, 1]
         parts[:, 0] -= (thetas[1] - guesses[1]) * parts[:, 2]
         rows.add_parts(at.new.image, parts[:, 0])
         add_listed_rows(at.new.image, rows.rows, listed[:again], changes[:again])
-        return SweepResult(found, 1.0 + again / rows.n_points)
+        return found, 1.0 + again / rows.n_points
 
     @cached_property
     def _room(self) -> tuple[FloatArray, FloatArray, Integers, FloatArray]:
@@ -289,7 +289,7 @@ class DualProblem(CompositeProblem):
         slope = self.outer.slope(self.rows.squared_norm(point, image))
         return Solution(self.rows.weights(point, image, slope), certificate.bias, certificate)
 
-    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> SweepResult | None:
+    def sweep(self, at: Vectors, lipschitz: float, multipliers: tuple[float, float]) -> Swept | None:
         """Take a whole step in one read, or return None."""
         if self._sweep is None:
             return None
@@ -746,6 +746,10 @@ class SparseProblem(CompositeProblem):
         """Return the largest contribution of a row to the Hessian, a lower bound of the Lipschitz constant."""
         return self.lipschitz_of(float((self.weights * self.rows.squared_lengths()).max()))
 
+    @property
+    def risk(self) -> SumOfLosses:
+        return SumOfLosses(self.loss, self.rows.signs, self.weights)
+
     def lipschitz_of(self, longest: float) -> float:
         """Return the first guess at the Lipschitz constant for the largest weight times squared length of a row."""
         return max(self.curvature * longest, float(np.finfo(np.float32).tiny))
@@ -843,10 +847,6 @@ class PrimalBallProblem(SparseProblem):
             shift = risk.best_bias(image)
             self.adjoint(gradient, image - shift * self.rows.signs)
         return self.ball_proof(point, gradient, risk.value(image, shift), shift)
-
-    @property
-    def risk(self) -> SumOfLosses:
-        return SumOfLosses(self.loss, self.rows.signs, self.weights)
 
     def ball_proof(self, point: FloatArray, gradient: FloatArray, risk: float, shift: float) -> Certificate:
         """Return the certificate of a point whose bias is moved by a shift to the best; gradient, risk : there."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -32,23 +32,17 @@ from okl.solvers.accelerated.newton_problem import NewtonWork, PartsProblem
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
 
 
-class Slopes(NamedTuple):
-    """A partition's part of the gradient of the losses over the weights, (n_columns,), and of their sum."""
-
-    slopes: FloatArray
-    risk: float
-
-
 class L1Part:
     """Rows of a partition: pure functions of a point, whose margins are kept while there is room."""
 
     def __init__(self, problem: SparseProblem, cache: Cache) -> None:
         self._problem, self._cache = problem, cache
 
-    def slopes(self, at: Point) -> Slopes:
+    def slopes(self, at: Point) -> tuple[FloatArray, float]:
+        """Return the gradient of the losses over the weights, (n_columns,), and their sum."""
         margins, slopes = self._margins(at), np.empty(self._problem.n_points)
         self._problem.adjoint(slopes, margins)
-        return Slopes(slopes, float(self._problem.weights @ self._problem.loss.value(margins)))
+        return slopes, float(self._problem.weights @ self._problem.loss.value(margins))
 
     def curvature(self, at: Point, columns: IntArray) -> FloatArray:
         """Return the second derivatives over some columns, at least their lower triangle."""
@@ -158,8 +152,8 @@ def _next_damping(damping: float, step: float) -> float:
 
 def _checked(problem: PartsProblem, point: Point, before: L1State | None, requests: int) -> L1State:
     """Return the state at a point; requests : to all rows since the last one."""
-    results = problem.evaluate((L1Part.slopes, point))
-    slopes, risk = np.sum([one.slopes for one in results], axis=0), float(sum(one.risk for one in results))
+    parts, risks = zip(*problem.evaluate((L1Part.slopes, point)), strict=True)
+    slopes, risk = np.sum(parts, axis=0), float(sum(risks))
     factor = 1.0 / max(1.0, float(np.abs(slopes).max()))
     dual = float(sum(problem.evaluate((L1Part.conjugate, point, factor))))
     certificate = problem.prototype.proof(risk, float(np.abs(point.weights).sum()), dual)

@@ -253,9 +253,7 @@ class PrimalPartition(Partition):
 
     def risk_slopes(self, candidates: FloatArray) -> Sums:
         """Return slopes (1, K, 3) of the risk at shifts of the bias (1, K)."""
-        return SumOfLosses(self.problem.loss, self.problem.rows.signs, self.problem.weights).slopes(
-            self.current.image, candidates
-        )
+        return self.problem.risk.slopes(self.current.image, candidates)
 
     def shifted(self, shift: float) -> tuple[FloatArray, float]:
         """Return gradient and losses at the current margins with the bias shifted."""
@@ -752,17 +750,13 @@ class BallRounds(PrimalRounds):
 
 # Which problems have a run over partitions.
 
-_KINDS: dict[type[base.CompositeProblem], type[PartitionedProblem]] = {
-    DualProblem: PartitionedDual,
-    SparseProblem: PartitionedPrimal,
-}
-
 
 def partitioned(prototype: base.CompositeProblem) -> type[PartitionedProblem]:
     """Return the class of a problem over partitions. Raises ConfigError (there is none)."""
-    for kind, over in _KINDS.items():
-        if isinstance(prototype, kind):
-            return over
+    if isinstance(prototype, DualProblem):
+        return PartitionedDual
+    if isinstance(prototype, SparseProblem):
+        return PartitionedPrimal
     raise ConfigError(
         f"The model builds a {type(prototype).__name__}, but shards require a DualProblem or a SparseProblem. Train in "
         "memory with okl.solvers.accelerated.fapg.Fapg."

@@ -134,11 +134,9 @@ class RowLearner(Protocol[State]):
     @property
     def precision(self) -> Precision:
         """Return the precision of the inputs."""
-        ...
 
     def start(self) -> State:
         """Return nothing learned yet."""
-        ...
 
     def learn(self, state: State, rows: Rows, n_threads: int = 1) -> State:
         """Train on rows in their order, without changing the given state.
@@ -147,15 +145,12 @@ class RowLearner(Protocol[State]):
 
         Raises DataError : inputs or targets do not fit; DivergedError : what was learned is no longer finite
         """
-        ...
 
     def predictor(self, state: State) -> Predictor:
         """Return the predictor of the learned state."""
-        ...
 
     def chosen(self, state: State) -> dict[str, Any]:
         """Return the values chosen while learning (support vectors, rank, leader), each with its reason, as text."""
-        ...
 
 
 class LossLearner:
@@ -333,16 +328,13 @@ class LearnerFactory(Protocol):
     @property
     def name(self) -> str:
         """Return the name for `--solver`."""
-        ...
 
     @property
     def modes(self) -> tuple[Mode, ...]:
         """Return the modes in which it can train."""
-        ...
 
     def build(self, context: BuildContext) -> BuiltLearner:
         """Return the learner for the data at hand. Raises ConfigError (the configuration does not fit the data)."""
-        ...
 
 
 def check_loss(loss: Loss, schema: Schema) -> None:

@@ -40,7 +40,7 @@ def test_second_derivatives_match_finite_differences(kind: Any) -> None:
             step = np.zeros(4)
             step[column] = 1e-6
             points = [Point(9 + 2 * place + k, base + sign * step, np.empty(0), 0.0) for k, sign in enumerate((1, -1))]
-            up, down = (opened.evaluate((L1Part.slopes, point))[0].slopes for point in points)
+            up, down = (opened.evaluate((L1Part.slopes, point))[0][0] for point in points)
             np.testing.assert_allclose(curvature[place], (up - down)[columns] / 2e-6, rtol=1e-5, atol=1e-6)
             derivative = opened.evaluate((L1Part.line, points[1], Point(99 + place, step, np.empty(0), 0.0), 2.0))[0]
             assert derivative == pytest.approx(up @ step, rel=1e-9)
