@@ -68,25 +68,9 @@ def bound_at(bounds, i):  # type: ignore[no-untyped-def]
     return bounds[i] if isinstance(bounds, np.ndarray) else bounds
 
 
-def _entry(bounds, i):  # type: ignore[no-untyped-def]
-    return bounds[i]
-
-
-def _number(bounds, i):  # type: ignore[no-untyped-def]
-    return bounds
-
-
 @overload(bound_at, inline="always")
 def _choose_bound(bounds, i):  # type: ignore[no-untyped-def]
-    return _entry if isinstance(bounds, types.Array) else _number
-
-
-def _slice(bounds, first, last):  # type: ignore[no-untyped-def]
-    return bounds[first:last]
-
-
-def _same(bounds, first, last):  # type: ignore[no-untyped-def]
-    return bounds
+    return (lambda bounds, i: bounds[i]) if isinstance(bounds, types.Array) else (lambda bounds, i: bounds)
 
 
 def bounds_of(bounds, first, last):  # type: ignore[no-untyped-def]
@@ -96,7 +80,9 @@ def bounds_of(bounds, first, last):  # type: ignore[no-untyped-def]
 
 @overload(bounds_of, inline="always")
 def _choose_bounds(bounds, first, last):  # type: ignore[no-untyped-def]
-    return _slice if isinstance(bounds, types.Array) else _same
+    if isinstance(bounds, types.Array):
+        return lambda bounds, first, last: bounds[first:last]
+    return lambda bounds, first, last: bounds
 
 
 @nested

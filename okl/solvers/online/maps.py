@@ -106,13 +106,7 @@ class NystromChoice:
 
     def __post_init__(self) -> None:
         check_choice("landmarks", self.landmarks, get_args(Landmarks))
-        check_at_least("n_landmarks", self.n_landmarks, 1)
-        check_at_least("rank", self.rank, 1)
-        if self.rank > self.n_landmarks:
-            raise ConfigError(
-                f"rank = {self.rank} is more than the {self.n_landmarks} landmarks allow. Set a rank "
-                f"of {self.n_landmarks} or less, or use more landmarks."
-            )
+        check_rank(self.rank, self.n_landmarks, "n_landmarks")
         refuse_bandwidth_with(self.kernel, self.bandwidth)
         if isinstance(self.kernel, str):
             kernel_of_bandwidth(self.kernel, 1.0, self.degree, self.offset)
@@ -125,6 +119,17 @@ class NystromChoice:
         fitted = fit_nystrom_map(kernel, landmarks, min(self.rank, number), precision)
         why = "as given" if fitted.n_columns == self.rank else "the rank of the landmarks' kernel matrix"
         return fitted, {**chosen, "landmarks": number, "rank": fitted.n_columns, "rank_reason": why}
+
+
+def check_rank(rank: int, n_landmarks: int, name: str) -> None:
+    """Raise ConfigError unless a map of so many landmarks, an option of this name, may have so many columns."""
+    check_at_least(name, n_landmarks, 1)
+    check_at_least("rank", rank, 1)
+    if rank > n_landmarks:
+        raise ConfigError(
+            f"rank = {rank} is more than the {n_landmarks} landmarks allow. Set a rank of {n_landmarks} or less, or "
+            f"a larger {name}."
+        )
 
 
 def suitable_kernel(

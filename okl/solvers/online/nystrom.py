@@ -27,7 +27,7 @@ from okl.kernels import Kernel
 from okl.losses import Loss
 from okl.solvers.online import base as online
 from okl.solvers.online.linear import LinearFactory, LinearLearner, Weights, longest_subgradient, step_in_ball
-from okl.solvers.online.maps import ChosenMap, refuse_bandwidth_with, suitable_kernel
+from okl.solvers.online.maps import ChosenMap, check_rank, refuse_bandwidth_with, suitable_kernel
 
 # State: support vectors, then a Nystrom map with weights.
 
@@ -209,13 +209,7 @@ class NOGDLearner:
 
     def __post_init__(self) -> None:
         check_at_least("n_inputs", self.n_inputs, 1)
-        check_at_least("budget", self.budget, 1)
-        check_at_least("rank", self.rank, 1)
-        if self.rank > self.budget:
-            raise ConfigError(
-                f"rank = {self.rank} is more than the {self.budget} landmarks allow. Set a rank of "
-                f"{self.budget} or less, or raise the budget."
-            )
+        check_rank(self.rank, self.budget, "budget")
         self._silent  # noqa: B018  its constructor checks what the linear learner is made of
 
     def start(self) -> NOGDState:

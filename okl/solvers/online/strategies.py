@@ -181,9 +181,19 @@ class Forgetron(BudgetStrategy):
 # Projectron: a Perceptron that projects onto the span of its supports when the budget is full.
 
 
+@dataclass(frozen=True)
+class _Projecting(BudgetStrategy):
+    """Base of strategies that project rows onto the span of their supports."""
+
+    buffers: ClassVar[int] = 1
+    keeps_matrix: ClassVar[bool] = True
+    keeps_root: ClassVar[bool] = True
+    reduced: ClassVar[Change] = staticmethod(maintenance.project_excess)
+
+
 @stored("projectron")
 @dataclass(frozen=True)
-class Projectron(BudgetStrategy):
+class Projectron(_Projecting):
     """A Perceptron that adds the projection of a row onto the span of the supports when the budget is full.
 
     After a mistake: f <- f + step_size y k(x, .) while there is room, then f <- f + step_size y sum_s d_s k(s, .) with
@@ -207,10 +217,6 @@ class Projectron(BudgetStrategy):
     name: ClassVar[str] = "projectron"
     size_free: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("step_size",)
-    buffers: ClassVar[int] = 1
-    keeps_matrix: ClassVar[bool] = True
-    keeps_root: ClassVar[bool] = True
-    reduced: ClassVar[Change] = staticmethod(maintenance.project_excess)
 
     @property
     def numbers(self) -> maintenance.Projection:
@@ -223,7 +229,7 @@ class Projectron(BudgetStrategy):
 
 @stored("projectron-plus-plus")
 @dataclass(frozen=True)
-class ProjectronPlus(BudgetStrategy):
+class ProjectronPlus(_Projecting):
     """Projectron, and a step towards the projection of a row that was right with a margin below 1.
 
     l = 1 - y f (or 1 minus the lead of the true class), P = |projection of k(x, .)|^2, delta its distance to k(x, .):
@@ -239,10 +245,6 @@ class ProjectronPlus(BudgetStrategy):
 
     name: ClassVar[str] = "projectron++"
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
-    buffers: ClassVar[int] = 1
-    keeps_matrix: ClassVar[bool] = True
-    keeps_root: ClassVar[bool] = True
-    reduced: ClassVar[Change] = staticmethod(maintenance.project_excess)
 
     @property
     def numbers(self) -> maintenance.Projection:
@@ -276,8 +278,6 @@ class BPASimple(_PassiveAggressive):
 
     A row of k(x, x) = 0 changes nothing. Shards are joined by dropping the supports of least |a|^2 k(s, s).
 
-    aggressiveness : C > 0, the longest step
-
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-S); several classes as Lu et al., JMLR 17(47), 2016, section
     7.3.2, with the step of Crammer et al., JMLR 7, 2006, section 8.
     """
@@ -298,8 +298,6 @@ class BPANearest(_PassiveAggressive):
     oldest on a tie. O(n_classes budget), but for supports that lose their nearest neighbour, of which there is about
     one a step. Shards are joined by projecting the cheapest supports onto their nearest neighbours.
 
-    aggressiveness : C > 0, the longest step
-
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-NN); the rest as `BPASimple`.
     """
 
@@ -318,8 +316,6 @@ class BPAProjection(_PassiveAggressive):
     r is the support where that changes f least, the oldest on a tie: O(n_classes budget + budget^2) for a row with
     loss, by a root of the inverse of the kernel matrix, where the paper solves budget systems in O(budget^3). A row in
     the span of the supports, by the threshold of `Projectron`, is spread over them. Shards are joined in the same way.
-
-    aggressiveness : C > 0, the longest step
 
     Source: Wang & Vucetic, AISTATS 2010, section 3 (BPA-P); the rest as `BPASimple`.
     """
@@ -423,7 +419,7 @@ def check_decay(step_size: float, regularisation: float, largest: float | None) 
 
 @dataclass(frozen=True)
 class _KernelPegasos(BudgetStrategy):
-    """Base of the two; regularisation : lambda > 0."""
+    """Base of the two; regularisation : lambda > 0 of regularisation / 2 |f|^2 + mean hinge loss."""
 
     regularisation: float = 1e-4
     tasks: ClassVar[tuple[Task, ...]] = ("binary", "multiclass")
@@ -447,8 +443,6 @@ class BSGDRemoval(_KernelPegasos):
     Then the support of least |a|^2 k(s, s) goes, the oldest on a tie; with k(s, s) = 1 all tie, and the oldest goes.
     With several classes the true class takes the step, and the best wrong one its negative. O(n_classes budget).
 
-    regularisation : lambda > 0 of regularisation / 2 |f|^2 + mean hinge loss
-
     Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by removal.
     """
 
@@ -468,8 +462,6 @@ class BSGDMerging(_KernelPegasos):
     changes f least: z = h x_m + (1 - h) x_j, a_z = k^((1-h)^2) a_m + k^(h^2) a_j with k = k(x_m, x_j), for the best h
     in [0, 1/2] (where it is, as |a_m| <= |a_j|). Supports of opposite signs may meet; then j just takes over what it
     can. O(n_classes budget). The Gaussian kernel only: for others no such z is known.
-
-    regularisation : lambda > 0 of regularisation / 2 |f|^2 + mean hinge loss
 
     Source: Wang, Crammer & Vucetic, JMLR 13, 2012, Algorithms 1 and 2, budget maintenance by merging.
     """
