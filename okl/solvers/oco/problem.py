@@ -434,23 +434,13 @@ class Problem:
 
     @property
     def linear(self) -> LinearConstraints:
-        """Return the constraints as linear ones, for what is compiled.
-
-        Raises
-        ------
-        ConfigError : they are not linear
-        """
+        """Return the constraints as linear ones, for what is compiled; ConfigError if they are not."""
         if not isinstance(self.constraints, LinearConstraints):
             raise ConfigError("a compiled run needs linear constraints. Play convex constraints round by round.")
         return self.constraints
 
     def first_point(self, first: Vector | None) -> Vector:
-        """Return x_1: a copy of what was given, or the point of the set nearest to 0.
-
-        Raises
-        ------
-        ConfigError : a point of another length, or outside the set
-        """
+        """Return x_1: a copy of a point of the set that was given, or ConfigError, or the one nearest to 0."""
         if first is None:
             nearest = self.region.project(as_vector("first", [0.0] * self.dimension))
             nearest.setflags(write=False)
@@ -724,15 +714,13 @@ def _solve_model(model: _Model, enough: float) -> Vector:
     return model.point(model.multipliers)
 
 
-def solve_by_cuts(
-    centre: Vector, region: ConvexSet, constraints: Constraints, limits: Vector, tolerance: float = CUT_TOLERANCE
-) -> tuple[Vector, float]:
+def solve_by_cuts(centre: Vector, region: ConvexSet, constraints: Constraints, limits: Vector) -> tuple[Vector, float]:
     """Return argmin over x in X of 1/2 ||x - c||^2 + limits' [g(x)]_+, (p,), and its gap.
 
     centre : (p,) c; region : X; constraints : m convex functions with subgradients
-    limits : (m,) >= 0; tolerance : of the gap, in units of the size of the penalty
-    Returns point, gap : the squared distance to the solution is at most twice the gap. It is above the tolerance only
-        where rounding or 300 rounds of cuts came first
+    limits : (m,) >= 0
+    Returns point, gap : the squared distance to the solution is at most twice the gap. It is above CUT_TOLERANCE, in
+        units of the size of the penalty, only where rounding or 300 rounds of cuts came first
     Source: Kelley, J. SIAM 8, 1960, with the proximal term that is in the step already.
     """
     model = _Model(centre, region, limits)
@@ -746,7 +734,7 @@ def solve_by_cuts(
         stale = 0 if gap < 0.5 * least else stale + 1
         if gap < least:
             best, least = point, gap
-        enough = tolerance * (1.0 + float(limits @ np.abs(values)))
+        enough = CUT_TOLERANCE * (1.0 + float(limits @ np.abs(values)))
         cut = np.flatnonzero(lag > 0.1 * enough / limits.size)
         if gap <= enough or cut.size == 0 or stale == _MOST_STALE:
             break

@@ -87,17 +87,10 @@ def losses_at(losses: Losses, points: Matrix) -> Vector:
 
 
 def regret(losses: Losses, points: Matrix, comparators: Matrix) -> float:
-    """Return sum_t f_t(x_t) - sum_t f_t(y_t): equation (1).
+    """Return sum_t f_t(x_t) - sum_t f_t(y_t) of points x and comparators y, (T, p): equation (1).
 
-    Parameters
-    ----------
-    losses : of T rounds
-    points : (T, p) x_t
-    comparators : (T, p) y_t; (1, p) for one in all rounds, as the static regret has it
-
-    Raises
-    ------
-    ConfigError : points of fewer or more rounds, or that are not finite
+    comparators : or (1, p) for one in all rounds, as the static regret has it
+    Raises ConfigError : points of fewer or more rounds, or that are not finite
     """
     if len(points) not in (1, losses.n_rounds) or not np.isfinite(points).all():
         raise ConfigError(f"points of shape {np.shape(points)}; expected {losses.n_rounds} rows of finite numbers.")
@@ -223,10 +216,7 @@ def dynamic_regret(problem: Problem, losses: Losses, points: Matrix) -> float:
 def minorants(losses: Losses, points: Matrix) -> QuadraticLosses:
     """Return f_t(x_t) + <df_t(x_t), x - x_t> + mu ||x - x_t||^2, which no f_t is below, as losses of x.
 
-    Parameters
-    ----------
-    losses : convex, with the mu of (19)
-    points : (T, p) x_t, where they touch
+    points : (T, p) x_t, where they touch; mu : that of (19)
     """
     slopes = np.array([losses.subgradient(at, point) for at, point in enumerate(points)])
     mu, values = losses.strong_convexity, losses_at(losses, points)
@@ -242,13 +232,8 @@ def regret_certificate(problem: Problem, losses: Losses, points: Matrix) -> floa
     It holds for any convex losses, and is the regret itself for linear ones, and for quadratic ones with their mu. Pass
     the first rounds for a certificate while the game goes on.
 
-    Parameters
-    ----------
-    problem : the comparators' set and constraints; losses : of T rounds; points : (T, p) x_t
-
-    Raises
-    ------
-    ConfigError : there is no least value, as the set is unbounded
+    problem : the comparators' set and constraints
+    Raises ConfigError : there is no least value, as the set is unbounded
     """
     below = minorants(losses, points)
     if _has_formula(problem, below):
@@ -367,12 +352,7 @@ def play_rounds(
     constraints: Rounds | None = None,
     feedback: TwoPoint | None = None,
 ) -> Matrix:
-    """Play all rounds one by one, for losses and constraints of any kind, as `play` does.
-
-    Returns
-    -------
-    points (n_rounds, p)
-    """
+    """Return the points of all rounds, (n_rounds, p), played one by one for losses and constraints of any kind."""
     count = losses.n_rounds
     check_rounds(problem, losses, constraints)
     reach, units = 0.0, np.empty((0, problem.dimension))
@@ -497,25 +477,9 @@ def run_many(
 ) -> Traces:
     """Run a method on many problems of as many rounds; the same bits for every number of threads.
 
-    Parameters
-    ----------
-    method : the same for all
-    problems, losses : R of each, of T rounds
-    first : (p,) x_1 of all
-    n_threads : int >= 1
-    constraints : R of those of each round, where they change
-
-    Returns
-    -------
-    Traces, (R, T) each
-
-    Raises
-    ------
-    ConfigError : not as many problems as losses, or losses of different lengths
-
-    Warns
-    -----
-    AssumptionWarning : as `play` does
+    first : (p,) x_1 of all; constraints : those of each round of each problem, where they change
+    Raises ConfigError : not as many problems as losses, or losses of different lengths
+    Warns AssumptionWarning : as `play` does
     """
     check_at_least("n_threads", n_threads, 1)
     rounds = [None] * len(problems) if constraints is None else list(constraints)

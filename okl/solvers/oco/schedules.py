@@ -21,14 +21,9 @@ Numbers = NDArray[np.float64]
 
 
 def covered(schedule: Schedule, subgradient_bound: float) -> bool:
-    """Return whether gamma_0 is in (0, 1/(sqrt(2) G)], as every bound of the paper requires.
+    """Return whether gamma_0 is in (0, 1/(sqrt(2) G)], as every bound of the paper requires, with G of assumption 3.
 
     Any gamma_0 may be used; beyond this range no bound is claimed.
-
-    Parameters
-    ----------
-    schedule : gives gamma_0 as penalty_scale
-    subgradient_bound : G of assumption 3, of losses and constraints over the set
     """
     return schedule.penalty_scale * math.sqrt(2.0) * subgradient_bound <= 1.0 + 1e-12
 

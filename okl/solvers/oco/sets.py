@@ -112,6 +112,8 @@ class Ball(_Projecting):
     centre: Vector
     radius: float
 
+    bounded = True
+
     def __post_init__(self) -> None:
         set_fields(self, centre=as_vector("centre", self.centre), radius=check_positive("radius", self.radius))
         if not np.isfinite(self.centre).all():
@@ -120,10 +122,6 @@ class Ball(_Projecting):
     @property
     def dimension(self) -> int:
         return int(self.centre.size)
-
-    @property
-    def bounded(self) -> bool:
-        return True
 
     @property
     def diameter(self) -> float:
@@ -150,6 +148,8 @@ class Simplex(_Projecting):
     size: int
     total: float = 1.0
 
+    bounded = True
+
     def __post_init__(self) -> None:
         check_at_least("size", self.size, 1)
         set_fields(self, total=check_positive("total", self.total))
@@ -157,10 +157,6 @@ class Simplex(_Projecting):
     @property
     def dimension(self) -> int:
         return self.size
-
-    @property
-    def bounded(self) -> bool:
-        return True
 
     @property
     def diameter(self) -> float:
