@@ -110,26 +110,23 @@ class Shifted(NamedTuple):
     minus: float
 
 
-class Response(NamedTuple):
-    """Dual entries as functions of margins.
+Response = Callable[[FloatArray, FloatArray, Shifted], None]
+"""Function of margins that overwrites dual entries a (m,) and their slopes -a'(z) (m,)."""
 
-    write : overwrites entries a (m,) and their slopes -a'(z) (m,); anchored : whether entries depend on an anchor
-    """
 
-    write: Callable[[FloatArray, FloatArray, Shifted], None]
-    anchored: bool = False
+def is_anchored(problem: Any) -> bool:
+    """Return whether the losses of a problem have kinks, so that dual entries depend on an anchor."""
+    return isinstance(problem.region, BoxSet) and isinstance(problem.separable, LinearTerm)
 
 
 def response_of(separable: Separable, region: Region, signs: FloatArray) -> Response | None:
     """Return how dual entries follow from margins; None where this method does not know."""
     if isinstance(region, EntropyBarrier) and separable == LinearTerm(0.0):
         bounds = region.upper
-        return Response(
-            lambda out, slopes, at: entropy_duals(out, slopes, at.margins, signs, bounds, at.plus, at.minus)
-        )
+        return lambda out, slopes, at: entropy_duals(out, slopes, at.margins, signs, bounds, at.plus, at.minus)
     if isinstance(region, SquareRootBarrier) and separable == LinearTerm(0.0):
         numbers = (signs, region.scales, region.upper)
-        return Response(lambda out, slopes, at: square_root_duals(out, slopes, at.margins, *numbers, at.plus, at.minus))
+        return lambda out, slopes, at: square_root_duals(out, slopes, at.margins, *numbers, at.plus, at.minus)
     if not isinstance(region, BoxSet):
         return None
     lower, upper = (filled(bound, len(signs)) for bound in (region.lower, region.upper))
@@ -154,7 +151,7 @@ def response_of(separable: Separable, region: Region, signs: FloatArray) -> Resp
             steps, anchors = (at.pace / (1.0 + at.pace)) * widths, anchors / (1.0 + at.pace)
         box_duals(out, slopes, at.margins, signs, anchors, steps, targets, lower, upper, at.plus, at.minus)
 
-    return Response(write, anchored) if is_known else None
+    return write if is_known else None
 
 
 class NewtonPart:
@@ -171,7 +168,8 @@ class NewtonPart:
         response = response_of(problem.separable, region, self._signs)
         assert response is not None, "the problem was checked"
         self._response = response
-        if not response.anchored:
+        self._anchored = is_anchored(problem)
+        if not self._anchored:
             self._first = np.zeros(len(first))
 
     @cached_property
@@ -278,7 +276,7 @@ class NewtonPart:
         None where these are most of the rows, or where entries do not depend on an anchor.
         """
         problem, rows = self._problem, self._problem.rows
-        if not (self._response.anchored and isinstance(rows, SparseRows)):
+        if not (self._anchored and isinstance(rows, SparseRows)):
             return None
         duals, slopes = self._at(at)
         active = (duals != 0.0) | (slopes > 0.0)
@@ -334,7 +332,7 @@ class NewtonPart:
         duals, slopes = np.empty(len(margins)), np.empty(len(margins))
         plus, minus = thresholds @ self._problem.region.normals if len(thresholds) else (0.0, 0.0)
         anchor = self._anchor(at.anchors)
-        self._response.write(duals, slopes, Shifted(margins, anchor, at.point.pace, float(plus), float(minus)))
+        self._response(duals, slopes, Shifted(margins, anchor, at.point.pace, float(plus), float(minus)))
         return duals, slopes
 
     def _anchor(self, anchors: tuple[Point, ...]) -> FloatArray:

@@ -24,6 +24,7 @@ from okl.solvers.accelerated.newton_parts import (
     LastArrays,
     NewtonPart,
     Request,
+    is_anchored,
     response_of,
     result_of,
 )
@@ -71,8 +72,7 @@ class NewtonProblem(PartsProblem):
 
     @property
     def anchored(self) -> bool:
-        """Return whether the losses have kinks, so that dual entries depend on an anchor."""
-        return isinstance(self.prototype.region, BoxSet) and isinstance(self.prototype.separable, LinearTerm)
+        return is_anchored(self.prototype)
 
     @property
     def has_unit(self) -> bool:

@@ -118,7 +118,7 @@ class Pegasos:
     def run_rows(self, rows: FloatArray, targets: Doubles) -> Iterator[PegasosState]:
         """Yield states after more and more steps on rows (m, n_columns), without end; targets : (m,), -1 and +1."""
         rows, targets = as_compiled(rows, rows.dtype), as_compiled(targets, np.float64)
-        scores, (changes, wrongs) = np.zeros(1, dtype=rows.dtype), self._buffers()
+        scores, (changes, wrongs) = np.zeros(1, dtype=rows.dtype), self.buffers()
         state = self.start(rows.shape[1], precision=rows.dtype)
 
         def learn(carried: sgd.CarriedWeights, picks: Integers) -> None:
@@ -129,14 +129,15 @@ class Pegasos:
     def run_kernel(self, matrix: FloatArray, targets: Doubles, stretch: int | None = None) -> Iterator[PegasosState]:
         """Yield states for a kernel matrix (m, m), points as coefficients; stretch : rows a state, None: ever more."""
         matrix, targets = as_compiled(matrix, matrix.dtype), as_compiled(targets, np.float64)
-        scores, (changes, _) = np.zeros(len(targets)), self._buffers()
+        scores, (changes, _) = np.zeros(len(targets)), self.buffers()
 
         def learn(carried: sgd.CarriedWeights, picks: Integers) -> None:
             sgd.step_kernel(carried, scores, changes, matrix, targets, picks, self.steps)
 
         return self._run(self.start(len(targets)), learn, len(targets), stretch)
 
-    def _buffers(self) -> tuple[Doubles, Integers]:
+    def buffers(self) -> tuple[Doubles, Integers]:
+        """Return arrays (batch,) that a step writes into."""
         return np.zeros(self.batch), np.zeros(self.batch, dtype=np.int64)
 
     def _run(
@@ -192,9 +193,8 @@ class PegasosLearner(online.LossLearner):
         """Train on rows in their order, of which the last step may have fewer. See `RowLearner`."""
         shape = (self.task, self.feature_map.n_inputs, self.n_outputs, self.precision)
         inputs, targets = online.checked_rows(rows, *shape)
-        carried, batch = state.carried(), self.method.batch
-        scores, changes = np.zeros(self.n_outputs, dtype=self.precision), np.zeros(batch)
-        wrongs = np.zeros(batch, dtype=np.int64)
+        carried, (changes, wrongs) = state.carried(), self.method.buffers()
+        scores = np.zeros(self.n_outputs, dtype=self.precision)
         for first in range(0, len(targets), _WINDOW):
             features = transform_rows(self.feature_map, inputs[first : first + _WINDOW], n_threads)
             picks = np.arange(len(features))
@@ -222,20 +222,18 @@ class PegasosLearner(online.LossLearner):
 
     def average_shards(self, base: PegasosState, parts: list[PegasosState]) -> PegasosState:
         """Return the row-weighted average of the shards' states from shard_start(base); step counts are added."""
-        grown = [part.progress.since(base.progress) for part in parts]
-        rows = sum(growth.rows for growth in grown)
-        if rows == 0:
+        shares, progress = online.shares_of_rows(base.progress, [part.progress for part in parts])
+        if not shares:
             return base
         lam, numbers = self.method.lam, base.numbers.copy()
         numbers[sgd.STEPS] += sum(part.numbers[sgd.STEPS] - base.numbers[sgd.STEPS] for part in parts)
-        numbers[sgd.SCALE], progress = 1.0, base.progress
+        numbers[sgd.SCALE] = 1.0
         last = np.zeros_like(base.behind)
         total = base.numbers[sgd.FACTORS] * base.points.astype(np.float64) - base.behind
-        for part, growth in zip(parts, grown, strict=True):
-            last += growth.rows / rows * part.last(lam)
+        for part, share in zip(parts, shares, strict=True):
+            last += share * part.last(lam)
             total += part.numbers[sgd.FACTORS] * part.points.astype(np.float64) - part.behind
             numbers[sgd.TOTAL] += part.numbers[sgd.TOTAL]
-            progress = progress.plus(growth)
         # the sum of all weights so far is W x - u: with W = 0 it is -u
         numbers[sgd.FACTORS] = 0.0
         points = (lam * numbers[sgd.STEPS] * last).astype(base.points.dtype)

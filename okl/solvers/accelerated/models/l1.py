@@ -10,19 +10,17 @@ import numpy as np
 from okl.foundation.class_tags import stored
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.dual import SmoothLoss, SparseClassifier
+from okl.solvers.accelerated.models.logistic import LogisticMarginLoss
 from okl.solvers.accelerated.models.svm import SquaredHinge
 
 _TINY = 1e-290  # a share so small that quotients with others may overflow
 
 
 @stored("l1-logistic-loss")
-class _L1LogisticLoss:
+class _L1LogisticLoss(LogisticMarginLoss):
     """log(1 + exp(-z))."""
 
     curvature = 0.25
-
-    def value(self, margins: FloatArray) -> FloatArray:
-        return np.logaddexp(0.0, -margins)
 
     def derivative(self, margins: FloatArray) -> FloatArray:
         return -_share(margins)

@@ -16,7 +16,7 @@ from okl.solvers.accelerated.dual import DualProblem
 
 
 @stored("logistic-margin-loss")
-class _LogisticMarginLoss:
+class LogisticMarginLoss:
     """log(1 + exp(-z))."""
 
     def value(self, margins: FloatArray) -> FloatArray:
@@ -62,7 +62,7 @@ class LogisticRegression(CostClassifier):
             outer=parts.HalfSquare(),
             separable=separable,
             region=region,
-            risk=parts.SumOfLosses(_LogisticMarginLoss(), rows.signs, upper),
+            risk=parts.SumOfLosses(LogisticMarginLoss(), rows.signs, upper),
             first=first,
             intercept=self.fit_intercept,
             curvature=0.0 if self.margin is None else 4.0 / float(upper.max()),
