@@ -151,7 +151,7 @@ def okl_compare(
         settings: models, data and validation; paths are absolute, as a worker runs in a temporary folder
         service: timeouts and retries; they never change the result
     """
-    from okl.runs.compare_run import ComparisonRun
+    from okl.runs.compare import ComparisonRun
 
     return ComparisonRun(settings)
 

@@ -15,7 +15,7 @@ from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Task
 from okl.report.comparison import ComparisonResult
 from okl.report.results import RunResult
-from okl.runs.compare_run import ComparisonRun
+from okl.runs.compare import ComparisonRun
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.train import TrainingRun
 from okl.solvers.settings import TrainSettings

@@ -68,7 +68,7 @@ def compare(
     settings = settings_from(CompareSettings, values, "okl compare")
     from flows.foreground import perform_run
     from okl.report.comparison import text_summary
-    from okl.runs.compare_run import ComparisonRun, check
+    from okl.runs.compare import ComparisonRun, check
 
     check(settings)
     result = perform_run(ComparisonRun(settings), "flows.runs:okl_compare", terminal_observer(), record)

@@ -78,7 +78,7 @@ PREFECT_WORKER = "okl-stack"
 QUERY_SECONDS = "1"  # polling interval of the Prefect worker: a run waits half of it on average
 HEARTBEAT_SECONDS = "30"  # as in infra/prefect.yaml
 WELL_KNOWN_PORT = 4200  # of Prefect's
-PRELOADED = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare_run", "pyarrow.parquet")
+PRELOADED = ("okl.runs.train", "okl.runs.predict", "okl.runs.compare", "pyarrow.parquet")
 DASK = {f"DASK_{key.upper().replace('.', '__').replace('-', '_')}": str(value) for key, value in CONFIG.items()}
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 0.25, 30.0

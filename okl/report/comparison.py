@@ -14,7 +14,7 @@ from okl.report.blocks import Figure, Page, Section, Table, WarningBlock, page, 
 from okl.report.figures import compared_scores, score_paths
 from okl.report.format import CRITERION_NAMES, criterion_value, duration, flatten, mean_and_spread, number
 from okl.report.render import text
-from okl.report.results import Result
+from okl.report.results import Result, entry
 
 HEADER = ("Model", "Score", "Chosen", "Bias", "Gap", "Seconds", "Behind", "p")
 BIAS_HEADER = ("Model", "Own bias", "Error-minimising bias", "Difference")
@@ -35,14 +35,8 @@ class ComparisonResult(Result):
     certificate : of the winner, trained on all rows
     """
 
-    @property
-    def models(self) -> list[dict[str, Any]]:
-        return list(self["models"])
-
-    @property
-    def winner(self) -> Mapping[str, Any]:
-        winner: Mapping[str, Any] = self["winner"]
-        return winner
+    models: list[dict[str, Any]] = entry("models")
+    winner: Mapping[str, Any] = entry("winner")
 
     def _summary(self) -> list[tuple[str, str]]:
         judged = [row for row in self.models if row["mean"] is not None][:MOST_SUMMARISED]
@@ -170,12 +164,13 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     how = f"{parts}-fold cross validation" if parts > 1 else f"{number(result['judged_rows'])} held-out rows"
     searched, available = number(result["search_rows"]), number(data["train_rows"])
     rows = f"all {available}" if searched == available else f"{searched} of {available}"
+    judged = score_name(result) + ("" if criterion_of_result(result) == "squared-error" else " (--optimise)")
     return [
         winner_sentence(result),
         f"It was trained again on {number(result['winner']['rows'])} rows{_certified(result)}{_test(result)}.",
         (
             f"{len(result['models'])} models were trained to predict {data['target']} from "
-            f"{number(data['features'])} columns and validated by {how}, judged by {_judged(result)}, on {rows} "
+            f"{number(data['features'])} columns and validated by {how}, judged by {judged}, on {rows} "
             f"training rows. The search took {duration(result['search_seconds'])}, the whole run "
             f"{duration(result['total_seconds'])}."
         ),
@@ -273,10 +268,6 @@ def winner_sentence(result: Mapping[str, Any]) -> str:
     ]:
         text += f" Their log losses differ significantly from its {best['log_loss']:.4f}: {', '.join(apart)}."
     return text
-
-
-def _judged(result: Mapping[str, Any]) -> str:
-    return score_name(result) + ("" if criterion_of_result(result) == "squared-error" else " (--optimise)")
 
 
 def _constant(result: Mapping[str, Any]) -> float:

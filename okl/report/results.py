@@ -36,7 +36,7 @@ Metrics = Mapping[str, Any]
 """Values by name of the metric; confusion, reliability and histograms of residuals are nested."""
 
 
-def _entry(name: str, missing: Any = None) -> Any:
+def entry(name: str, missing: Any = None) -> Any:
     """Return a read-only attribute for an entry; missing : its value for a result without the entry."""
     return property(lambda self: missing if self.get(name) is None else self[name])
 
@@ -57,17 +57,17 @@ class Result(dict[str, Any]):
     settings, dataset : settings of the run, and description of its data set
     """
 
-    run: str = _entry("run", "")
-    name: str = _entry("name", "")
-    total_seconds: float | None = _entry("total_seconds")
-    peak_memory_bytes: int | None = _entry("peak_memory_bytes")
-    workers: int = _entry("workers", 0)
-    test: Metrics | None = _entry("test")
-    train: Metrics | None = _entry("train")
-    baselines: Mapping[str, Mapping[str, Metrics | None] | None] = _entry("baselines", {})
-    certificate: Mapping[str, Any] = _entry("certificate", {})
-    settings: Mapping[str, Any] = _entry("settings", {})
-    dataset: Mapping[str, Any] = _entry("dataset", {})
+    run: str = entry("run", "")
+    name: str = entry("name", "")
+    total_seconds: float | None = entry("total_seconds")
+    peak_memory_bytes: int | None = entry("peak_memory_bytes")
+    workers: int = entry("workers", 0)
+    test: Metrics | None = entry("test")
+    train: Metrics | None = entry("train")
+    baselines: Mapping[str, Mapping[str, Metrics | None] | None] = entry("baselines", {})
+    certificate: Mapping[str, Any] = entry("certificate", {})
+    settings: Mapping[str, Any] = entry("settings", {})
+    dataset: Mapping[str, Any] = entry("dataset", {})
 
     @cached_property
     def model(self) -> Model:
@@ -133,23 +133,23 @@ class RunResult(Result):
     windows, drift, constraints, timeline, memory_plan : as in the report
     """
 
-    rows: int | None = _entry("rows")
-    seconds: float | None = _entry("seconds")
-    rows_per_second: float | None = _entry("rows_per_second")
-    progressive: Metrics | None = _entry("progressive")
-    calibration: Mapping[str, Any] = _entry("calibration", {})
-    importance: Mapping[str, Any] = _entry("importance", {})
-    largest_errors: Mapping[str, Any] = _entry("largest_errors", {})
-    metric: Mapping[str, Any] = _entry("metric", {})
-    chosen: Mapping[str, Any] = _entry("chosen", {})
-    choice: Mapping[str, Any] = _entry("choice", {})
-    curve: Sequence[Sequence[float]] = _entry("curve", ())
-    convergence: Sequence[Sequence[float]] = _entry("convergence", ())
-    windows: Mapping[str, Any] = _entry("windows", {})
-    drift: Mapping[str, Any] = _entry("drift", {})
-    constraints: Mapping[str, Any] = _entry("constraints", {})
-    timeline: Mapping[str, Any] = _entry("timeline", {})
-    memory_plan: Mapping[str, Any] = _entry("memory_plan", {})
+    rows: int | None = entry("rows")
+    seconds: float | None = entry("seconds")
+    rows_per_second: float | None = entry("rows_per_second")
+    progressive: Metrics | None = entry("progressive")
+    calibration: Mapping[str, Any] = entry("calibration", {})
+    importance: Mapping[str, Any] = entry("importance", {})
+    largest_errors: Mapping[str, Any] = entry("largest_errors", {})
+    metric: Mapping[str, Any] = entry("metric", {})
+    chosen: Mapping[str, Any] = entry("chosen", {})
+    choice: Mapping[str, Any] = entry("choice", {})
+    curve: Sequence[Sequence[float]] = entry("curve", ())
+    convergence: Sequence[Sequence[float]] = entry("convergence", ())
+    windows: Mapping[str, Any] = entry("windows", {})
+    drift: Mapping[str, Any] = entry("drift", {})
+    constraints: Mapping[str, Any] = entry("constraints", {})
+    timeline: Mapping[str, Any] = entry("timeline", {})
+    memory_plan: Mapping[str, Any] = entry("memory_plan", {})
 
     @property
     def measured(self) -> tuple[Metrics, str]:

@@ -81,7 +81,7 @@ def compare(data: Place | Any, *, observer: Observer | None = None, **options: A
     OklError : the settings, the data or a fit is wrong; no incomplete files remain
     """
     from okl.report.comparison import ComparisonResult
-    from okl.runs.compare_run import ComparisonRun
+    from okl.runs.compare import ComparisonRun
     from okl.runs.compare_settings import CompareSettings
 
     with location_of(data) as location:

@@ -1,11 +1,11 @@
-"""Model comparison: candidates, grids, folds, search and winner."""
+"""Model comparison: candidates, grids, folds, search, winner, and the stages of the run."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
@@ -19,36 +19,50 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy import stats
 
-from okl.data.dataset import Dataset, Schema
+from okl.data.dataset import ROBUST, Dataset, Scaling, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.ingest.run import ingest
+from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
 from okl.data.reading import MANY_GROUPS, sample_rows, stored_row_bytes
+from okl.data.squash import with_squashed
+from okl.distributed.cluster_file import check_execution_options
 from okl.distributed.in_process import LocalExecution
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.predictors import LinearPredictor, Predictor
-from okl.foundation.errors import ConfigError, DivergedError
+from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.folders import check_published, output_folder
+from okl.foundation.locations import COMPARED, Place, place_of
 from okl.foundation.settings import IngestSettings
+from okl.foundation.telemetry import Observer
 from okl.foundation.types import Criterion, Doubles, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
 from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar, paired_t, row_losses, scores_test
-from okl.models.file import Model
+from okl.models.file import Model, save_model
 from okl.models.inputs import class_indices
+from okl.report.comparison import comparison_page
+from okl.report.format import scalar_metrics
+from okl.report.render import html, markdown
 from okl.runs import compare_grids
+from okl.runs.baselines import ConstantPredictor
 from okl.runs.compare_grids import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
+from okl.runs.evaluate import predictor_tallies
 from okl.runs.growing_models import train_growing_models
-from okl.runs.loop import factory_of, learner_of, passes_over, progressive_metric
+from okl.runs.loop import factory_of, learner_of, passes_over, run_loop
+from okl.runs.results import assumptions, describe_data
+from okl.runs.run import Run, check_data, open_run_data, run_folder
 from okl.runs.select import SPARSE_TOLERANCE, best_sparse_cost, best_sparse_passes, choose_solver, sparse_solutions
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, class_moments, error_minimising_bias
-from okl.solvers.base import SolverProgress, reasons_of
+from okl.solvers.base import reasons_of
 from okl.solvers.factory import SPARSE_SOLVERS, make_solver, training_columns
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
+from okl.solvers.online.solver import SAMPLE_ROWS
 from okl.solvers.options import FourierOptions
 from okl.solvers.ridge.gram import Outputs
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS as PENALTY_ROWS
@@ -635,7 +649,7 @@ class ModelSearch:
         return round_rows(self.sample.train_rows(), self.settings.grid, self.settings.halving)
 
     def run(self, execution: Execution, report: Callable[[int, int, dict[str, float]], None]) -> list[CompareCandidate]:
-        """Run all rounds and return the candidates, whatever fit finishes first; report : see `fit_winner`."""
+        """Run all rounds and return the candidates, whatever fit finishes first; report : of rows, total, metrics."""
         candidates = self.candidates()
         by_name = {candidate.name: candidate for candidate in candidates}
         total, done, steps = self.total(), 0, self.steps()
@@ -829,7 +843,6 @@ def _p_value(trials: Sequence[Trial], bias: str, best: CompareCandidate, test_sh
 MORE_ITERATIONS, TOLERANCE_FACTOR = 4, 0.1
 PATH_SHARES = (0.25, 0.5, 0.75, 1.0)  # of the grid, up to the chosen point
 DUAL_BYTES = 128  # for each row: the vectors of the method, float64
-ReportProgress = Callable[[int, int, dict[str, float]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -854,15 +867,15 @@ def fit_winner(
     best: CompareCandidate,
     feature_map: FeatureMap | None,
     execution: Execution,
-    report: ReportProgress,
+    observer: Observer,
 ) -> Winner:
     """Train the best candidate again with its parameter and bias rule.
 
-    feature_map : map of certified models; None: the inputs; report : called with the rows done, the total, and metrics
+    feature_map : map of certified models; None: the inputs; observer : of rows done, the total, and metrics
     """
     name = best.name
     if not is_model(name):
-        return _train_solver(settings, data, name, execution, report)
+        return _train_solver(settings, data, name, execution, observer)
     chosen, bias = best.choice()
     columns = data.schema.n_features + (0 if feature_map is None else feature_map.n_columns)
     sparse = data.schema.sparse is not None
@@ -881,7 +894,7 @@ def fit_winner(
     points = [grid.points[step] for step in steps]
     values, fits = list[float](), list[Fitted]()
     for index, sign in enumerate(signs):
-        report(index * len(sign), len(signs) * len(sign), {})
+        observer.advance(index * len(sign), len(signs) * len(sign), {})
         some_rows: Any = matrix_rows(features, sign, execution.n_threads)  # minimax models take no sparse ones
         solved = solve_path(grid, points, some_rows, index, method, partial(class_moments, some_rows))[-1]
         values.append(solved.parameter)
@@ -920,7 +933,7 @@ def affine_predictor(
 
 
 def _train_solver(
-    settings: CompareSettings, data: Dataset, name: str, execution: Execution, report: ReportProgress
+    settings: CompareSettings, data: Dataset, name: str, execution: Execution, observer: Observer
 ) -> Winner:
     """Train as `okl train` does, online solvers in one pass over all rows; the memory limit does not apply."""
     if name == AUTO:
@@ -931,10 +944,196 @@ def _train_solver(
         chosen = {"solver": best.settings.solver} | used | trained.solver.chosen(trained.state)
         return Winner(trained.predictor, columns.schema, data.rows("train"), chosen=chosen)
     solver = make_solver(train_settings(settings, name), data)
-    state = solver.start(data, execution)
-    while solver.finished(state) is None:
-        state = solver.advance(state, data, execution)
-        progress = solver.progress(state)
-        if isinstance(progress, SolverProgress):
-            report(progress.done_rows, progress.total_rows, {progressive_metric(data.schema.task): progress.error})
-    return Winner(solver.predictor(state), data.schema, data.rows("train"), chosen=solver.chosen(state))
+    made = run_loop(solver, solver.start(data, execution), data, execution, observer)
+    return Winner(made.predictor, data.schema, data.rows("train"), chosen=solver.chosen(made.state))
+
+
+# Stages of a comparison.
+
+LEAST_OF_CLASS = 2
+
+
+@dataclass(eq=False)
+class ComparisonRun(Run[CompareSettings]):
+    """Comparison run."""
+
+    STAGES = ("plan", "search", "refit", "evaluate", "save", "report")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.output = output_folder(_folder(self.settings))
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def check_settings(self) -> None:
+        check(self.settings)
+
+    def plan(self) -> dict[str, Any]:
+        """Read the sample, draw the map, make the grids and start workers."""
+        settings = self.settings
+        assert self.output is not None
+        self.output.open()
+        self._opened = open_run_data(self, settings)
+        self.data = scaled_data(settings, self._opened)
+        self._standardises = settings.rescale == "auto" and self.data.schema.scale != self._opened.schema.scale
+        if not is_dataset(settings.data):
+            named = replace(self.data, folder=place_of(settings.data))  # errors name the source
+            check_models(settings, named)
+        self.names = model_names(settings, self.data.schema.task, self.data.schema.sparse is not None)
+        n_classes = max(2, len(self.data.schema.labels))
+        shared = (self.data, settings.rows, settings.seed, settings.precision, settings.folds, settings.holdout)
+        sample, self.feature_map, self.chosen = Sample(*shared), None, dict[str, Any]()
+        if (choice := map_choice(settings, self.names)) is not None:
+            few = sample.all().inputs[:SAMPLE_ROWS]
+            self.feature_map, self.chosen = choice.draw(self.data.schema, few, settings.seed, settings.precision)
+        self.sample = Sample(*shared, self.feature_map)
+        rows = self.sample.all()
+        if self.data.schema.task != "regression":
+            self._check_classes(np.bincount(class_indices(self.data.schema, rows.targets), minlength=n_classes))
+        features, signs = self.sample.mapped(rows.inputs), compare_grids.signs_of_classes(rows.targets, n_classes)
+        grids = {
+            name: compare_grids.make_grid(name, features, signs, settings.grid) for name in self.names if is_model(name)
+        }
+        self._search = ModelSearch(settings, self.sample, self.names, grids, n_classes)
+        return {"rows": len(rows.targets), "rungs": list(self._search.steps()), "models": list(self.names)}
+
+    def _check_classes(self, counts: NDArray[np.int64]) -> None:
+        """Raise DataError if a class of the data has too few sampled rows to be in the training rows of every fold."""
+        rarest = int(np.argmin(counts))
+        if counts[rarest] < LEAST_OF_CLASS and counts.sum() < self.data.rows("train"):
+            raise DataError(
+                f"Class {self.data.schema.labels[rarest]} has {counts[rarest]} of the {counts.sum():,} sampled rows; "
+                f"each fold needs one to train on. Raise --rows, up to {self.data.rows('train'):,}."
+            )
+
+    def search(self) -> dict[str, Any]:
+        """Fit and validate all values of all models."""
+        started = time.perf_counter()
+        candidates = self._search.run(self.execution, self.observer.advance)
+        self._search_seconds = time.perf_counter() - started
+        best = winner_of(candidates)
+        if best is None:
+            raise DivergedError(f"Every model failed. The first error: {candidates[0].failure}")
+        self.best: CompareCandidate = best
+        share = self.sample.test_rows(0) / self.sample.train_rows()
+        self.table = table_of(candidates, share, self._search.judge)
+        return {"winner": best.name, "mean": self.table[0]["mean"]}
+
+    def refit(self) -> dict[str, Any]:
+        """Train the winner again."""
+        data = self._opened if self.best.name == AUTO and self._standardises else self.data
+        self.winner: Winner = fit_winner(
+            self.settings, data, self.best, self.feature_map, self.execution, self.observer
+        )
+        return {"rows": self.winner.rows, "certificate": self.winner.certificate}
+
+    def evaluate(self) -> dict[str, Any]:
+        """Compute metrics of the winner and the majority class on both splits."""
+        data = replace(self.data, schema=self.winner.schema)
+        constant = ConstantPredictor(self.data.schema)
+        predictors = {"winner": self.winner.predictor, constant.name: constant}
+        self.metrics: dict[str, dict[str, Any]] = {"train": {}, "test": {}}
+        for split, figures in self.metrics.items():
+            if shards := self.data.split(split):  # type: ignore[arg-type]  # one of both
+                tallies = predictor_tallies(data, shards, predictors, self.settings.precision, self.execution)
+                figures |= {name: scalar_metrics(tally.report()) for name, tally in tallies.items()}
+        return {split: figures["winner"] for split, figures in self.metrics.items() if figures}
+
+    def save(self) -> dict[str, Any]:
+        """Write the winner's model directory."""
+        row = self.table[0]
+        chosen = {name: row[name] for name in ("model", "parameter", "value", "bias")} | self._chosen()
+        origin = provenance(self.data, self.settings.seed) | {"chosen": chosen}
+        settings = self.settings.model_dump(mode="json")
+        model = Model(self.winner.schema, self.winner.predictor, settings, origin)
+        self.weights_sha256 = save_model(model, self.staging / "model")
+        return {"weights_sha256": self.weights_sha256}
+
+    def report(self) -> dict[str, Any]:
+        """Write result.json and report.html, and publish the run's folder."""
+        self._result = self._collect()
+        (self.staging / "report.html").write_text(html(comparison_page(self._result)), encoding="utf-8")
+        self.complete()
+        return {"run": str(self.folder)}
+
+    def report_markdown(self) -> str:
+        return markdown(comparison_page(self._result))
+
+    def metrics_table(self) -> list[dict[str, Any]]:
+        return [scalar_metrics(row) for row in self._result["models"]]
+
+    def _chosen(self) -> dict[str, Any]:
+        """Return the chosen values of the winner, with those of the shared map if it was trained on it."""
+        return (self.chosen if is_model(self.best.name) else {}) | (self.winner.chosen or {})
+
+    def _collect(self) -> dict[str, Any]:
+        settings, schema, sample, winner = self.settings, self.data.schema, self.sample, self.winner
+        data_folder = place_of(settings.data).absolute() if is_dataset(settings.data) else self.folder / "data"
+        constant = ConstantPredictor(schema).name
+        baselines = {split: figures.get(constant) for split, figures in self.metrics.items()}
+        criterion = self._search.judge.criterion
+        return {
+            "model": str(self.folder / "model"),
+            "run": str(self.folder),
+            "name": settings.name or self.name,
+            "winner": {
+                "model": self.best.name,
+                "parameter": self.table[0]["parameter"],
+                "value": winner.values[0] if len(winner.values) == 1 else None,
+                "values": list(winner.values),
+                "bias": self.best.choice()[1],
+                "rows": winner.rows,
+                "chosen": self._chosen(),
+            },
+            "certificate": winner.certificate,
+            "models": self.table,
+            "criterion": criterion,
+            "assumptions": self._assumptions(),
+            "constant": constant_score(schema, criterion),
+            "test_name": test_name(sample.n_parts, criterion),
+            "parts": sample.n_parts,
+            "search_rows": len(sample.all().targets),
+            "rungs": list(self._search.steps()),
+            "judged_rows": sum(sample.test_rows(number) for number in range(sample.n_parts)),
+            **{split: figures.get("winner") for split, figures in self.metrics.items()},
+            "baselines": {constant: baselines},
+            "weights_sha256": self.weights_sha256,
+            "search_seconds": self._search_seconds,
+            "total_seconds": time.perf_counter() - self.timeline.begun,
+            "peak_memory_bytes": peak_memory_bytes(),
+            "workers": self.execution.n_workers,
+            "settings": settings.model_dump(mode="json"),
+            "dataset": describe_data(self.data, data_folder) | ({"sparse": True} if schema.sparse else {}),
+        }
+
+    def _assumptions(self) -> list[str]:
+        """Return a sentence for each default that decided how rows were read and models compared."""
+        given = is_dataset(self.settings.data)
+        sentences = [] if given else assumptions(self.data, self.settings.ingest)
+        if self._standardises:
+            sentences.append("inputs are standardised (--rescale)")
+        return [*sentences, *filter(None, [left_out(self.settings, self.data.schema)])]
+
+
+def scaled_data(settings: CompareSettings, data: Dataset) -> Dataset:
+    """Return a data set with the scaling of a comparison: as given, or standard if the data set has none."""
+    wanted: Scaling = data.schema.scaling if settings.rescale == "auto" else settings.rescale
+    if settings.rescale == "auto" and wanted == "none" and data.schema.feature_statistics:
+        wanted = "standard"
+    if wanted in ROBUST and not data.schema.squashed:
+        data = with_squashed(data, settings.seed)
+    return replace(data, schema=data.schema.scaled_as(wanted))
+
+
+def check(settings: CompareSettings) -> None:
+    """Raise an error for wrong settings or data without reading rows or starting a server or workers."""
+    check_execution_options(settings)
+    model_names(settings)
+    check_data(settings, lambda data: check_models(settings, data), lambda ingest_settings: None)
+    check_published(_folder(settings))
+
+
+def _folder(settings: CompareSettings) -> Place:
+    return run_folder(settings, COMPARED)
