@@ -14,8 +14,6 @@ from .estimators.accelerated import UnifiedClassifier as UnifiedClassifier
 from .estimators.automatic import KernelClassifier as KernelClassifier
 from .estimators.automatic import KernelRegressor as KernelRegressor
 from .estimators.fourier_map import FourierMap as FourierMap
-from .estimators.local import LocalRidgeClassifier as LocalRidgeClassifier
-from .estimators.local import LocalRidgeRegressor as LocalRidgeRegressor
 from .estimators.online import BudgetKernelClassifier as BudgetKernelClassifier
 from .estimators.online import BudgetKernelRegressor as BudgetKernelRegressor
 from .estimators.online import ConstrainedFOGDClassifier as ConstrainedFOGDClassifier
@@ -31,6 +29,8 @@ from .estimators.online import NOGDRegressor as NOGDRegressor
 from .estimators.online import PegasosClassifier as PegasosClassifier
 from .estimators.ridge import KernelRidgeClassifier as KernelRidgeClassifier
 from .estimators.ridge import KernelRidgeRegressor as KernelRidgeRegressor
+from .estimators.ridge import LocalRidgeClassifier as LocalRidgeClassifier
+from .estimators.ridge import LocalRidgeRegressor as LocalRidgeRegressor
 from .estimators.subgradient import SCSClassifier as SCSClassifier
 from .estimators.subgradient import SCSRegressor as SCSRegressor
 from .foundation.errors import CheckpointError as CheckpointError

@@ -17,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from okl.estimators.fourier_map import FourierMap
-from okl.estimators.local import LocalRidgeClassifier, LocalRidgeRegressor
 from okl.estimators.online import (
     BudgetKernelClassifier,
     BudgetKernelRegressor,
@@ -29,7 +28,7 @@ from okl.estimators.online import (
     NOGDRegressor,
     PegasosClassifier,
 )
-from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor
+from okl.estimators.ridge import KernelRidgeClassifier, KernelRidgeRegressor, LocalRidgeClassifier, LocalRidgeRegressor
 from okl.estimators.subgradient import SCSClassifier, SCSRegressor
 from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, several, waves
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import okl
-from okl.estimators.local import LocalRidgeClassifier, LocalRidgeRegressor
+from okl.estimators.ridge import LocalRidgeClassifier, LocalRidgeRegressor
 from okl.features.predictors import LocalExpansion, base_of
 from okl.foundation.errors import ConfigError
 from tests.estimators.cases import moons, several, waves
