@@ -1,4 +1,4 @@
-"""Child processes of okl: a Prefect server, or a command of Prefect or Dask, each of which ends with its parent.
+"""Processes of okl: children (a Prefect server, a command of Prefect or Dask) that end with their parent, and tags.
 
 `python -P -m flows.child PARENT ROLE ARGUMENTS`; this module imports Prefect or Dask only for the role that needs it.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import fcntl
 import os
 import pkgutil
+import platform
+import re
 import signal
 import socket
 import sys
@@ -15,6 +17,8 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]  # no stubs
 
 from okl.foundation.locations import keep_private
 
@@ -45,8 +49,6 @@ def end_with_parent(parent: int) -> None:
         time.sleep(POLL_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
-    import psutil  # type: ignore[import-untyped]  # no stubs
-
     own = psutil.Process()
     for process in [*own.children(recursive=True), own]:
         with suppress(psutil.Error):
@@ -99,6 +101,50 @@ def main(parent: str, role: str, *arguments: str) -> None:
         serve(int(arguments[0]), Path(arguments[1]))
     else:
         run_command(role, list(arguments))
+
+
+# Tags of Prefect runs that name their process, by which runs of killed processes are known
+
+MOST_APART_SECONDS = 60  # tolerance for start times of processes, which move when the clock is set
+PROCESS = re.compile(r"okl-process:(?P<host>.*):(?P<pid>\d+):(?P<start>\d+)")
+
+
+def process_tag() -> str:
+    """Return a tag that identifies this process among all hosts: host, process id and start time."""
+    return f"okl-process:{platform.node()}:{os.getpid()}:{_start_time(os.getpid())}"
+
+
+def is_command(tag: str) -> bool:
+    """Return whether a tag names a process: that of a command, which no deployment has started.
+
+    >>> is_command(process_tag()), is_command("okl")
+    (True, False)
+    """
+    return PROCESS.fullmatch(tag) is not None
+
+
+def is_dead_process(tag: str) -> bool:
+    """Return whether a tag names a process of this host that has ended.
+
+    >>> is_dead_process(process_tag()), is_dead_process("okl"), is_dead_process("okl-process:elsewhere:1:0")
+    (False, False, False)
+    >>> is_dead_process(f"okl-process:{platform.node()}:{os.getpid()}:0")  # the process id has been reused
+    True
+    """
+    match = PROCESS.fullmatch(tag)
+    if match is None or match["host"] != platform.node():
+        return False
+    start = _start_time(int(match["pid"]))
+    return start is None or abs(start - int(match["start"])) > MOST_APART_SECONDS
+
+
+def _start_time(pid: int) -> int | None:
+    """Return the start time of a process in seconds since 1970; None if there is no such process."""
+    try:
+        seconds: float = psutil.Process(pid).create_time()
+    except psutil.Error:
+        return None
+    return round(seconds)
 
 
 if __name__ == "__main__":

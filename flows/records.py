@@ -20,7 +20,7 @@ from prefect.exceptions import CancelledRun
 from prefect.logging.handlers import APILogWorker, PrefectConsoleHandler
 from prefect.states import Crashed
 
-from flows.processes import is_dead_process, process_tag
+from flows.child import is_dead_process, process_tag
 from flows.stages import Followed, StagedRun, Started, followed
 from okl.foundation.errors import ExecutionError
 from okl.foundation.telemetry import at_level

@@ -13,7 +13,7 @@ from shlex import quote
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from flows.processes import is_command, is_dead_process
+from flows.child import is_command, is_dead_process
 from flows.server import ASK_SECONDS, LOOPBACK, disk_problem, get_json, login_file, server_answers, stack_login
 from flows.stack.state import HEALTH_SOCKET, ChildState, StackState, code_on_disk, live_stack, stack_folder
 from flows.stack.supervisor import PREFECT_WORKER, memory_of

@@ -13,8 +13,9 @@ CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]")
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of a message, without a full stop, for the middle of a sentence."""
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
+    """Return the first line of a message, without a full stop, for the middle of a sentence, or the kind of error."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
 def listed(texts: Sequence[str], most: int = 5) -> str:

@@ -24,7 +24,7 @@ from shlex import quote
 from threading import Lock
 from typing import Any, TypeVar
 
-from okl.foundation.errors import ConfigError, DataError, LocationError, OklError
+from okl.foundation.errors import ConfigError, DataError, LocationError, OklError, first_line
 from okl.foundation.validation import bytes_from_environment
 
 # okl's home folder: OKL_HOME, or .okl in the user's home.
@@ -233,12 +233,6 @@ def without_secrets(text: str) -> str:
     'at https://host/a and s3://bucket/part-?.csv'
     """
     return SECRETS.sub("", text)
-
-
-def first_line(error: BaseException) -> str:
-    """Return the first line of a message, without a full stop; the kind of error if the message is empty."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return (text.strip().splitlines() or [type(error).__name__])[0].rstrip(". ")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

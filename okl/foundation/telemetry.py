@@ -212,7 +212,11 @@ class Timeline:
             self._first.setdefault(lane, started_at)
             start, stop = started_at - self.begun, max(ended, started_at) - self.begun
             while stop >= MOST_BUCKETS * self.width:
-                self._double()
+                self.width *= 2
+                merged: defaultdict[tuple[int, int, str, str], float] = defaultdict(float)
+                for (stage, bucket, other, kind), spent in self._cells.items():
+                    merged[stage, bucket // 2, other, kind] += spent
+                self._cells = merged
             first, last = int(start / self.width), int(stop / self.width)
             at = len(self.stages) - 1
             for bucket in range(first, last + 1):
@@ -267,13 +271,6 @@ class Timeline:
         started_at = stage.begun if lane == DRIVER else max(stage.begun, self._first[lane])
         low, high = self.begun + bucket * self.width, self.begun + (bucket + 1) * self.width
         return max(0.0, min(high, ended) - max(low, started_at))
-
-    def _double(self) -> None:
-        self.width *= 2
-        merged: defaultdict[tuple[int, int, str, str], float] = defaultdict(float)
-        for (at, bucket, lane, phase), seconds in self._cells.items():
-            merged[at, bucket // 2, lane, phase] += seconds
-        self._cells = merged
 
 
 # Timers.

@@ -18,7 +18,6 @@ from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
 from okl.models.registry import RegisteredModel
 from okl.report.blocks import Page
-from okl.report.render import markdown
 from okl.report.retraining import certified_sentence, retraining_page
 
 if TYPE_CHECKING:
@@ -26,11 +25,6 @@ if TYPE_CHECKING:
     from okl.lifecycle.decide import ChallengerResult
 
 # The report.
-
-
-def report_markdown(result: Mapping[str, Any]) -> str:
-    """Return the report as Markdown."""
-    return markdown(report_page(result))
 
 
 def report_page(result: Mapping[str, Any]) -> Page:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import check_lineage_start, input_difference, start_lineage
 from okl.lifecycle.record import PAGE, ShardRecord
-from okl.lifecycle.report import RetrainResult, history_of, report_markdown, report_page
+from okl.lifecycle.report import RetrainResult, history_of, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
@@ -60,28 +61,11 @@ def write_version(into: Path, model: Model, challenger: Challenger, result: Mapp
 LONGEST = 500  # letters of a parameter's value that every tracking store takes
 
 
-def check_mlflow() -> None:
-    """Raise ConfigError unless MLflow is installed."""
-    try:
-        import_module("mlflow")
-    except ImportError:
-        raise ConfigError(
-            "The option mlflow needs the package mlflow. Install it with: pip install 'okl[mlflow]'."
-        ) from None
-
-
 def log_to_mlflow(where: str, result: Mapping[str, Any], version: Version | None) -> str:
-    """Log a run into the experiment of the model's name at a tracking URI; a failure does not change the decision.
+    """Log a run into the experiment of the model's name at a tracking URI, and return its id.
 
-    Returns "run ID", or a message about the failure; version : that was published, None if none was
+    version : that was published, None if none was
     """
-    try:
-        return f"run {_logged(where, result, version)}"
-    except Exception as error:  # whatever a server or its client raises: the version is published
-        return f"Logging to MLflow at {where} failed: {error}"
-
-
-def _logged(where: str, result: Mapping[str, Any], version: Version | None) -> str:
     client: Any = import_module("mlflow").MlflowClient(tracking_uri=where)
     existing = client.get_experiment_by_name(result["model"])
     experiment = existing.experiment_id if existing is not None else client.create_experiment(result["model"])
@@ -151,8 +135,8 @@ class RetrainingRun(Run[RetrainSettings]):
 
     def discover(self) -> dict[str, Any]:
         """List the files and find those that are new since the champion."""
-        if self.settings.mlflow is not None:
-            check_mlflow()
+        if self.settings.mlflow is not None and find_spec("mlflow") is None:
+            raise ConfigError("The option mlflow needs the package mlflow. Install it with: pip install 'okl[mlflow]'.")
         self.store.remove_leftovers()
         self.history = ModelHistory(open_champion(self._model), self.store.records())
         self.record.parent = self.history.parent
@@ -318,13 +302,16 @@ class RetrainingRun(Run[RetrainSettings]):
             self._attempts.keep(self._plan.judged, record.reason, html(report_page(self._result)))
         if self.settings.mlflow is not None and record.judgement is not None:
             version = None if record.version is None else self._model.version(record.version)
-            record.mlflow = log_to_mlflow(self.settings.mlflow, self._result, version)
+            try:
+                record.mlflow = f"run {log_to_mlflow(self.settings.mlflow, self._result, version)}"
+            except Exception as error:  # whatever a server or its client raises: the version is published
+                record.mlflow = f"Logging to MLflow at {self.settings.mlflow} failed: {error}"
             self._result = self._describe()
         return {"outcome": record.outcome, "reason": record.reason}
 
     def report_markdown(self) -> str:
         """Return the report as Markdown: new and rejected shards, both models' figures, the decision and its reason."""
-        return report_markdown(self._result)
+        return markdown(report_page(self._result))
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return one flat row a figure: predictor, metric, value."""

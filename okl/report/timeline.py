@@ -82,12 +82,10 @@ def _drawn(
         mean = {phase: [sum(seconds) / len(workers) for seconds in buckets] for phase, buckets in of_all.items()}
         drawn.append((f"mean of {len(workers)}", mean))
         shown = shown[: MOST_DRAWN_LANES - 2]
-    return [*drawn, *((_short(lane, number), lanes[lane]) for number, lane in enumerate(shown, 1))]
-
-
-def _short(lane: str, number: int) -> str:
-    """Return a short label of a lane; an address becomes the number of the worker."""
-    return f"worker {number}" if "://" in lane else lane
+    return [
+        *drawn,
+        *((f"worker {number}" if "://" in lane else lane, lanes[lane]) for number, lane in enumerate(shown, 1)),
+    ]
 
 
 LEAST_SHARE = 0.005

@@ -533,8 +533,7 @@ def changes_section(result: Mapping[str, Any]) -> Section:
     before = result.get("previous")
     if not before:
         return Section("changed", "", [])
-    rows_text = "on different rows, so metrics may differ because of the rows"
-    rows_text = f"The versions were evaluated {rows_text}."
+    rows_text = "The versions were evaluated on different rows, so metrics may differ because of the rows."
     if before.get("same_rows"):
         rows_text = "Both versions were evaluated on the same rows."
     blocks = paragraphs(f"{before['name']} is {before.get('what') or 'the previous version'}. {rows_text}")
@@ -542,8 +541,14 @@ def changes_section(result: Mapping[str, Any]) -> Section:
     for part, title in {"metrics": "Metrics", "data": "Data", "settings": "Settings"}.items():
         if part in before:
             rows = [
-                [_changed_name(name), number(old), number(new), difference(old, new)]
+                [
+                    " ".join([*prefixes, metric_name(last)]).replace("_", " "),
+                    number(old),
+                    number(new),
+                    difference(old, new),
+                ]
                 for name, (old, new) in before[part].items()
+                for *prefixes, last in (name.split("."),)
             ]
             blocks.append(Table(title, header, cut(rows, MOST_ROWS)) if rows else Paragraph(f"{title}: no difference."))
     return Section("changed", f"What changed since {before['name']}?", blocks)
@@ -560,11 +565,6 @@ def difference(old: object, new: object) -> str:
     if not isinstance(old, int | float) or not isinstance(new, int | float):
         return ""
     return ("+" if new > old else "") + number(new - old)
-
-
-def _changed_name(name: str) -> str:
-    *prefixes, last = name.split(".")
-    return " ".join([*prefixes, metric_name(last)]).replace("_", " ")
 
 
 # Training and choices: curves, candidates of the automatic choice, settings
@@ -600,8 +600,9 @@ def training_section(result: RunResult) -> Section:
         elif end[1] > ROUNDING:
             blocks.append(Paragraph(caption))
         else:
-            exact = "The equations were solved exactly, up to rounding, so there is no convergence to show."
-            blocks.append(Paragraph(exact))
+            blocks += paragraphs(
+                "The equations were solved exactly, up to rounding, so there is no convergence to show."
+            )
     return Section("learning", "How did training go?", blocks)
 
 

@@ -28,8 +28,8 @@ from prefect.logging.handlers import APILogWorker
 from prefect.states import Running
 
 from flows import foreground
+from flows.child import process_tag
 from flows.foreground import perform_run
-from flows.processes import process_tag
 from flows.records import mark_killed_runs, quiet_terminal
 from flows.server import TemporaryServer
 from flows.stack.state import StackServer

@@ -12,10 +12,11 @@ import pytest
 
 from okl.foundation.errors import DataError
 from okl.lifecycle.lineage_checks import check_arrivals
-from okl.lifecycle.report import quarantined, report_markdown
+from okl.lifecycle.report import quarantined, report_page
 from okl.lifecycle.retrain import retrain
 from okl.models.registry import RegisteredModel, Registry
 from okl.report.model_listing import quarantined_text
+from okl.report.render import markdown
 from okl.report.retraining import summary_text
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import lineage, refused_by_both, settings, shards
@@ -43,7 +44,7 @@ def test_files_that_are_too_young_are_told_unless_they_were_taken_before(place: 
     assert waiting["shards"]["still_written"] == ["day-03.parquet"]
     assert [one["name"] for one in waiting["shards"]["standing"]] == ["few.parquet"]
     assert summary_text(waiting).count("day-03.parquet") == 1
-    assert "day-03.parquet" in report_markdown(waiting)
+    assert "day-03.parquet" in markdown(report_page(waiting))
     (landing / "few.parquet").write_bytes((landing / "few.parquet").read_bytes()[:-9])  # is being written anew
     young = retrain(settings(place, train=small, settle_seconds=3600))["shards"]["still_written"]
     assert young == ["day-03.parquet", "few.parquet"]
@@ -57,7 +58,7 @@ def test_the_same_bytes_again_are_told_once_with_the_name_of_before(place: Path)
     first = retrain(asked)
     assert lineage(place) == ["day-01.parquet"]
     assert "twin.parquet is the same as day-01.parquet: already trained on." in summary_text(first).splitlines()
-    assert "twin.parquet is the same as day-01.parquet" in report_markdown(first)
+    assert "twin.parquet is the same as day-01.parquet" in markdown(report_page(first))
     assert retrain(asked)["reason"] == "No shard is new."
     for name in ("a", "b"):
         shutil.copy(landing / "day-01.parquet", landing / f"{name}.parquet")
@@ -91,7 +92,7 @@ def test_what_cannot_be_learnt_is_not_offered_for_release_nor_released(place: Pa
     in_vain = f"--release {bad['sha256'][:16]} has no effect: "
     told = retrain(nightly)
     assert summary_text(told).splitlines()[1:] == [f"Warning: {in_vain}the rows cannot be trained on. {remedy}"]
-    assert f"{in_vain}the rows cannot be trained on. {remedy}" in report_markdown(told)
+    assert f"{in_vain}the rows cannot be trained on. {remedy}" in markdown(report_page(told))
     land(landing, "narrow.parquet", content(2))
     assert [one["name"] for one in quarantined(model(place))] == ["narrow.parquet"]
     mended = retrain(nightly)
@@ -116,7 +117,7 @@ def test_new_columns_are_told_once_and_those_left_out_of_the_first_shards_never(
     line = "day-02.parquet has 2 new columns, which are ignored: age, size."
     assert [one.partition(" To use")[0] for one in told["data_warnings"]] == [line]
     assert line in summary_text(told)
-    assert line in report_markdown(told)
+    assert line in markdown(report_page(told))
     land(landing, "day-03.parquet", wider(content(3), "age", "size"))
     assert retrain(asked)["data_warnings"] == []
 
