@@ -37,8 +37,6 @@ from okl.solvers.settings import TrainSettings
 PATHS = ("data", "model", "source", "out")  # settings with paths, made absolute: a worker runs in another folder
 MODEL = "{{ $OKL_MODEL }}"  # placeholder in the file for the name of the retrained model
 
-Parameters = dict[str, Any]
-
 
 def packaged_plan(name: str = "prefect.yaml") -> Path:
     """Return the path of a file of infra/: inside the package in a wheel, in infra/ in a checkout."""
@@ -46,10 +44,10 @@ def packaged_plan(name: str = "prefect.yaml") -> Path:
     return packaged if packaged.is_file() else packaged.parents[1] / "infra" / name
 
 
-def _parameters(flow: str, values: dict[str, Any] | None, service: BaseModel | None = None) -> Parameters:
+def _parameters(flow: str, values: dict[str, Any] | None, service: BaseModel | None = None) -> dict[str, Any]:
     """Return the parameters of a deployment: settings with absolute paths, and service levels without defaults."""
     levels = {} if service is None else service.model_dump(mode="json", exclude_defaults=True)
-    parameters: Parameters = {"service": levels} if levels else {}
+    parameters: dict[str, Any] = {"service": levels} if levels else {}
     if values is None:
         return parameters
     paths = {

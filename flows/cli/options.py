@@ -297,12 +297,12 @@ def merged_values(
 ) -> tuple[OptionValues, dict[str, OptionValues]]:
     """Return the values of a TOML file and its tables, overridden by --set pairs and given options; or ConfigError."""
     read = read_toml(config, "--config") if config else {}
-    values = {_underscored(name): value for name, value in read.items()}
+    values = {name.replace("-", "_"): value for name, value in read.items()}
     tables: dict[str, OptionValues] = {}
     for table in groups:
         if not isinstance(content := values.pop(table, {}), dict):
             raise ConfigError(f"--config {config}: {table} = {content!r}, but it must be a table: [{table}].")
-        tables[table] = {_underscored(name): value for name, value in content.items()}
+        tables[table] = {name.replace("-", "_"): value for name, value in content.items()}
     for key, value in split_pairs(pairs).items():
         table, dot, field = key.partition(".")
         if dot and table in tables:
@@ -326,17 +326,14 @@ def split_pairs(pairs: list[str]) -> OptionValues:
     values: OptionValues = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        if not equals or not key.strip():
+        name = key.strip().replace("-", "_")
+        if not equals or not name:
             raise ConfigError(f"--set {pair!r} is invalid: use KEY=VALUE, such as epsilon=0.1.")
         try:
-            values[_underscored(key.strip())] = tomllib.loads(f"value = {text}")["value"]
+            values[name] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            values[_underscored(key.strip())] = text
+            values[name] = text
     return values
-
-
-def _underscored(name: str) -> str:
-    return name.replace("-", "_")
 
 
 class Command(TyperCommand):

@@ -58,57 +58,46 @@ class Execution(Protocol):
     @property
     def n_workers(self) -> int:
         """Return the number of worker processes; 0 in this process."""
-        ...
 
     @property
     def n_threads(self) -> int:
         """Return the number of threads of this process that `stream` and compiled learners may use."""
-        ...
 
     @property
     def memory_limit_bytes(self) -> int | None:
         """Return the memory limit of each working process in bytes; None without a limit."""
-        ...
 
     def hold(self, limit_bytes: int) -> None:
         """Bound the decoded rows that each of them holds between rounds: others are read again, to the same bits."""
-        ...
 
     @property
     def traffic(self) -> Traffic:
         """Return the rounds and bytes so far."""
-        ...
 
     @property
     def processors(self) -> tuple[str, ...]:
         """Return the kinds of processors that take part: results differ between them in the last bits."""
-        ...
 
     def stream(
         self, data: Dataset, windows: Sequence[Window], first: int, last: int, precision: Precision
     ) -> Iterator[Rows]:
         """Yield rows of windows[first:last] in order, read ahead by threads; each is valid until the next one."""
-        ...
 
     def mix(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
         """Train on every shard from one value; merge (average by rows) the results in shard order."""
-        ...
 
     def sum(
         self, work: ShardWork[Value, Part], shards: Sequence[Shard], value: Value, merge: Callable[[list[Part]], Part]
     ) -> Part:
         """Evaluate partial sums of every shard at one value; add them up in shard order."""
-        ...
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Work on independent items; results in the order of the items, as they become available."""
-        ...
 
     def close(self) -> None:
         """Free workers and threads."""
-        ...
 
     def __enter__(self) -> Self: ...
     def __exit__(

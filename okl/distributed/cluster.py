@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import platform
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from okl.distributed.cache import process_cache
 from okl.distributed.cluster_file import EXTRAS, ClusterFile, read_cluster_file
 from okl.distributed.tls import FILES, ROLES, self_signed
 from okl.foundation import plugins
-from okl.foundation.errors import ConfigError, ExecutionError
+from okl.foundation.errors import ConfigError, ExecutionError, first_line
 from okl.foundation.telemetry import at_level
 from okl.foundation.validation import check_at_least
 
@@ -156,17 +157,12 @@ def silence_dask() -> Iterator[None]:
         yield
 
 
-def reason_of(error: BaseException) -> str:
-    """Return the reason of an error, for the middle of a sentence."""
-    return str(error).rstrip(".") or type(error).__name__
-
-
 def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
     """Start worker processes of one thread each, with a scheduler in this process, on the loopback interface only.
 
     security : certificates of all connections: without, any user of the machine could run code as this one
     """
-    if processes.importing_main():
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
         # a worker process that imports a script without a main guard would start workers of its own; the parent
         # reports that it ended
         sys.exit(1)
@@ -188,8 +184,8 @@ def start_cluster(n_workers: int, folder: str, security: Any) -> Any:
             return cluster
     except (RuntimeError, OSError, TimeoutError) as error:
         raise ExecutionError(
-            f"{n_workers} worker processes could not be started ({reason_of(error)}). Each of them imports the running "
-            'script: put its main code under `if __name__ == "__main__":`.'
+            f"{n_workers} worker processes could not be started ({first_line(error)}). Each of them imports the "
+            'running script: put its main code under `if __name__ == "__main__":`.'
         ) from error
 
 
@@ -205,7 +201,7 @@ def open_client(address: str, security: Any, tls: str | None = None, patience_se
         if address.startswith("tls://"):
             advice = f"Check that the certificate in {tls} is of the scheduler's own authority and has not expired."
         raise ExecutionError(
-            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({reason_of(error)}). {advice}"
+            f"No Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s ({first_line(error)}). {advice}"
         ) from None
     # send tasks at once: by default Dask collects them for 10 ms, longer than a short round takes
     client.scheduler_comm.interval = 0.0
@@ -240,7 +236,7 @@ def start_managed(file: ClusterFile, security: Any = None) -> Any:
             stack.pop_all()
     except Exception as error:  # of any library of clusters
         raise ExecutionError(
-            f"{file.module}.{file.name} of {file.path} did not start ({file.withheld(reason_of(error))}). "
+            f"{file.module}.{file.name} of {file.path} did not start ({file.withheld(first_line(error))}). "
             "Check its [options] against the documentation of that class."
         ) from None  # the library's own message may show options
     return cluster

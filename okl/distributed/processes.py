@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
-import multiprocessing
 import os
 import signal
 import threading
@@ -21,11 +20,6 @@ from typing import Any
 # of <malloc.h>
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES, _LARGEST_KEPT_BYTES = 64 * 2**20, 32 * 2**20
-
-
-def importing_main() -> bool:
-    """Return whether this is a new worker process that only imports its parent's script, one without a main guard."""
-    return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
 @contextmanager

@@ -26,15 +26,12 @@ class FeatureMap(Protocol):
 
     def transform(self, inputs: FloatArray) -> FloatArray:
         """Return features (rows, n_columns), C-contiguous, in the map's precision, each row from its input alone."""
-        ...
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that make the map, by name: with `describe()`, all that is stored."""
-        ...
 
     def describe(self) -> dict[str, Any]:
         """Return the rest of the map as JSON; "kind" names it."""
-        ...
 
 
 def precision_of(array: NDArray[Any]) -> Precision:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from okl.data.dataset import ColumnStatistics, Schema
+from okl.data.dataset import Schema
 from okl.features.base import check_inputs, precision_of
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
@@ -54,7 +54,8 @@ class StandardisedLinear:
         shift, factor = schema.shift_and_factor
         columns = schema.input_statistics
         means = np.array([column.mean for column in columns])
-        deviations = np.array([_deviation(column) for column in columns])
+        # rounding may leave a constant column a tiny deviation, whose inverse would swamp all other columns
+        deviations = np.array([0.0 if column.constant else column.standard_deviation for column in columns])
         return cls.of_columns((means - shift) * factor, deviations * np.abs(factor), precision)
 
     @property
@@ -119,8 +120,3 @@ class SparseInputs:
     def describe(self) -> dict[str, Any]:
         described = {"kind": "sparse-inputs", "n_inputs": self.n_inputs, "precision": self.precision}
         return described | ({"constant": self.constant} if self.constant else {})
-
-
-def _deviation(column: ColumnStatistics) -> float:
-    # rounding may leave a constant column a tiny deviation, whose inverse would swamp all other columns
-    return 0.0 if column.constant else column.standard_deviation

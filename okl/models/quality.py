@@ -35,7 +35,6 @@ class HasLogits(Protocol):
 
     def logits(self, scores: FloatArray) -> FloatArray | None:
         """Return log-odds of two classes (rows,), or logits (rows, n_outputs), of its scores; None of a regression."""
-        ...
 
 
 def logits_of(predictor: Predictor | None, scores: FloatArray) -> FloatArray | None:

@@ -60,12 +60,6 @@ def read_sealed(path: locations.Place, advice: str) -> dict[str, Any]:
     return content
 
 
-def digest_of(content: Any) -> str:
-    """Return the sha256 of what JSON can hold, whatever the order of names in it."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 # Exclusive creation of files: one of several writers succeeds.
 #
 # On this machine the content is written and synced under another name and then linked to its own: linking fails where
@@ -215,7 +209,9 @@ class Lineage:
     def identity(self, parent_identity: str | None) -> str:
         """Return the identity of a version, without code and packages, so that no upgrade learns a window again."""
         shards = [shard["sha256"] for shard in self.shards]
-        return digest_of({"parent": parent_identity, "shards": shards, "settings": dict(self.settings)})
+        content = {"parent": parent_identity, "shards": shards, "settings": dict(self.settings)}
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Log entries.

@@ -17,7 +17,6 @@ from okl.foundation.catalogue import SECTIONS, load
 from okl.foundation.errors import listed
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
-from okl.foundation.telemetry import ROUNDING
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import RARE, outside_share
 from okl.metrics.definitions import metrics
@@ -586,23 +585,15 @@ def training_section(result: RunResult) -> Section:
             caption += f" Over all {number(rows)} rows: {errors.sentence(last)}{constant}."
         draw = partial(learning_curve, curve, error, errors.constant_name, shares=errors.is_share)
         blocks.append(Figure(f"Learning curve: {error} against rows seen", draw, caption))
-    if convergence := result.convergence:
+    if len(convergence := result.convergence) > 1:  # of a single point, the proven gap says all
         first, end = convergence[0], convergence[-1]
-        start = f"from {percent(first[1], 2)} after {number(first[0])} iterations to " if len(convergence) > 1 else ""
         caption = (
-            f"Upper bound of the distance to the optimum, relative to the objective: {start}{percent(end[1], 2)} after "
-            f"{number(end[0])} iterations."
+            f"Upper bound of the distance to the optimum, relative to the objective: from {percent(first[1], 2)} after "
+            f"{number(first[0])} iterations to {percent(end[1], 2)} after {number(end[0])} iterations."
         )
         # only some solvers stop at a relative gap
         tolerance = result.settings.get("tol") if result.certificate.get("kind") == "duality gap" else None
-        if len(convergence) > 1:
-            blocks.append(Figure("Relative duality gap", partial(convergence_curve, convergence, tolerance), caption))
-        elif end[1] > ROUNDING:
-            blocks.append(Paragraph(caption))
-        else:
-            blocks += paragraphs(
-                "The equations were solved exactly, up to rounding, so there is no convergence to show."
-            )
+        blocks.append(Figure("Relative duality gap", partial(convergence_curve, convergence, tolerance), caption))
     return Section("learning", "How did training go?", blocks)
 
 

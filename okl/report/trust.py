@@ -75,11 +75,6 @@ def _chance(result: RunResult) -> str:
         sentences.append(f"Training rows: {seen}. Test rows, not used for training: {unseen}.")
     elif errors.split == "progressive" and errors.is_of_unseen_rows:
         sentences.append("Each row was predicted before the model was trained on it, so this error is on unseen rows.")
-    elif errors.split == "progressive":
-        sentences.append(
-            f"In {errors.passes} passes, the model had seen most rows before it predicted them, so the error on new "
-            "rows will be larger. Hold out test rows (--holdout)."
-        )
     elif errors.split == "train":
         sentences.append(
             "The error was measured on training rows, so it will be larger on new rows. Hold out test rows (--holdout)."

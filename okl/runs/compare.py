@@ -730,11 +730,6 @@ def table_of(candidates: Sequence[CompareCandidate], test_share: float, judge: J
     return sorted(rows, key=lambda row: (row["mean"] is None, -(row["mean"] or 0.0)))
 
 
-def test_name(n_parts: int, criterion: Criterion) -> str:
-    """Return the name of the paired test against the best model."""
-    return CORRECTED if n_parts > 1 else TESTS[criterion]
-
-
 def _row(candidate: CompareCandidate, best: CompareCandidate | None, test_share: float, judge: Judge) -> dict[str, Any]:
     row: dict[str, Any] = {
         "model": candidate.name,
@@ -1092,7 +1087,7 @@ class ComparisonRun(Run[CompareSettings]):
             "criterion": criterion,
             "assumptions": self._assumptions(),
             "constant": constant_score(schema, criterion),
-            "test_name": test_name(sample.n_parts, criterion),
+            "test_name": CORRECTED if sample.n_parts > 1 else TESTS[criterion],
             "parts": sample.n_parts,
             "search_rows": len(sample.all().targets),
             "rungs": list(self._search.steps()),

@@ -29,7 +29,8 @@ def open_by(schema: Schema, location: str | Place) -> Source:
     What was text is text, though the first rows of a CSV file may look like numbers; indices of svmlight text are
     those columns that they were. Raises what `okl.data.ingest.sources.open_source` raises.
     """
-    reading = SvmlightReading(_last_column(schema) + 1)
+    indices = [int(match[1]) for name in schema.source_columns if (match := re.fullmatch(r"f(\d+)", name))]
+    reading = SvmlightReading(max(indices, default=-1) + 1)
     if schema.svmlight is not None:
         hashed = schema.svmlight.hashed
         least = 0 if hashed else reading.n_columns
@@ -53,12 +54,6 @@ def csv_types(schema: Schema) -> dict[str, pa.DataType]:
         types[schema.target] = pa.string()
     types |= {text.column: pa.string() for text in schema.texts}
     return types
-
-
-def _last_column(schema: Schema) -> int:
-    """Return the largest i of inputs f0, f1, ...; -1 for other names."""
-    matches = [re.fullmatch(r"f(\d+)", name) for name in schema.source_columns]
-    return max((int(match[1]) for match in matches if match), default=-1)
 
 
 KEPT = {"holdout", "group", "rows_per_shard", "rows_per_group", "compression", "compression_level", "seed"}
