@@ -14,8 +14,7 @@ from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import CheckpointError, DataError
 from okl.foundation.locations import Place
 from okl.foundation.telemetry import Observer
-from okl.lifecycle.record import ShardRecord, Time
-from okl.lifecycle.shard_store import ShardStore, accepted_among
+from okl.lifecycle.shard_store import ShardRecord, ShardStore, Time, accepted_among
 from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
 from okl.runs.checkpoint import ARRAYS, HEAD, STATE, checkpoints_of, name_of, read_head, read_value, write_checkpoint

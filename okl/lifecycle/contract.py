@@ -31,8 +31,8 @@ from okl.lifecycle.profile import (
     profile_of,
     time_in_name,
 )
-from okl.lifecycle.record import Finding, ShardRecord, Time
 from okl.lifecycle.settings import ContractSettings
+from okl.lifecycle.shard_store import Finding, ShardRecord, Time
 
 # Baselines: the accepted shards, or the reference's statistics.
 

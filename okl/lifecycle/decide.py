@@ -22,9 +22,8 @@ from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
 from okl.foundation.types import Criterion, Doubles, FloatArray, Precision, Task
-from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import ShardStore
+from okl.lifecycle.shard_store import ShardRecord, ShardStore
 from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar, paired_t, scores_test
 from okl.metrics.definitions import Tally, merge, merge_named, predicted_classes

@@ -25,9 +25,8 @@ from okl.lifecycle.contract import (
     learnable,
     unreadable,
 )
-from okl.lifecycle.record import ShardRecord, Status, in_window
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
-from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quarantined
+from okl.lifecycle.shard_store import Arrival, ShardRecord, ShardStore, Status, arrivals, find_quarantined, in_window
 
 if TYPE_CHECKING:
     from okl.lifecycle.champion import ModelHistory

@@ -25,7 +25,7 @@ from okl.data.values import has_time, is_date, is_text, numbers, value_type
 from okl.foundation.errors import DataError
 from okl.foundation.locations import Place
 from okl.foundation.types import Doubles, Integers
-from okl.lifecycle.record import Time
+from okl.lifecycle.shard_store import Time
 
 # Streaming column statistics.
 

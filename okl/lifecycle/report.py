@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 from okl.foundation.locations import Place, json_files
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.error_drift import drift_of
-from okl.lifecycle.record import ATTEMPTS, PAGE
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import ShardStore
+from okl.lifecycle.shard_store import ATTEMPTS, PAGE, ShardStore
 from okl.models.registry import RegisteredModel
 from okl.report.blocks import Page
 from okl.report.retraining import certified_sentence, retraining_page

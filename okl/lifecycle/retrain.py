@@ -26,11 +26,10 @@ from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
 from okl.lifecycle.lineage_checks import check_lineage_start, input_difference, start_lineage
-from okl.lifecycle.record import PAGE, ShardRecord
 from okl.lifecycle.report import RetrainResult, history_of, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import ShardStore
+from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, PREVIOUS, Registry, Version, flattened
 from okl.report.render import html, markdown

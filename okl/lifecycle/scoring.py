@@ -20,9 +20,8 @@ from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shar
 from okl.lifecycle.decide import ALL, paired_sums
 from okl.lifecycle.error_drift import ShardScores, compared, drift_of
 from okl.lifecycle.lineage_checks import without_constraints
-from okl.lifecycle.record import Finding, ShardRecord
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import ShardStore
+from okl.lifecycle.shard_store import Finding, ShardRecord, ShardStore
 from okl.runs.baselines import ConstantPredictor
 
 # Progressive errors of the champion on new rows.

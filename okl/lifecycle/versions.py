@@ -20,9 +20,8 @@ from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.lineage_checks import input_difference
-from okl.lifecycle.record import ATTEMPTS, ShardRecord
 from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
-from okl.lifecycle.shard_store import ShardStore
+from okl.lifecycle.shard_store import ATTEMPTS, ShardRecord, ShardStore
 from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, weights_digest
 from okl.models.registry import (
     BASELINE,

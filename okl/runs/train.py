@@ -19,8 +19,7 @@ from okl.foundation.errors import ConfigError, DivergedError, LocationError
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
-from okl.report.timeline import FILE, describe_timeline, write_timeline
-from okl.report.training import markdown_report, write_report
+from okl.report.training import TIMELINE_FILE, describe_timeline, markdown_report, write_report, write_timeline
 from okl.runs import checkpoint
 from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.calibrate import calibrated
@@ -258,7 +257,7 @@ class TrainingRun(Run[TrainSettings]):
         if self._worker_vectors is not None:
             shutil.rmtree(self._worker_vectors, ignore_errors=True)
         try:
-            write_timeline(self.timeline, self.staging / FILE)
+            write_timeline(self.timeline, self.staging / TIMELINE_FILE)
             self._result = result | {"timeline": describe_timeline(self.timeline)}
             try:
                 write_report(self._result, self.staging / "report.html")

@@ -15,9 +15,8 @@ from okl.foundation.locations import place_of
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import Baseline, baseline_of
 from okl.lifecycle.intake import validate_file
-from okl.lifecycle.record import ShardRecord
 from okl.lifecycle.settings import ContractSettings
-from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, content_sha256
+from okl.lifecycle.shard_store import Arrival, ShardRecord, ShardStore, arrivals, content_sha256
 
 ROWS = 600
 SETTINGS = IngestSettings(scale="standard", holdout=0.2, missing="error")

@@ -21,9 +21,18 @@ from okl.foundation.types import FloatArray, Split
 from okl.lifecycle.contract import baseline_of
 from okl.lifecycle.intake import validate_file
 from okl.lifecycle.profile import ColumnTally, merged_statistics
-from okl.lifecycle.record import Finding, ShardRecord, record_from, record_text
 from okl.lifecycle.settings import ContractSettings
-from okl.lifecycle.shard_store import FileState, ShardStore, arrivals, content_sha256, find_quarantined
+from okl.lifecycle.shard_store import (
+    FileState,
+    Finding,
+    ShardRecord,
+    ShardStore,
+    arrivals,
+    content_sha256,
+    find_quarantined,
+    record_from,
+    record_text,
+)
 from tests.lifecycle.shards import ROWS, SETTINGS, arrival, content, first_schema, land, validated
 
 
