@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from okl.data.dataset import Dataset, Schema, SparseColumns
+from okl.data.describe import size
 from okl.data.ingest.run import check_not_ingested
 from okl.data.ingest.sources import kind_by_name
 from okl.data.manifest import open_dataset
@@ -17,7 +18,7 @@ from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import memory_bytes
 from okl.foundation.types import Mode, Task
 from okl.metrics.criterion import criterion_of
-from okl.report.format import aligned
+from okl.report.format import aligned, counted
 from okl.runs.calibrate import check_threshold, class_weights_of
 from okl.runs.memory import AssumedData, MemoryPlan, Workload, plan_memory, workload_of
 from okl.runs.run import check_data, run_folder
@@ -181,26 +182,10 @@ def plan_run(
     return PlanReport(workload, tuple(plans), tuple(refused))
 
 
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def size(n_bytes: float) -> str:
-    """Format bytes with three significant digits.
-
-    >>> size(3), size(5_000), size(3 * 2**30)
-    ('3 B', '4.88 KiB', '3 GiB')
-    """
-    value, unit = float(n_bytes), 0
-    while value >= 1000.0 and unit < len(UNITS) - 1:
-        value, unit = value / 1024.0, unit + 1
-    return f"{value:.3g} {UNITS[unit]}" if value < 99.5 else f"{value:.0f} {UNITS[unit]}"
-
-
 def plan_text(report: PlanReport) -> str:
     """Return the text of a report: lines for one plan, a table for several."""
     workload = report.workload
-    shards = f"{workload.shards:,} shard{'' if workload.shards == 1 else 's'}"
-    head = f"{workload.rows:,} rows x {workload.n_inputs}, {shards}, {workload.task}"
+    head = f"{workload.rows:,} rows x {workload.n_inputs}, {counted(workload.shards, 'shard')}, {workload.task}"
     if len(report.plans) == 1 and not report.refused:
         return "\n".join([head, *_lines(report.plans[0])])
     return "\n".join([head, "", *_table(report.plans), *(f"{name}: {why}" for name, why in report.refused)])
@@ -221,13 +206,7 @@ def _lines(plan: SolverPlan) -> list[str]:
 def _table(plans: tuple[SolverPlan, ...]) -> list[str]:
     columns = ("solver", "mode", "worker", "driver", "read again")
     rows = [
-        (
-            plan.solver,
-            plan.mode,
-            size(plan.memory.worker),
-            size(plan.memory.driver),
-            f"{100.0 * plan.memory.missing_share:.0f}%",
-        )
+        (plan.solver, plan.mode, size(plan.memory.worker), size(plan.memory.driver), f"{plan.memory.missing_share:.0%}")
         for plan in plans
     ]
     return [*aligned([columns, *rows], numbers_from=2), "", "read again: share of the rows read again every round"]
