@@ -18,7 +18,7 @@ from okl.compiled.products import sparse_block
 from okl.foundation.catalogue import KERNELS, load
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_at_least, check_choice, check_nonnegative, check_positive
 
 
@@ -65,7 +65,7 @@ def kernel_matrix(kernel: Kernel, left: Any, right: Any) -> FloatArray:
 _DIAGONAL_ROWS = 64  # of a tile, of which the diagonal alone is used
 
 
-def kernel_diagonal(kernel: Kernel, rows: FloatArray) -> FloatArray:
+def kernel_diagonal(kernel: Kernel, rows: Any) -> Doubles:
     """Return k(x, x) of rows (m, n_inputs), dense or sparse: (m,), float64."""
     if isinstance(kernel, Scaled):
         return np.ones(rows.shape[0])

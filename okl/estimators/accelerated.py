@@ -20,7 +20,8 @@ from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import multiply_rows, multiply_sparse_rows
 from okl.compiled.threads import run_tasks
 from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifier, check_weighted, classes_of, draw_seed
-from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator, precision_of
+from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator
+from okl.features.base import precision_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.metrics.calibration import LOG_ODDS, Sigmoid, fit_sigmoid, normalised

@@ -17,7 +17,7 @@ from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.data.dataset import Schema
 from okl.estimators.base import Auto, RandomState, ScoringEstimator, options_of
 from okl.features.bandwidth import kernel_with_bandwidth
-from okl.features.base import FeatureMap, transform_rows
+from okl.features.base import FeatureMap, precision_of, transform_rows
 from okl.features.predictors import KernelExpansion
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, IntArray, Precision
@@ -100,11 +100,6 @@ _DRAWS = {name: name for name in ("independent", "orthogonal", "quasi", "structu
 MAP_NAMES = (*_DRAWS, "nystrom")
 MapGiven = str | FeatureMap | FourierChoice | NystromChoice | LinearChoice | None
 _WEIGHTS = ("coef_", "support_", "support_vectors_", "dual_coef_", "calibration_")
-
-
-def precision_of(inputs: Inputs) -> Precision:
-    """Return float32 for inputs of that type, float64 for others."""
-    return "float32" if inputs.dtype == np.float32 else "float64"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -16,7 +16,8 @@ from sklearn.utils import check_random_state
 from okl.compiled.jit import one_blas_thread
 from okl.data.execution import Rows
 from okl.estimators import base
-from okl.estimators.spaces import Inputs, KernelSpace, MapGiven, SpaceEstimator, precision_of
+from okl.estimators.spaces import Inputs, KernelSpace, MapGiven, SpaceEstimator
+from okl.features.base import precision_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_choice

@@ -13,7 +13,7 @@ from okl.compiled.products import panels_of
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.foundation.validation import check_at_least, check_choice
-from okl.kernels import Kernel, ShiftInvariantKernel, kernel_matrix
+from okl.kernels import Kernel, kernel_diagonal, kernel_matrix
 
 # k-means with the same bits on any number of threads.
 
@@ -81,7 +81,6 @@ def _squares(rows: FloatArray, centres: FloatArray) -> FloatArray:
 
 Landmarks = Literal["uniform", "kmeans", "rpcholesky"]
 MOST_ROWS: dict[str, int] = {"kmeans": 20_000, "rpcholesky": 10_000}
-_LANDMARK_BLOCK = 256
 
 
 def choose_landmarks(kernel: Kernel, rows: Any, n_landmarks: int, method: Landmarks, seed: int) -> Any:
@@ -145,14 +144,6 @@ def cholesky_pivots(kernel: Kernel, rows: Any, number: int, rng: np.random.Gener
             left[pivot] = 0.0
             pivots.append(pivot)
     return pivots
-
-
-def kernel_diagonal(kernel: Kernel, rows: Any) -> Doubles:
-    """Return k(x, x) of every row: (rows,), float64."""
-    if isinstance(kernel, ShiftInvariantKernel):
-        return np.ones(rows.shape[0])
-    parts = [rows[first : first + _LANDMARK_BLOCK] for first in range(0, rows.shape[0], _LANDMARK_BLOCK)]
-    return np.concatenate([np.diag(kernel_matrix(kernel, part, part)) for part in parts])
 
 
 def _any_others(n_rows: int, taken: list[int], number: int, rng: np.random.Generator) -> list[int]:

@@ -89,7 +89,7 @@ class Residuals:
 
     def per_row(self, total: float) -> float | None:
         """Return a sum divided by the rows; None without rows, or if it is not finite."""
-        return _finite(total / self.rows if self.rows else math.inf)
+        return finite_or_none(total / self.rows if self.rows else math.inf)
 
 
 def measure_residuals(
@@ -334,10 +334,11 @@ def _sum(tallies: list[Tally]) -> Tally:
 def _mean_and_error(total: float, squares: float, rows: int) -> dict[str, float | None]:
     mean = total / rows
     error = math.sqrt(max(0.0, squares / rows - mean * mean) / rows) if math.isfinite(squares) else math.inf
-    return {"mean": _finite(mean), "standard_error": _finite(error)}
+    return {"mean": finite_or_none(mean), "standard_error": finite_or_none(error)}
 
 
-def _finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
+    """Return a number as JSON has it: None for NaN and infinity."""
     return value if math.isfinite(value) else None
 
 
@@ -470,4 +471,4 @@ def absolute_loss(tally: Tally) -> float | None:
 def explained_variance(tally: Tally) -> float | None:
     """Return the share of the variance that is explained; a constant target has none (scikit-learn gives 0 or 1)."""
     sums = tally.sums
-    return _finite(1.0 - sums.squared_sum / sums.target_squares if sums.target_squares > 0 else math.inf)
+    return finite_or_none(1.0 - sums.squared_sum / sums.target_squares if sums.target_squares > 0 else math.inf)

@@ -29,7 +29,7 @@ from okl.foundation.telemetry import Observer
 from okl.foundation.types import Criterion, Precision
 from okl.metrics.calibration import ScoreCalibration
 from okl.metrics.criterion import criterion_of
-from okl.metrics.definitions import LargestLosses, Tally
+from okl.metrics.definitions import LargestLosses, Tally, finite_or_none
 from okl.models.file import Model
 from okl.models.inputs import class_indices, predictions, share_of_other
 from okl.models.quality import (
@@ -100,8 +100,8 @@ def constraint_figures(
     limits: list[dict[str, Any]] = [
         {
             "constraint": name,
-            "low": _finite(float(constraints.low[index])),
-            "high": _finite(float(constraints.high[index])),
+            "low": finite_or_none(float(constraints.low[index])),
+            "high": finite_or_none(float(constraints.high[index])),
             **{split: figures[index] for split, figures in measured.items() if figures is not None},
         }
         for index, name in enumerate(constraints.names)
@@ -495,7 +495,7 @@ def largest_errors(
     shards = {shard.index: shard for shard in data.shards}
     places = zip(largest.losses.tolist(), largest.shards.tolist(), largest.rows.tolist(), strict=True)
     return [
-        {"loss": _finite(loss)} | _row(data, predictor, shards[index], row, columns, precision)
+        {"loss": finite_or_none(loss)} | _row(data, predictor, shards[index], row, columns, precision)
         for loss, index, row in places
     ]
 
@@ -521,7 +521,7 @@ def _row(
     else:
         target = schema.labels[int(class_indices(schema, targets)[0])]
     entry = {"target": target, "prediction": shown.item() if isinstance(shown, np.generic) else shown}
-    entry["score"] = _finite(score)
+    entry["score"] = finite_or_none(score)
     if isinstance(predictor, CalibratedPredictor):
         entry["probability"] = float(predictor.probabilities(scores)[0, class_indices(schema, targets)[0]])
     encodings = {encoding.column: encoding for encoding in schema.encodings}
@@ -572,7 +572,3 @@ def _shortest(value: float) -> float | int | None:
 def _plain(value: pa.Scalar) -> Any:
     plain = value.as_py()
     return plain if plain is None or isinstance(plain, str | int | bool) else str(plain)
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -12,12 +12,11 @@ from okl.features.landmarks import (
     choose_landmarks,
     cluster_centres,
     draw_in_proportion,
-    kernel_diagonal,
 )
 from okl.features.nystrom import fit_nystrom_map
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
-from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Polynomial
+from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear, Polynomial, kernel_diagonal
 
 METHODS: list[Landmarks] = ["uniform", "kmeans", "rpcholesky"]
 
