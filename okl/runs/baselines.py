@@ -228,11 +228,18 @@ def train_boosting(settings: TrainSettings, data: Dataset) -> BoostingPredictor 
         _LOG.warning("Gradient boosting takes dense rows and these are sparse, so there is none to compare with.")
         return None
     inputs, targets = _sample(settings, data, BOOSTED_ROWS)
-    kind = HistGradientBoostingRegressor if schema.task == "regression" else HistGradientBoostingClassifier
-    if schema.task != "regression" and len(np.unique(targets)) < len(schema.labels):
+    if schema.task == "regression":
+        return BoostingPredictor(
+            schema, HistGradientBoostingRegressor(random_state=settings.seed).fit(inputs, targets), ()
+        )
+    counts = np.bincount(targets, minlength=len(schema.labels))
+    if not counts.all():
+        rare = schema.labels[int(counts.argmin())]
+        _LOG.warning("Sampled training rows lack the class %r, so there is no gradient boosting to compare with.", rare)
         return None
-    shifts = () if schema.task == "regression" else shifts_of(settings, schema)
-    return BoostingPredictor(schema, kind(random_state=settings.seed).fit(inputs, targets), shifts)
+    stopping = "auto" if counts.min() > 1 else False  # it holds out rows of each class, which one row is too few for
+    boosting = HistGradientBoostingClassifier(random_state=settings.seed, early_stopping=stopping)
+    return BoostingPredictor(schema, boosting.fit(inputs, targets), shifts_of(settings, schema))
 
 
 def _sample(settings: TrainSettings, data: Dataset, most: int) -> tuple[Doubles, NDArray[Any]]:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 import okl
 from okl.data.dataset import Schema
+from okl.data.manifest import open_dataset
 from okl.metrics.calibration import log_losses
-from okl.runs.baselines import BoostingPredictor, fit_logistic
+from okl.runs import baselines
+from okl.runs.baselines import BoostingPredictor, fit_logistic, train_boosting
+from okl.solvers.settings import TrainSettings
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -56,3 +61,21 @@ def test_boosting_is_left_out_for_sparse_rows_and_the_model_stays(
     assert "Gradient boosting takes dense rows" in caplog.text
     assert "boosting" not in result["baselines"]
     assert (tmp_path / "run" / "model").is_dir()
+
+
+def test_boosting_is_trained_where_a_class_has_one_row_and_left_out_with_a_message_where_it_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    random = np.random.default_rng(0)
+    labels = np.r_[random.integers(0, 2, 10_500), 2]  # beyond 10,000 rows, scikit-learn holds rows of each class out
+    table = pa.table({"x": random.normal(size=len(labels)) + labels, "y": labels})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    okl.ingest(str(tmp_path / "rows.parquet"), str(tmp_path / "data"), target="y")
+    data = open_dataset(tmp_path / "data")
+    settings = TrainSettings(data=str(tmp_path / "data"))
+    boosting = train_boosting(settings, data)
+    assert boosting is not None
+    assert boosting.scores(np.array([[0.0], [1.0]])).shape == (2, 3)
+    monkeypatch.setattr(baselines, "BOOSTED_ROWS", 50)
+    assert train_boosting(settings, data) is None
+    assert "lack the class 2" in caplog.text
