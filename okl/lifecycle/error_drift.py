@@ -31,6 +31,7 @@ from okl.solvers.base import LEVEL, excess_spread, fisher_test
 
 MOST_PAST, FEWEST_PAST = 30, 2  # shards
 LARGER = 1.25  # times the rate before
+SUSPICIOUS = 0.05  # p-value from which on a larger rate is no longer called alike
 TAKEN_SPREAD, TAKEN_DEGREES = 0.2, 8.0  # of rates from day to day, as a share of them; what that counts like
 
 
@@ -88,26 +89,29 @@ def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None) -> d
     limit : of a regression, the error above which a row counts as missed, in units of the target; None for classes
     """
     fired = {name: scores for name, scores in scored.items() if scores.fired}
-    n_tests = sum(scores.p_value is not None for scores in scored.values())
     return {
         "found": bool(fired),
-        "why": _sentence(fired, n_tests, len(scored), limit),
+        "why": _sentence(scored, fired, limit),
         "level": LEVEL,
         "shards": {name: asdict(scores) | {"rate": scores.rate} for name, scores in scored.items()},
     }
 
 
-def _sentence(fired: Mapping[str, ShardScores], n_tests: int, shards: int, limit: float | None) -> str:
+def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores], limit: float | None) -> str:
     wrong = "wrong" if limit is None else f"off by more than {number(limit)}"
-    if fired:
-        name, worst = min(fired.items(), key=lambda item: item[1].p_value or 0.0)
-        more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""
-        return (
-            f"Drift: the champion is {wrong} on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in "
-            f"the shards before (p = {worst.p_value:.2g})."
-        )
-    if not shards:
+    if not scored:
         return "No new rows were scored by a champion."
-    if not n_tests:
+    tested = {name: scores for name, scores in scored.items() if scores.p_value is not None}
+    if not tested:
         return "There are too few earlier shards to test for drift."
+    name, worst = min((fired or tested).items(), key=lambda item: item[1].p_value or 0.0)
+    more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""
+    errors = (
+        f"the champion is {wrong} on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in the shards before"
+    )
+    if fired:
+        return f"Drift: {errors} (p = {worst.p_value:.2g})."
+    if (worst.p_value or 0.0) < SUSPICIOUS and worst.rate > LARGER * (worst.past_rate or 0.0):
+        chance = f"p = {worst.p_value:.2g}, limit {LEVEL:g}"
+        return f"No certain drift: {errors}, but so few shards may differ by chance ({chance})."
     return f"No drift: the champion is {wrong} on the new rows about as often as on the earlier shards."

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -84,10 +83,22 @@ def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
     assert told["shards"]["day-2"]["rate"] == 0.3
     missed = drift_of({"day-1": past[0], "day-2": now}, limit=12.5)["why"]
     assert missed.startswith("Drift: the champion is off by more than 12.5 on 30.0% of day-2, after 10.0%")
-    quiet = drift_of({"day-1": replace(now, fired=False)})
+    quiet = drift_of({"day-2": compared(past, scored(1000, 105))})
     assert not quiet["found"]
-    assert "No drift: " in quiet["why"]
+    assert quiet["why"].startswith("No drift: ")
     assert "No new row" in drift_of({})["why"]
+
+
+def test_more_errors_that_are_not_significant_are_not_called_alike() -> None:
+    past = [scored(1000, 100), scored(1000, 200)]
+    now = compared(past, scored(1000, 300))
+    assert now.p_value is not None
+    assert 0.001 < now.p_value < 0.05
+    entry = drift_of({"day-3": now})
+    assert not entry["found"]
+    assert entry["why"].startswith(
+        "No certain drift: the champion is wrong on 30.0% of day-3, after 15.0% in the shards"
+    )
 
 
 def test_a_stream_that_changes_is_found_and_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
