@@ -403,6 +403,10 @@ def table_of(values: Any) -> pa.Table:
         return table.cast(without_view_types(table.schema))
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
+        if hasattr(values, "iloc"):
+            raise ModelError(
+                f"A column of the table has mixed or unknown types: {why}. Give it values of one type."
+            ) from None
         raise ModelError(f"Expected a table or an array, but got {type(values).__name__}: {why}.") from None
 
 

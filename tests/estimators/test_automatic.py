@@ -261,7 +261,7 @@ def test_class_weights_favour_their_class_and_accuracy_is_cross_validated() -> N
     [
         ({"split": "train"}, ConfigError, "A text column named 'split' divides rows"),
         ({"x": [[1]] * 200}, DataError, "X: column 'x' is of type list"),
-        ({"x": [1, "a"] * 100}, ModelError, "got DataFrame: .*Conversion failed for column x"),
+        ({"x": [1, "a"] * 100}, ModelError, "mixed or unknown types: .*Conversion failed for column x"),
     ],
 )
 def test_columns_that_are_no_inputs_are_named(change: dict[str, Any], error: type[Exception], message: str) -> None:

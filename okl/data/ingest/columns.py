@@ -234,7 +234,8 @@ def _check_features(
             )
         if not (is_number(kind) or is_text(kind) or is_date(kind)):
             raise DataError(
-                f"{where}: column {name!r} is of type {kind}, but inputs are numbers, bools, text or dates. Use {out}."
+                f"{where}: column {name!r} is of type {kind}, but inputs are numbers, bools, text or dates. "
+                f"Convert it, leave it out (--drop {quote(name)}) or carry it along (--key {quote(name)})."
             )
 
 
