@@ -5,6 +5,7 @@ Report and summary are made only from the result: the same result gives the same
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -328,6 +329,8 @@ MOST_CLASSES = 10
 """Classes in the table of a terminal."""
 FEW_OF_CLASS = 10
 """Rows of a class below which a sentence says that its figures may be chance."""
+FEW_SURPRISING = 100
+"""Test rows below which a larger error than that of the choice may be chance."""
 FEW_ROWS = 30
 """Test rows below which a warning says that figures may be chance."""
 
@@ -374,13 +377,15 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             f"The model may be better than {baseline} only by chance: {both}, a difference within "
             f"two standard errors on {errors.rows:,} rows."
         )
+    if harder := _harder_test_rows(result, errors):
+        warnings.append(harder)
     linear = errors.difference("linear")
     if linear is not None and linear.gain < 0.0:
         verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
         hidden = _second(errors, "linear", verdict if linear.is_tie else "")
         warnings.append(
             f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
-            f"{errors.sentence(errors.error)}{hidden}. {'' if hidden else _why_linear_wins(result)}".rstrip()
+            f"{errors.sentence(errors.error)}{hidden}. {'' if hidden or harder else _why_linear_wins(result)}".rstrip()
         )
     if missed := _never_predicted(result):
         warnings.append(missed)
@@ -396,12 +401,35 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             else "Hold out test rows when training or ingesting a source: --holdout 0.2."
         )
         warnings.append(f"The error was measured {cause} and may be larger on new rows. {remedy}")
-    if hint := result.choice.get("hint"):
+    if (hint := result.choice.get("hint")) and not harder:  # a larger model helps on rows like those left out only
         warnings.append(str(hint))
     of_data = [f"Data: {warning}" for warning in result.dataset.get("warnings") or []]
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
         of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe`."]
     return warnings + of_data
+
+
+def _harder_test_rows(result: RunResult, errors: Assessment) -> str:
+    """Return the warning of test rows with far larger errors than the left-out rows of the choice; "" without such."""
+    choice = result.choice
+    tried = choice.get("sizes") or [one for one in choice.get("candidates") or [] if one["kept"]]
+    scores = [one["score"] for one in tried if one["score"] is not None and math.isfinite(one["score"])]
+    comparable = (
+        errors.split == "test" and errors.rows >= FEW_SURPRISING and choice.get("criterion") == errors.criterion
+    )
+    if not scores or not comparable or errors.error is None or not errors.constant:
+        return ""
+    expected = (1.0 - max(scores)) * (
+        errors.constant if errors.is_root else 1.0
+    )  # of a regression, a share of variance
+    excess = errors.error - max(0.0, expected)
+    if errors.error <= 2.0 * expected or excess <= max(0.1 * errors.constant, 2.0 * errors.chance(errors.error)):
+        return ""
+    blocks = "" if choice.get("validation") == "blocks" else " (--validation blocks, rows sorted by them)"
+    return (
+        f"Test rows are harder than rows left out of training: {errors.sentence(errors.error)}, expected "
+        f"{errors.text(expected)}. If they are of other groups or a later time, validate so{blocks}."
+    )
 
 
 def _constant_named(errors: Assessment, result: RunResult) -> str:

@@ -191,6 +191,38 @@ def test_warning_of_an_advantage_within_chance() -> None:
     assert "--rescale" not in warning_sentences(plain | {"settings": {"rescale": "minmax"}})[1]
 
 
+@pytest.mark.parametrize("validation", ["rows", "blocks"])
+def test_test_rows_that_are_harder_than_left_out_rows_are_named_instead_of_other_reasons(validation: str) -> None:
+    choice = {
+        "criterion": "accuracy",
+        "validation": validation,
+        "sizes": [{"score": 0.9}, {"score": 0.98}],
+        "hint": "m",
+    }
+    result: dict[str, Any] = {
+        "test": {"mistake_rate": 0.4},
+        "baselines": {"majority": {"test": {"mistake_rate": 0.45}}, "linear": {"test": {"mistake_rate": 0.35}}},
+        "dataset": {"test_rows": 1640},
+        "choice": choice,
+    }
+    harder, linear = warning_sentences(result)
+    assert harder.startswith("Test rows are harder than rows left out of training: 40.00% mistakes, expected 2.00%.")
+    assert ("--validation blocks" in harder) == (validation == "rows")
+    assert linear.endswith("35.00% mistakes, this model 40.00% mistakes.")
+    usual, hint = warning_sentences(result | {"choice": choice | {"sizes": [{"score": 0.65}]}})
+    assert "nearly linear" in usual
+    assert hint == "m"
+    squared = {"criterion": "squared-error", "validation": validation, "candidates": [{"kept": True, "score": 0.98}]}
+    prices = {
+        "test": {"mse": 4.0},
+        "baselines": {"mean": {"test": {"mse": 9.0}}},
+        "dataset": {"test_rows": 1000, "task": "regression"},
+    }
+    (far,) = warning_sentences(prices | {"choice": squared})
+    assert "root mean squared error 2, expected 0.4243." in far
+    assert not warning_sentences(prices | {"test": {"mse": 0.3}, "choice": squared})
+
+
 def test_kernel_is_not_blamed_if_the_linear_map_was_chosen() -> None:
     result: dict[str, Any] = {
         "test": {"mse": 6.0},
