@@ -379,6 +379,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
     if harder := _harder_test_rows(result, errors):
         warnings.append(harder)
+    if leak := _deciding_column(result, errors):
+        warnings.append(leak)
     linear = errors.difference("linear")
     if linear is not None and linear.gain < 0.0:
         verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
@@ -429,6 +431,22 @@ def _harder_test_rows(result: RunResult, errors: Assessment) -> str:
     return (
         f"Test rows are harder than rows left out of training: {errors.sentence(errors.error)}, expected "
         f"{errors.text(expected)}. If they are of other groups or a later time, validate so{blocks}."
+    )
+
+
+def _deciding_column(result: RunResult, errors: Assessment) -> str:
+    """Return the warning of one column that decides the predictions of a nearly perfect model; "" without such."""
+    columns = (result.get("importance") or {}).get("columns") or []
+    rises = [max(0.0, column["rise"]) for column in columns]
+    nearly_perfect = (
+        errors.error is not None and bool(errors.constant) and errors.error <= 0.01 * (errors.constant or 0.0)
+    )
+    if len(rises) < 2 or not nearly_perfect or errors.rows < FEW_SURPRISING or rises[0] < 0.99 * sum(rises):
+        return ""
+    name = columns[0]["column"]
+    return (
+        f"Column {shortened(name, 40)!r} alone decides the predictions: {errors.sentence(errors.error)}. If it "
+        f"contains the target, or names groups that new rows do not have, leave it out: --drop {shlex.quote(name)}."
     )
 
 
