@@ -59,6 +59,7 @@ def test_missing_values_are_told_by_column_with_their_shares(tmp_path: Path) -> 
     ("values", "message"),
     [
         ({"holdout": 1.5}, r"holdout = 1\.5; expected a share above 0 and below 1"),
+        ({"holdout": 0.0}, r"holdout = 0\.0; .* To train on all rows, train on a data set that okl ingest made"),
         ({"holdout": 0.2, "split_column": "split"}, r"the split column 'split' and a holdout both"),
         ({"holdout": 0.2}, r"the split column 'split' and a holdout both choose the test rows"),
         ({"keys": ("y",)}, r"column 'y' is named as target and as key"),

@@ -196,7 +196,8 @@ def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tu
             ) from None
         raise absent(str(settings.holdout), columns, where, "holdout") from None
     if not 0.0 < share < 1.0:
-        raise ConfigError(f"holdout = {settings.holdout}; expected a share above 0 and below 1, or a column.")
+        how = " To train on all rows, train on a data set that okl ingest made without it." if share == 0.0 else ""
+        raise ConfigError(f"holdout = {settings.holdout}; expected a share above 0 and below 1, or a column.{how}")
     return share, None
 
 
