@@ -18,7 +18,7 @@ from okl.data.execution import Execution
 from okl.data.ingest.run import COPIED
 from okl.distributed import open_for
 from okl.distributed.cluster_file import check_execution_options
-from okl.foundation.errors import ConfigError, DataError, DivergedError
+from okl.foundation.errors import ConfigError, DataError, DivergedError, listed
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle import versions
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
@@ -32,6 +32,7 @@ from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, PREVIOUS, Registry, Version, flattened
+from okl.report.format import counted
 from okl.report.render import html, markdown
 from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence
 from okl.runs.run import Run
@@ -181,7 +182,7 @@ class RetrainingRun(Run[RetrainSettings]):
 
     def _choose(self, data: Dataset) -> Schema:
         """Choose solver, scaling and metric for the first shards, unless a solver is given or there is only one row."""
-        self.record.data_warnings = list(data.warnings)
+        self.record.data_warnings = [*data.warnings, *_of_short_periods(data.schema)]
         if self.settings.train.solver != "auto" or data.rows("train") < 2:
             return data.schema
         self.observer.stage("choose")
@@ -332,3 +333,19 @@ class RetrainingRun(Run[RetrainSettings]):
                 f"{bad[0].reason} It is quarantined, and nothing was trained (on_bad = stop). Remove the file, or "
                 f"{remedy}."
             )
+
+
+def _of_short_periods(schema: Schema) -> list[str]:
+    """Return a warning of dates that span less than a year in the first files, as those of later files lie beyond."""
+    statistics = dict(zip(schema.features, schema.feature_statistics, strict=False))
+    dates = {one.column: statistics.get(one.inputs[0]) for one in schema.encodings if one.kind in ("date", "timestamp")}
+    spans = {name: years.maximum - years.minimum for name, years in dates.items() if years is not None}
+    short = [
+        f"{name!r} ({counted(max(1, round(365.2425 * span)), 'day')})" for name, span in spans.items() if span < 1.0
+    ]
+    if not short:
+        return []
+    return [
+        f"Dates of a short period: {listed(short)}. Later files have later dates, which the model has not learned "
+        "from: --dates drop, or ages (days since) instead of dates, may predict their rows better."
+    ]

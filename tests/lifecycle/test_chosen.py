@@ -161,6 +161,17 @@ def test_a_file_with_other_dates_and_labels_is_left_to_the_contract(place: Path)
     assert [shard["name"] for shard in result["shards"]["learnt"]] == ["1.csv"]
 
 
+@pytest.mark.parametrize("days", [3, 400])
+def test_dates_of_a_short_period_in_the_first_files_are_named_once(place: Path, days: int) -> None:
+    rows = content(1)
+    dates = np.datetime64("2026-03-01T12:00", "s") + np.arange(rows.num_rows) * (days * 86_400 // rows.num_rows)
+    land(place / "in", "day-01.parquet", rows.append_column("at", pa.array(dates)))
+    told = " ".join(summary_text(retrain(settings(place, train={"frequencies": 10}))).split())
+    assert ("Dates of a short period: 'at' (3 days). Later files have later dates" in told) == (days == 3)
+    land(place / "in", "day-02.parquet", content(2).append_column("at", pa.array(dates)))
+    assert "short period" not in summary_text(retrain(settings(place, train={"frequencies": 10})))
+
+
 def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place: Path) -> None:
     rows = content(1)
     notes = [f"the {number} customer wrote about order {7 * number}" for number in range(rows.num_rows)]
