@@ -129,7 +129,7 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
     Missing values were replaced by training means in columns that had none missing in training: 'a' (30 rows).
     """
     columns = [name for name in schema.source_columns if replaced.get(name)]
-    shown = listed([f"{name!r} ({replaced[name]:,} rows)" for name in columns])
+    shown = listed([f"{name!r} ({n:,} row{'s' * (n != 1)})" for name in columns if (n := replaced[name])])
     missing = replaced.get(NO_TARGET, 0)
     lines = []
     if missing:
@@ -230,9 +230,9 @@ def share_of_other(schema: Schema, encoding: Encoding) -> float:
     return schema.feature_statistics[schema.features.index(encoding.inputs[encoding.n_own])].mean
 
 
-def warn_of_unseen(replaced: Mapping[str, int], schema: Schema) -> None:
-    """Warn of rows in memory as the command does, once for a sentence."""
-    for sentence in unseen_sentences(replaced, schema):
+def warn_of_replaced(replaced: Mapping[str, int], schema: Schema) -> None:
+    """Warn of rows in memory as the command does, once for a sentence; of rows without a target, nothing is scored."""
+    for sentence in replaced_sentences({**replaced, NO_TARGET: 0}, schema):
         warnings.warn(sentence, UserWarning, stacklevel=6)  # the caller of Model.predict
 
 
@@ -374,7 +374,7 @@ def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> Any:
         raise ModelError(
             f"Row {row} of the table has a missing value, but the model requires complete rows. Drop such rows."
         )
-    warn_of_unseen(raw.replaced, schema)
+    warn_of_replaced(raw.replaced, schema)
     return raw.inputs
 
 
@@ -457,7 +457,10 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
         rounded = values.astype(np.float32)  # as data sets hold inputs: the model learned from these
     fills = np.zeros(n) if schema.missing == "zero" else plain_means(schema)
     if fills is not None:
-        np.copyto(rounded, fills.astype(np.float32), where=np.isnan(rounded))
+        absent = np.isnan(rounded)
+        np.copyto(rounded, fills.astype(np.float32), where=absent)
+        if schema.missing == "mean":
+            warn_of_replaced(dict(zip(schema.features, absent.sum(axis=0).tolist(), strict=True)), schema)
     if not np.isfinite(rounded).all():
         row, column = np.argwhere(~np.isfinite(rounded))[0]
         raise ModelError(

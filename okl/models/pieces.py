@@ -35,7 +35,7 @@ from okl.models.inputs import (
     checked_array,
     prepare_rows,
     table_of,
-    warn_of_unseen,
+    warn_of_replaced,
 )
 
 # Pieces of a source to be scored in parallel.
@@ -187,7 +187,7 @@ def located_inputs(schema: Schema, precision: Precision, location: str) -> Float
         parts.append(rows.inputs)
         n_rows += count_inputs(rows.inputs)
         replaced.update(rows.replaced)
-    warn_of_unseen(replaced, schema)
+    warn_of_replaced(replaced, schema)
     inputs: FloatArray = stacked(parts)
     return inputs
 

@@ -101,9 +101,9 @@ def test_a_missing_value_follows_the_policy_of_the_model(tmp_path: Path) -> None
     assert prepared(filled, holed(), "float64").inputs[3, 1] == pytest.approx((mean - shift[1]) * factor[1])
     gap = np.column_stack([table(100)[name].to_numpy() for name in filled.schema.features])
     gap[3, 1] = np.nan
-    np.testing.assert_array_equal(
-        inputs_of(filled.schema, gap, "float64")[3], prepared(filled, holed(), "float64").inputs[3]
-    )
+    with pytest.warns(UserWarning, match=r"replaced by training means .* 'b' \(1 row\)"):
+        inputs = inputs_of(filled.schema, gap, "float64")
+    np.testing.assert_array_equal(inputs[3], prepared(filled, holed(), "float64").inputs[3])
     drop = replace(data, schema=replace(data.schema, missing="drop"))
     raw = prepared(drop, holed())
     assert raw.complete is not None
@@ -229,6 +229,21 @@ def test_unknown_values_of_a_text_column_are_named_in_files_and_tables(tmp_path:
     )
     with pytest.warns(UserWarning, match="'colour' in 100% of the rows, such as 'RED'"):
         inputs_of(data.schema, pa.table({"colour": ["RED"], "x": [1.0]}), "float32")
+
+
+def test_missing_numbers_and_later_dates_that_training_did_not_have_warn_in_memory(tmp_path: Path) -> None:
+    days = np.datetime64("2026-01-01", "D") + np.arange(120)
+    content = pa.table({"x": np.arange(120.0), "day": pa.array(days), "y": np.arange(120) % 2})
+    data = ingest(parquet(tmp_path, content), tmp_path / "data", settings(missing="mean", dates="parts")).dataset
+    absent = pa.table({"x": pa.array([None, 1.0]), "day": pa.array(days[:2])})
+    with pytest.warns(UserWarning, match=r"replaced by training means .* 'x' \(1 row\)"):
+        inputs_of(data.schema, absent, "float32")
+    with pytest.warns(UserWarning, match=r"later than all training dates: 'day' \(2 rows\)"):
+        inputs_of(data.schema, pa.table({"x": [0.0, 1.0], "day": pa.array(days[:2] + 200)}), "float32")
+    (tmp_path / "plain").mkdir()
+    plain = ingest(parquet(tmp_path / "plain", content.drop(["day"])), tmp_path / "numbers", settings(missing="mean"))
+    with pytest.warns(UserWarning, match=r"replaced by training means .* 'x' \(1 row\)"):
+        inputs_of(plain.dataset.schema, np.array([[np.nan], [1.0]]), "float32")
 
 
 def test_values_that_training_held_as_rare_ones_are_no_warning(tmp_path: Path) -> None:
