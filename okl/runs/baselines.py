@@ -237,8 +237,9 @@ def train_boosting(settings: TrainSettings, data: Dataset) -> BoostingPredictor 
         rare = schema.labels[int(counts.argmin())]
         _LOG.warning("Sampled training rows lack the class %r, so there is no gradient boosting to compare with.", rare)
         return None
-    stopping = "auto" if counts.min() > 1 else False  # it holds out rows of each class, which one row is too few for
-    boosting = HistGradientBoostingClassifier(random_state=settings.seed, early_stopping=stopping)
+    alone = np.flatnonzero(counts[targets] == 1)  # again, as a row of each class is held out to stop early
+    inputs, targets = np.concatenate([inputs, inputs[alone]]), np.concatenate([targets, targets[alone]])
+    boosting = HistGradientBoostingClassifier(random_state=settings.seed)
     return BoostingPredictor(schema, boosting.fit(inputs, targets), shifts_of(settings, schema))
 
 
