@@ -83,7 +83,7 @@ def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
 
 
 def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None) -> dict[str, Any]:
-    """Return the entry "drift" of a result: whether a shard of this run fired, why, and the figures of each.
+    """Return the entry "drift" of a result: whether a shard of this run fired or nearly, why, and the figures of each.
 
     scored : by the name of the shard
     limit : of a regression, the error above which a row counts as missed, in units of the target; None for classes
@@ -91,6 +91,7 @@ def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None) -> d
     fired = {name: scores for name, scores in scored.items() if scores.fired}
     return {
         "found": bool(fired),
+        "suspected": any(map(_is_suspicious, scored.values())),
         "why": _sentence(scored, fired, limit),
         "level": LEVEL,
         "shards": {name: asdict(scores) | {"rate": scores.rate} for name, scores in scored.items()},
@@ -111,7 +112,14 @@ def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores
     )
     if fired:
         return f"Drift: {errors} (p = {worst.p_value:.2g})."
-    if (worst.p_value or 0.0) < SUSPICIOUS and worst.rate > LARGER * (worst.past_rate or 0.0):
+    if _is_suspicious(worst):
         chance = f"p = {worst.p_value:.2g}, limit {LEVEL:g}"
         return f"No certain drift: {errors}, but so few shards may differ by chance ({chance})."
     return f"No drift: the champion is {wrong} on the new rows about as often as on the earlier shards."
+
+
+def _is_suspicious(scores: ShardScores) -> bool:
+    """Return whether a shard has clearly more errors than the ones before, significantly so or nearly."""
+    if scores.p_value is None or scores.past_rate is None:
+        return False
+    return scores.p_value < SUSPICIOUS and scores.rate > LARGER * scores.past_rate

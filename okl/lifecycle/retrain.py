@@ -106,6 +106,12 @@ def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict
     return RetrainingRun(settings, observer or NullObserver()).perform()
 
 
+CHOOSE_AGAIN = (
+    "Solver and settings were chosen on the first files, and may not suit these. To choose again, retrain the latest "
+    "files under another name."
+)
+
+
 @dataclass(eq=False)
 class RetrainingRun(Run[RetrainSettings]):
     """One retraining.
@@ -202,6 +208,8 @@ class RetrainingRun(Run[RetrainSettings]):
         scoring = Scoring(self.settings, self.store, champion, self.history, self.execution)
         scoring.score(self._pending)
         record.progressive, record.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
+        if record.drift["suspected"] and self.store.choice().get("solver") == self.settings.train.solver:
+            record.data_warnings.append(CHOOSE_AGAIN)
         self.intake.bad += scoring.rejected
         self._stop_at(self.intake.bad)
         return {"shards": len(scoring.rows), "rejected": len(scoring.rejected), "drift": record.drift["why"]}

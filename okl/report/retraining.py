@@ -34,6 +34,11 @@ SHARD = "shard "
 """Prefix of the slices of a decision that are shards."""
 
 
+def _has_drift(result: Mapping[str, Any]) -> bool:
+    """Return whether drift was found or, which older results do not state, suspected."""
+    return bool(result["drift"]["found"] or result["drift"].get("suspected"))
+
+
 def summary_sentence(result: Mapping[str, Any]) -> str:
     """Return one sentence for a terminal.
 
@@ -46,7 +51,7 @@ def summary_sentence(result: Mapping[str, Any]) -> str:
     """
     outcome, reason = str(result["outcome"]), str(result["reason"])
     version = f", version {result['version']}" if result.get("version") else ""
-    drift = f" {result['drift']['why']}" if result["drift"]["found"] else ""
+    drift = f" {result['drift']['why']}" if _has_drift(result) else ""
     if reason.lower().startswith(f"{outcome}: "):
         reason = reason[len(outcome) + 2 :]
         reason = reason[:1].upper() + reason[1:]
@@ -201,7 +206,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
         f"Training took {duration(result['seconds'])} of {duration(result['total_seconds'])} in total.",
     )
     if result["progressive"]:
-        lead.append((WarningBlock if drift["found"] else Paragraph)(drift["why"]))
+        lead.append((WarningBlock if _has_drift(result) else Paragraph)(drift["why"]))
     lead += [*_passed_over(result), *map(WarningBlock, [*in_vain(shards), *(result.get("data_warnings") or [])])]
     if rejected:
         were = ("was", "its file was") if rejected == 1 else ("were", "their files were")

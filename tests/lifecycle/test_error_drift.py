@@ -85,6 +85,7 @@ def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
     assert missed.startswith("Drift: the champion is off by more than 12.5 on 30.0% of day-2, after 10.0%")
     quiet = drift_of({"day-2": compared(past, scored(1000, 105))})
     assert not quiet["found"]
+    assert not quiet["suspected"]
     assert quiet["why"].startswith("No drift: ")
     assert "No new row" in drift_of({})["why"]
 
@@ -95,7 +96,7 @@ def test_more_errors_that_are_not_significant_are_not_called_alike() -> None:
     assert now.p_value is not None
     assert 0.001 < now.p_value < 0.05
     entry = drift_of({"day-3": now})
-    assert not entry["found"]
+    assert (entry["found"], entry["suspected"]) == (False, True)
     assert entry["why"].startswith(
         "No certain drift: the champion is wrong on 30.0% of day-3, after 15.0% in the shards"
     )
