@@ -98,6 +98,9 @@ def train_growing_models(
     clipped = "huber" in type(best[0].options).model_fields and best[0].options.changed("huber")
     last = _why(tried, skipped, choice.record["budget_seconds"], criterion, clipped)
     why = [*ordered_reasons(choice.record["why"], best[0]), last]
+    if best[0].solver == "local" and leading is not None:  # sampled cells are smaller, and their error is larger
+        size, judged = leading
+        why[0] = f"{why[0].removesuffix('.')}, {named_error(criterion, judged.error)} with {size.name}."
     nominal = choice.record["nominal_seconds"] + sum(size.seconds for size, _ in tried) * (1 + clipped * HUBER_ROUNDS)
     record = choice.record | {"sizes": sizes, "why": why, "nominal_seconds": nominal}
     if last.endswith(_of_budget(choice.record["budget_seconds"])) and _still_falls(tried, leading):
