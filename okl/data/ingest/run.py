@@ -835,7 +835,7 @@ def _finish(
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and counts.test == 0, guessed)
-    repeated = _copies(folder, shards, schema)
+    repeated = [*_copies(folder, shards, schema), *(_shared_keys(folder, shards, schema) if roles.share else ())]
     # newer settings only if given, so that manifests without them do not change
     values = settings.model_dump(mode="json")
     given = {name: value for name, value in values.items() if name not in NEWER or value != _DEFAULTS[name]}
@@ -877,6 +877,48 @@ def _copies(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[str]:
         f"{copies:,} of {rows:,} {COPIED}, in all inputs and the target. Copies of training rows "
         "among the test rows make a model look better than it is: remove them in the source."
     ]
+
+
+_ALIKE, _SHARED = 0.5, 0.5  # squared difference of targets over that of any two rows; of the test rows
+_LEAST_PAIRS = 100  # of neighbours with one key
+
+
+def _shared_keys(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[str]:
+    """Return a warning for each key whose rows have similar targets and are both training and test rows.
+
+    Rows of one customer or patient are alike, so that test rows drawn at random are easier than those of a new one.
+    """
+    if sum(shard.rows for shard in shards) > MOST_COMPARED:
+        return []
+    warnings = list[str]()
+    for key in schema.keys:
+        parts = [pq.read_table(folder / shard.path, columns=[key, schema.target]) for shard in shards]
+        rows = pa.concat_tables(parts)
+        kind = rows.schema.field(key).type
+        if not (is_text(kind) or pa.types.is_integer(kind)):
+            continue
+        values = rows[key].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+        targets = rows[schema.target].to_numpy().astype(np.float64)
+        is_test = np.repeat([shard.split == "test" for shard in shards], [shard.rows for shard in shards])
+        shared = float(np.isin(values[is_test], values[~is_test]).mean()) if is_test.any() else 0.0
+        order = np.argsort(values, kind="stable")
+        pairs = np.flatnonzero(values[order][1:] == values[order][:-1])
+        apart = _difference(schema, targets[order][pairs], targets[order][pairs + 1])
+        any_two = _difference(schema, targets, np.random.default_rng(0).permutation(targets))
+        if shared >= _SHARED and len(pairs) >= _LEAST_PAIRS and apart < _ALIKE * any_two:
+            warnings.append(
+                f"Rows with the same {key!r} have similar targets, and {shared:.0%} of the test rows share theirs with "
+                f"training rows: rows of a new {key!r} may be harder. Hold out all rows of some by a 0/1 column "
+                "(--holdout COLUMN)."
+            )
+    return warnings
+
+
+def _difference(schema: Schema, targets: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """Return the mean squared difference of targets (rows,), or the share of different classes."""
+    if not len(targets):
+        return 0.0
+    return float(np.mean(np.square(targets - others) if schema.task == "regression" else targets != others))
 
 
 _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")

@@ -245,6 +245,32 @@ def test_copies_of_rows_are_warned_of_where_an_input_is_continuous(tmp_path: Pat
     assert not any(found.values()), found
 
 
+def test_keys_whose_rows_are_alike_and_on_both_sides_of_a_drawn_split_are_warned_of(tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    customer, n = np.repeat(np.arange(100), 8), 800
+    inputs, own = random.normal(size=(2, n)), random.normal(size=100)[customer]
+    held = (customer % 5 == 0).astype(float)
+    cases: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "classes": (customer, np.where(own > 0, "a", "b"), {"holdout": 0.2}),
+        "text, numbers": ([f"c{one}" for one in customer], own + 0.1 * inputs[0], {"holdout": 0.2}),
+        "given split": (customer, np.where(own > 0, "a", "b"), {"holdout": "held"}),
+        "no split": (customer, np.where(own > 0, "a", "b"), {}),
+        "unlike": (customer, np.where(inputs[0] > 0, "a", "b"), {"holdout": 0.2}),
+        "one row each": (np.arange(n), np.where(own > 0, "a", "b"), {"holdout": 0.2}),
+    }
+    found = {}
+    for name, (keys, targets, given) in cases.items():
+        (tmp_path / name).mkdir()
+        content = {"x": inputs[0], "z": inputs[1], "customer": keys, "y": targets}
+        content |= {"held": held} if given.get("holdout") == "held" else {}
+        data = made(tmp_path / name, pa.table(content), keys=("customer",), **given)
+        found[name] = [warning for warning in data.warnings if "similar targets" in warning]
+    for name in ("classes", "text, numbers"):
+        (warning,) = found.pop(name)
+        assert warning.startswith("Rows with the same 'customer' have similar targets, and 100% of the test rows share")
+    assert not any(found.values()), found
+
+
 def test_bool_whole_and_decimal_columns_are_inputs(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     flags, whole = random.random(80) < 0.5, random.integers(0, 9, 80)
