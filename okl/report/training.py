@@ -446,7 +446,7 @@ def _deciding_column(result: RunResult, errors: Assessment) -> str:
     name = columns[0]["column"]
     return (
         f"Column {shortened(name, 40)!r} alone decides the predictions: {errors.sentence(errors.error)}. If it "
-        f"contains the target, or names groups that new rows do not have, leave it out: --drop {shlex.quote(name)}."
+        f"names groups that new rows do not have: --group {shlex.quote(name)}; if it contains the target: --drop."
     )
 
 

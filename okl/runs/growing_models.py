@@ -161,6 +161,7 @@ def _still_falls(tried: list[tuple[Size, Judgement]], leading: tuple[Size, Judge
     errors = [judged.error for size, judged in tried if size.solver == tried[-1][0].solver]
     return (
         leading is not None
+        and errors[-1] > 0.0
         and tried[-1][0] is leading[0]
         and errors[-1] + tried[-1][1].worth < min(errors[:-1], default=0.0)
     )

@@ -111,12 +111,10 @@ def test_summary_and_report_say_where_the_time_went() -> None:
     stages = [["ingest", 0.0, 3.0], ["plan", 3.0, 150.0], ["learn", 150.0, 170.5], ["evaluate", 170.5, 200.0]]
     slow = RESULTS["binary"] | {"total_seconds": 203.0, "timeline": {"stages": stages}}
     parts = "20.5 s training, 29.5 s evaluation and importance, 3.0 s the rest"
-    assert f"  3.0 s reading and encoding rows, 147.0 s preparation, {parts}\n" in text_summary(slow)
+    assert f"  3.0 s reading rows, 147.0 s preparation, {parts}\n" in text_summary(slow)
     chosen = text_summary(slow | {"choice": {"why": [], "seconds": 140.0}})
-    assert f"  3.0 s reading and encoding rows, 147.0 s choice of the model, {parts}\n" in chosen
-    assert f"Of the total time: 3.0 s reading and encoding rows, 147.0 s preparation, {parts}." in html_report(
-        undrawn(slow)
-    )
+    assert f"  3.0 s reading rows, 147.0 s choice of the model, {parts}\n" in chosen
+    assert f"Of the total time: 3.0 s reading rows, 147.0 s preparation, {parts}." in html_report(undrawn(slow))
     assert "\nTime " not in text_summary(slow | {"timeline": {"stages": [["plan", 0.0, 0.9], ["learn", 0.9, 9.0]]}})
 
 
@@ -235,7 +233,7 @@ def test_a_column_that_decides_nearly_perfect_predictions_alone_is_named() -> No
     }
     (warning,) = warning_sentences(result)
     assert warning.startswith("Column 'customer id' alone decides the predictions: 0.10% mistakes.")
-    assert warning.endswith("leave it out: --drop 'customer id'.")
+    assert warning.endswith("--group 'customer id'; if it contains the target: --drop.")
     assert not warning_sentences(result | {"test": {"mistake_rate": 0.01}})
     assert not warning_sentences(result | {"dataset": {"test_rows": 50}})
     shared = {"columns": [columns[0], {"column": "x0", "rise": 0.05}]}

@@ -908,8 +908,7 @@ def _shared_keys(folder: Path, shards: Sequence[Shard], schema: Schema) -> list[
         if shared >= _SHARED and len(pairs) >= _LEAST_PAIRS and apart < _ALIKE * any_two:
             warnings.append(
                 f"Rows with the same {key!r} have similar targets, and {shared:.0%} of the test rows share theirs with "
-                f"training rows: rows of a new {key!r} may be harder. Hold out all rows of some by a 0/1 column "
-                "(--holdout COLUMN)."
+                f"training rows: rows of a new {key!r} may be harder. Keep them together: --group {quote(key)}."
             )
     return warnings
 
