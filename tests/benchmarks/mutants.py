@@ -61,7 +61,7 @@ SITES = {
     "regression": Site("lu2016-table9", ("housing", "mg", "abalone", "parkinsons", "cadata"), 10),
     "nu-SVM": Site("ito2017-table4", ("australian", "breast-cancer", "heart"), 1),
     "nu-SVM constants": Site("ito2017-table5", ("breast-cancer", "liver-disorders"), 1),
-    "logistic": Site("ito2017-table8", ("australian", "diabetes", "heart"), 1),
+    "logistic": Site("ito2017-table8", ("australian", "diabetes", "heart", "madelon"), 1),
     "MM-MPM": Site("ito2017-table10", ("australian", "diabetes", "heart"), 1),
     "SCS": Site("zhang2024-table1", ("breast cancer",), 3),
     "growth": Site("yi2021-table1", ("outwards",), 20),
@@ -212,7 +212,7 @@ MUTANTS = [
         ("rbf", "classes of unequal totals", "solvers/accelerated/problem.py",
          "self.upper, self.plus, self.minus)\n\n\n", "self.upper, 0.6, 0.4)\n\n\n"),
         ("linear", "ten iterations at most", "papers/ito2017/work.py",
-         "METHOD = Fapg(tolerance=1e-14, residual_tolerance=RESIDUAL,", "METHOD = Fapg(tolerance=0.9,"),
+         "METHOD = Fapg(tolerance=1e-14,", "METHOD = Fapg(tolerance=1e-14, max_iterations=10,"),
     ),
     *_mutants(
         "nu-SVM constants",

@@ -134,6 +134,11 @@ def test_both_solvers_of_a_penalised_model_reach_one_objective(model: str) -> No
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-5)
 
 
+def test_liblinear_gives_the_same_bits_where_its_limit_of_passes_ends_it() -> None:
+    weights = [work.fit_liblinear("l1-l2-svm", artificial_rows(300, 60, 3), 100.0)[0] for _ in range(2)]
+    assert (weights[0] == weights[1]).all()
+
+
 @pytest.mark.parametrize(("model", "parameter"), [("nu_svm", 0.5), ("mm_mpm", 0.3)])
 def test_an_interior_point_solver_finds_the_objective_of_the_method(model: str, parameter: float) -> None:
     objectives = [
@@ -182,6 +187,30 @@ def test_a_claim_compares_runs_or_how_much_they_differ() -> None:
     assert left < right, "the runs differ"
     assert [cell.verdict for cell in cells] == ["reproduced", "worse", "worse", "reproduced"]
     assert cells[2].more["left"] == right / left
+
+
+def test_a_looser_end_fails_the_statement_on_objectives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "PENALISED_SIZES", {"C": [(200, 6, cost) for cost in (0.1, 1.0)]})
+
+    def verdicts() -> list[str | None]:
+        table = tables._scaling_table(
+            12, "l1-l2-svm", "hinge", tables.PENALISED_SIZES, ("FAPG", "LIBLINEAR"), tables._penalised_claims, ""
+        )
+        cells = [cell for cell in cells_of(table) if cell.claim]
+        assert [cell.metric for cell in cells] == ["objective_over_claim"] * 2 + ["seconds_over_claim"]
+        return [cell.verdict for cell in cells[:2]]
+
+    assert verdicts() == ["reproduced"] * 2
+    monkeypatch.setattr(work, "RESIDUAL", 0.3)
+    assert "worse" in verdicts()
+
+
+def test_a_run_evaluates_its_residual_every_100_iterations_as_algorithm_4() -> None:
+    outcome = time_parts("logistic", 300, 8, seed=0, check=lambda: None)
+    steps = outcome["projection_evaluations"]
+    checks = -(-outcome["iterations"] // 100) + 1  # the first before any iteration
+    assert outcome["iterations"] > 100
+    assert outcome["gradient_evaluations"] == outcome["iterations"] + checks <= steps + checks
 
 
 def test_strategies_are_switched_and_leave_a_history() -> None:
