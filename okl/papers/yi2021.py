@@ -18,12 +18,7 @@ from okl.report.figures import Panel
 from okl.solvers.oco.baselines import Jenatton, Mahdavi, Recoo, SinhaVaze, YuanLamperski, YuNeely
 from okl.solvers.oco.methods import Algorithm1, Algorithm2, Method
 from okl.solvers.oco.problem import LinearConstraints, Problem, QuadraticLosses
-from okl.solvers.oco.runs import (
-    constraint_values,
-    run_many,
-    static_regret,
-    violation_of,
-)
+from okl.solvers.oco.runs import constraint_values, run_many, static_regret, violation_of
 from okl.solvers.oco.schedules import KnownHorizon, StronglyConvex, constants_of
 from okl.solvers.oco.sets import Box
 

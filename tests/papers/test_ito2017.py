@@ -163,8 +163,8 @@ def small_figure(claims: Any) -> PaperTable:
     return tables._scaling_table(5, "nu_svm", "nu-SVM", sizes, ("FAPG", "Clarabel"), claims, "")
 
 
-def cells_of(table: PaperTable) -> list[TableCell]:
-    request = Request(DataFolder(""), table.datasets, table.algorithms, 1)
+def cells_of(table: PaperTable, repeats: int = 1) -> list[TableCell]:
+    request = Request(DataFolder(""), table.datasets, table.algorithms, repeats)
     request.outcomes.update({item.name: item.compute(request.data, lambda: None) for item in table.items(request)})
     return table.cells(request)
 
@@ -187,6 +187,21 @@ def test_a_claim_compares_runs_or_how_much_they_differ() -> None:
     assert left < right, "the runs differ"
     assert [cell.verdict for cell in cells] == ["reproduced", "worse", "worse", "reproduced"]
     assert cells[2].more["left"] == right / left
+
+
+def test_a_claim_compares_means_over_repeats_not_their_spread() -> None:
+    def claims(of: Any) -> list[tables.Claim]:
+        return [tables.Claim("FAPG", "above 1", "iterations", (of("FAPG", 80, 3, 0.5),))]
+
+    cells = cells_of(small_figure(claims), repeats=2)
+    of_runs = [item.compute(DataFolder(""), lambda: None)["iterations"] for item in _items_of_fapg()]
+    assert len(set(of_runs)) == 2, "the repeats differ"
+    assert cells[-1].more["left"] == sum(of_runs) / 2
+
+
+def _items_of_fapg() -> list[WorkItem]:
+    sized = {"n_rows": 80, "n_columns": 3, "parameter": 0.5}
+    return [synthetic_item("ScalingItem", model="nu_svm", solver="FAPG", **sized, seed=seed) for seed in range(2)]
 
 
 def test_a_looser_end_fails_the_statement_on_objectives(monkeypatch: pytest.MonkeyPatch) -> None:

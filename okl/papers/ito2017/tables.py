@@ -72,13 +72,9 @@ DIGITS_RULE = "equal to the paper's but for the rounding of three digits; only p
 
 @dataclass(frozen=True)
 class MeasuredExperiment(Experiment):
-    """Means of measured quantities over repeats of a work item: `work` of SYNTHETIC or BENCHMARKS, with parameters.
+    """Means of measured quantities over repeats of a work item: `work` of SYNTHETIC or BENCHMARKS, with parameters."""
 
-    curve : metric of the pictures of a study, "" for none; more : further metrics of each cell
-    """
-
-    curve: str = ""
-    more: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()  # further metrics of each cell
 
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
         missing = super().unavailable(request, case)
@@ -101,27 +97,20 @@ class MeasuredExperiment(Experiment):
         outcomes = self.outcomes(request, case)
         values = [outcome[metric] for outcome in outcomes if outcome.get(metric) is not None]
         if len(values) < len(outcomes):
-            note = next((outcome["note"] for outcome in outcomes if outcome.get("note")), f"no {metric}")
-            return replace(cell, status=NOT_MEASURED, note=note)
-        more = {name: _mean_of(outcomes, name) for name in self.more if name != metric}
+            return self._not_measured(cell, metric, outcomes)
+        found = {name: [o[name] for o in outcomes if o.get(name) is not None] for name in self.more if name != metric}
+        more = {name: fmean(numbers) if numbers else None for name, numbers in found.items()}
         seconds = [outcome["seconds"] for outcome in outcomes]
         cell = replace(cell, more={**cell.more, **more}, constant=outcomes[0].get("constant"))
         return cell.measured([float(value) for value in values], seconds).judged(quantity.margin)
 
+    @staticmethod
+    def _not_measured(cell: TableCell, metric: str, outcomes: Sequence[Outcome]) -> TableCell:
+        note = next((outcome["note"] for outcome in outcomes if outcome.get("note")), f"no {metric}")
+        return replace(cell, status=NOT_MEASURED, note=note)
+
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         return {"rows": ito_datasets()[case.dataset].n_rows(request.data)} if case.file else {}
-
-    def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
-        cells = [cell for cell in table.cells(request) if cell.metric == self.curve] if self.curve else []
-        return study_curves(cells, lambda cell: (cell.dataset, cell.algorithm))
-
-    def panels(self, title: str, lines: Lines) -> list[Panel]:
-        dataset, _, size = title.rpartition(", ")
-        points = as_points(lines)
-        return [
-            Panel(name, size, {line: values[:, [0, column]] for line, values in points.items()}, "log", "log")
-            for column, name in ((1, f"{dataset}: {metric_name(self.curve)}"), (2, "seconds"))
-        ]
 
 
 @dataclass(frozen=True)
@@ -143,8 +132,14 @@ class Claim:
         return Case(dataset, self.algorithm, (quantity,), file, parameters={"claim": self})
 
 
+@dataclass(frozen=True)
 class ClaimExperiment(MeasuredExperiment):
-    """The same, and claims on several runs: the left side over the right one, minus 1, is below 0."""
+    """The same, and claims on several runs: the left side over the right one, minus 1, is below 0.
+
+    curve : metric of the pictures of a study, "" for those of the strategies
+    """
+
+    curve: str = ""
 
     def items(self, request: Request, case: Case) -> list[WorkItem]:
         claim: Claim | None = case.parameters.get("claim")
@@ -158,17 +153,19 @@ class ClaimExperiment(MeasuredExperiment):
         if claim is None:
             return super().measure(request, case, quantity)
         outcomes = self.outcomes(request, case)
-        values = [outcome.get(claim.metric) for outcome in outcomes]
-        if None in values:
-            note = next((outcome["note"] for outcome in outcomes if outcome.get("note")), f"no {claim.metric}")
-            return replace(case.cell(quantity), status=NOT_MEASURED, note=note)
-        n_left = len(values) - request.repeats * len(claim.right)
-        left, right = (_spread(part) for part in (values[:n_left], values[n_left:]))
+        values = [outcome[claim.metric] for outcome in outcomes if outcome.get(claim.metric) is not None]
+        if len(values) < len(outcomes):
+            return self._not_measured(case.cell(quantity), claim.metric, outcomes)
+        means = [fmean(values[k : k + request.repeats]) for k in range(0, len(values), request.repeats)]
+        left, right = (_spread(part) for part in (means[: len(claim.left)], means[len(claim.left) :]))
         cell = replace(case.cell(quantity), more={"left": left, "right": claim.factor * right})
         return replace(cell.measured([left / (claim.factor * right) - 1.0], [0.0]).judged(None), seconds=None)
 
     def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
-        return super().curves(request, table) or Experiment.curves(self, request, table)
+        if not self.curve:
+            return super().curves(request, table)
+        cells = [cell for cell in table.cells(request) if cell.metric == self.curve]
+        return study_curves(cells, lambda cell: (cell.dataset, cell.algorithm))
 
     def lines(self, request: Request, case: Case) -> dict[str, Any]:
         """Return iterations, residuals and Lipschitz estimates of a set of strategies."""
@@ -178,23 +175,17 @@ class ClaimExperiment(MeasuredExperiment):
         return {case.algorithm: history} if history else {}
 
     def panels(self, title: str, lines: Lines) -> list[Panel]:
-        if self.curve:
-            return super().panels(title, lines)
-        points = as_points(lines)
+        dataset, _, x = title.rpartition(", ") if self.curve else (title, "", "iteration")
+        shown = (metric_name(self.curve), "seconds") if self.curve else ("residual", "Lipschitz estimate")
         return [
-            Panel(f"{title}: {name}", "iteration", {k: v[:, [0, column]] for k, v in points.items()}, "log", "log")
-            for column, name in ((1, "residual"), (2, "estimate of the Lipschitz constant"))
+            Panel(f"{dataset}: {name}", x, {k: v[:, [0, column]] for k, v in as_points(lines).items()}, "log", "log")
+            for column, name in enumerate(shown, 1)
         ]
 
 
 def _spread(values: Sequence[Any]) -> float:
     """Return the only value, the largest over the smallest of several, or 1 of none."""
     return max(values) / min(values) if len(values) > 1 else values[0] if values else 1.0
-
-
-def _mean_of(outcomes: Sequence[Outcome], name: str) -> float | None:
-    values = [outcome[name] for outcome in outcomes if outcome.get(name) is not None]
-    return fmean(values) if values else None
 
 
 # Tables 4, 5, 6, 8 and 10: the method on benchmark data sets.
@@ -242,18 +233,14 @@ PRINTED_RIVALS = {
 }
 
 
-def _rivals(number: int, record: Record) -> dict[str, float | None]:
-    """Return the printed seconds of the other solvers of a row."""
-    return {
+def _compared(number: int, record: Record) -> tuple[Quantity, ...]:
+    """Return the printed numbers of FAPG, and the claims that it takes less time than others where it does in print."""
+    printed: dict[str, float | None] = {
         f"paper_{r['solver']}_seconds": printed_number(r, "seconds")
         for r in read_records(PACKAGE, f"table{number}.csv")
         if (r["data"], r.get("kernel")) == (record["data"], record.get("kernel")) and r["solver"] != "FAPG"
     }
-
-
-def _compared(number: int, record: Record) -> tuple[Quantity, ...]:
-    """Return the printed numbers of FAPG, and the claims that it takes less time than others where it does in print."""
-    printed, ours = _rivals(number, record), printed_number(record, "seconds")
+    ours = printed_number(record, "seconds")
     quantities = [
         replace(quantity, more=printed) if quantity.metric == "iterations" else quantity
         for quantity in _quantities(record)
@@ -410,10 +397,7 @@ NUS, COSTS, KAPPAS = (0.05, 0.1, 0.3, 0.5, 0.9), (0.01, 0.1, 1.0, 10.0, 100.0), 
 
 
 def _sizes(name: str, values: Sequence[float], usual: float, wide: int = COLUMNS, fixed: int = 100) -> Sizes:
-    """Return rows, columns and parameter of the runs of a figure.
-
-    wide, fixed : columns where the rows and where the parameter changes
-    """
+    """Return rows, columns and parameter of the runs of a figure; wide, fixed : columns where these two change."""
     return {
         "columns": [(ROWS, n, usual) for n in (10, 100, COLUMNS)],
         "rows": [(m, wide, usual) for m in (1000, 3000, ROWS)],
@@ -437,58 +421,62 @@ def _scaling_table(
         for position, (name, values) in enumerate(sizes.items()) for size in values for solver in solvers
     ]  # fmt: skip
     cases += [claim.case(ARTIFICIAL) for claim in claims(of)]
-    experiment = ClaimExperiment("objective", ("relative_gap", "iterations"))
+    experiment = ClaimExperiment(("relative_gap", "iterations"), "objective")
     return _table(f"figure{figure}", title, cases, experiment, (remark, DATA_REMARK), rule=CLAIM_RULE)
 
 
+def _against(
+    of: Any,
+    rival: str,
+    text: str,
+    sizes: Sequence[tuple[int, int, float]],
+    metric: str = "seconds",
+    factor: float = 1.0,
+) -> Claim:
+    """Return the claim that a metric of FAPG is below that of a rival, of several sizes in how much they differ."""
+    left, right = (tuple(of(solver, *size) for size in sizes) for solver in ("FAPG", rival))
+    return Claim(f"FAPG against {rival}", text, metric, left, right, factor)
+
+
 def _nu_svm_claims(of: Any) -> list[Claim]:
-    wide, grown = (ROWS, COLUMNS, 0.5), [(m, COLUMNS, 0.5) for m in (1000, ROWS)]
-    few = (of("FAPG", ROWS, 100, 0.05),)
+    grown, few = [(m, COLUMNS, 0.5) for m in (1000, ROWS)], (of("FAPG", ROWS, 100, 0.05),)
     return [
-        *(Claim(f"FAPG against {rival}", f"faster than {rival} with {COLUMNS:,} columns", "seconds",
-                (of("FAPG", *wide),), (of(rival, *wide),)) for rival in ("LIBSVM", "Clarabel")),
-        Claim("FAPG against LIBSVM", "seconds grow less with the rows than those of LIBSVM", "seconds",
-              tuple(of("FAPG", *size) for size in grown), tuple(of("LIBSVM", *size) for size in grown)),
+        *(_against(of, rival, f"faster than {rival} with {COLUMNS:,} columns", grown[1:])
+          for rival in ("LIBSVM", "Clarabel")),
+        _against(of, "LIBSVM", "seconds grow less with the rows than those of LIBSVM", grown),
         *(Claim("FAPG", f"fewer iterations with nu {nu:g} than with .05", "iterations",
                 (of("FAPG", ROWS, 100, nu),), few) for nu in NUS[2:]),
     ]  # fmt: skip
 
 
 def _logistic_claims(of: Any) -> list[Claim]:
-    grown = [(m, COLUMNS, 10.0) for m in (1000, ROWS)]
+    grown, of_costs = [(m, COLUMNS, 10.0) for m in (1000, ROWS)], [(ROWS, 100, c) for c in COSTS]
     return [
-        *(Claim("FAPG against LIBLINEAR", f"faster than LIBLINEAR with {n:,} columns", "seconds",
-                (of("FAPG", ROWS, n, 10.0),), (of("LIBLINEAR", ROWS, n, 10.0),)) for n in (100, COLUMNS)),
-        Claim("FAPG against LIBLINEAR", "seconds grow less with the rows than those of LIBLINEAR", "seconds",
-              tuple(of("FAPG", *size) for size in grown), tuple(of("LIBLINEAR", *size) for size in grown)),
-        Claim("FAPG against LIBLINEAR", "seconds depend less on C than those of LIBLINEAR", "seconds",
-              tuple(of("FAPG", ROWS, 100, c) for c in COSTS), tuple(of("LIBLINEAR", ROWS, 100, c) for c in COSTS)),
+        *(_against(of, "LIBLINEAR", f"faster than LIBLINEAR with {n:,} columns", [(ROWS, n, 10.0)])
+          for n in (100, COLUMNS)),
+        _against(of, "LIBLINEAR", "seconds grow less with the rows than those of LIBLINEAR", grown),
+        _against(of, "LIBLINEAR", "seconds depend less on C than those of LIBLINEAR", of_costs),
     ]  # fmt: skip
 
 
 def _minimax_claims(of: Any) -> list[Claim]:
-    wide = (ROWS, COLUMNS, 1.0)
+    grown = tuple(of("FAPG", m, MINIMAX_COLUMNS, 1.0) for m in (1000, 3000, ROWS))
+    of_kappa = {kappa: (of("FAPG", ROWS, MINIMAX_COLUMNS, kappa),) for kappa in KAPPAS}
     return [
-        Claim("FAPG against Clarabel", f"faster than Clarabel with {COLUMNS:,} columns", "seconds",
-              (of("FAPG", *wide),), (of("Clarabel", *wide),)),
-        Claim("FAPG", "iterations hardly depend on the rows: by a factor of at most 1.5", "iterations",
-              tuple(of("FAPG", m, MINIMAX_COLUMNS, 1.0) for m in (1000, 3000, ROWS)), factor=1.5),
+        _against(of, "Clarabel", f"faster than Clarabel with {COLUMNS:,} columns", [(ROWS, COLUMNS, 1.0)]),
+        Claim("FAPG", "iterations depend on the rows by a factor of at most 1.5", "iterations", grown, factor=1.5),
         *(Claim("FAPG", f"fewer iterations with kappa {low:g} than with {high:g}", "iterations",
-                (of("FAPG", ROWS, MINIMAX_COLUMNS, low),), (of("FAPG", ROWS, MINIMAX_COLUMNS, high),))
-          for low, high in pairwise(KAPPAS)),
+                of_kappa[low], of_kappa[high]) for low, high in pairwise(KAPPAS)),
     ]  # fmt: skip
 
 
 def _penalised_claims(of: Any) -> list[Claim]:
     sizes = dict.fromkeys(size for values in PENALISED_SIZES.values() for size in values)
+    text = "an objective at most LIBLINEAR's with {:,} rows, {} columns, C = {:g}"
     return [
-        *(Claim("FAPG against LIBLINEAR", f"an objective at most LIBLINEAR's with {m:,} rows, {n} columns, C = {c:g}",
-                "objective", (of("FAPG", m, n, c),), (of("LIBLINEAR", m, n, c),), 1.0 + RESIDUAL)
-          for m, n, c in sizes),
-        Claim("FAPG against LIBLINEAR", "seconds depend less on C than those of LIBLINEAR", "seconds",
-              tuple(of("FAPG", *size) for size in PENALISED_SIZES["C"]),
-              tuple(of("LIBLINEAR", *size) for size in PENALISED_SIZES["C"])),
-    ]  # fmt: skip
+        *(_against(of, "LIBLINEAR", text.format(*size), [size], "objective", 1.0 + RESIDUAL) for size in sizes),
+        _against(of, "LIBLINEAR", "seconds depend less on C than those of LIBLINEAR", PENALISED_SIZES["C"]),
+    ]
 
 
 BEST_OF_ALL = [(STRATEGIES[-1], other) for other in STRATEGIES[:-1]]
@@ -553,7 +541,8 @@ class AccuracyExperiment(Experiment):
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
         outcomes = self.outcomes(request, case)
-        best = {bias: [_best_position(outcome[bias]) for outcome in outcomes] for bias in BIASES}
+        means = {bias: [[mean or 0.0 for mean in outcome[bias]] for outcome in outcomes] for bias in BIASES}
+        best = {bias: [of_seed.index(max(of_seed)) for of_seed in means[bias]] for bias in BIASES}
         reached = {
             bias: [outcome[bias][position] for outcome, position in zip(outcomes, best[bias], strict=True)]
             for bias in BIASES
@@ -591,11 +580,6 @@ def _seed_means(outcomes: Sequence[Outcome], bias: str) -> list[float | None]:
     """Return the mean over the seeds for each value of the grid; None where a seed has none."""
     columns = zip(*(outcome[bias] for outcome in outcomes), strict=True)
     return [None if None in column else fmean(column) for column in columns]
-
-
-def _best_position(means: Sequence[float | None]) -> int:
-    values = [-1.0 if mean is None else mean for mean in means]
-    return values.index(max(values))
 
 
 def _accuracy_table() -> PaperTable:
