@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from scipy.special import fdtri
 
 from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
@@ -40,7 +41,7 @@ EXACT = frozenset({"kappa_max", "lipschitz"})  # properties of the data: a devia
 MEASURED, NO_DATA, DIVERGED, NOT_MEASURED = "measured", "no data", "diverged", "not measured"
 REPRODUCED, BETTER, WORSE = "reproduced", "better", "worse"
 REFERENCE = "FOGD"  # the algorithm whose seconds are the unit of relative seconds
-WIDEST = 3.0  # times the printed standard deviation: by chance 3e-5 for 10 and 20 orders of the same spread
+CHANCE, WIDEST = 1e-3, 3.0  # that a right spread is beyond the limit; times the printed spread, at most
 CONSTANT_SHARE = 0.1  # of the printed mean's distance from the constant predictor: the most that points may allow
 
 
@@ -85,7 +86,7 @@ class Margin:
         size = points if self.points else size
         return (
             f"a difference of at most {size}, and 2 standard errors of both and the rounding, in either direction, and "
-            f"at most {WIDEST:g} times the printed standard deviation"
+            f"a standard deviation that exceeds the printed one by chance in at least {CHANCE:g} of the cases"
         )
 
 
@@ -99,7 +100,7 @@ class TableCell:
     difference : okl minus paper, in the metric's unit; standard_error : of the difference
     margin : largest difference that counts as none; two standard errors are added to it
     verdict : "reproduced" within both, else "better" or "worse"; None without a printed number; a property of the
-        data is never better; a spread beyond 3 times the printed one is worse
+        data is never better; a spread far beyond the printed one is worse
     no_information : the constant predictor of the same rows, or the printed rival, has the same verdict "reproduced"
     not_told_apart : reproduced, but a planted bug of the same algorithm is, too: see [not_told_apart] of frozen.toml
     blind : no setting was chosen on this data set
@@ -142,23 +143,35 @@ class TableCell:
 
     def measured(self, values: Sequence[float], seconds: Sequence[float]) -> TableCell:
         """Return the cell with the metric and the seconds of each order, and its difference from the printed mean."""
-        mean, sd = fmean(values), stdev(values) if len(values) > 1 else None
-        cell = replace(self, mean=mean, sd=sd, repeats=len(values), seconds=fmean(seconds))
-        if self.paper_mean is None:
-            return cell
+        sd = stdev(values) if len(values) > 1 else None
+        return replace(self, mean=fmean(values), sd=sd, repeats=len(values), seconds=fmean(seconds)).compared()
+
+    def compared(self) -> TableCell:
+        """Return a measured cell with its difference from the printed mean, and the standard error of both.
+
+        (s^2 / R + min(s, t)^2 / r + u^2 / 12)^(1/2), with s, R the printed standard deviation and repeats, t, r the
+        measured ones, u the unit of the last digit: a wrong algorithm that varies more is not allowed more.
+        """
+        if self.paper_mean is None or self.mean is None:
+            return self
+        printed = self.paper_sd or 0.0
         # a single order has no spread of its own: the printed one stands for it
-        own, printed = (cell.paper_sd or 0.0) if sd is None else sd, cell.paper_sd or 0.0
-        error = math.sqrt(printed**2 / cell.paper_repeats + own**2 / cell.repeats + cell.paper_unit**2 / 12.0)
-        return replace(cell, difference=mean - self.paper_mean, standard_error=error)
+        own = printed if self.sd is None else self.sd if self.paper_sd is None else min(self.sd, self._printed_sd)
+        error = math.sqrt(printed**2 / self.paper_repeats + own**2 / self.repeats + self.paper_unit**2 / 12.0)
+        return replace(self, difference=self.mean - self.paper_mean, standard_error=error)
+
+    @property
+    def _printed_sd(self) -> float:
+        """Return the largest standard deviation that is rounded to the printed one."""
+        return (self.paper_sd or 0.0) + 0.5 * self.paper_unit
 
     def judged(self, margin: Margin | None) -> TableCell:
         """Return a measured cell with its verdict, if it has a printed number and a margin.
 
-        |okl - paper| <= margin + 2 (s^2 / R + t^2 / r + u^2 / 12)^(1/2)
+        |okl - paper| <= margin + 2 standard errors
 
-        with s, R the printed standard deviation and repeats, t, r the measured ones, u the unit of the last digit: the
-        usual two-sided equivalence of means, with a margin that no spread can widen. A standard deviation t beyond
-        3 (s + u / 2) is worse, whatever the mean: it would hide a difference in its own standard error.
+        is the usual two-sided equivalence of means, with a margin that no spread can widen. A standard deviation beyond
+        3 times the printed one, or that chance alone exceeds in less than 1 of 1,000 cases, is worse.
         """
         if self.difference is None or self.paper_mean is None or self.standard_error is None:
             return self
@@ -170,7 +183,8 @@ class TableCell:
         worse = -self.difference if self.metric in HIGHER_IS_BETTER else self.difference
         verdict = REPRODUCED if abs(worse) <= allowed else WORSE if worse > 0 or self.metric in EXACT else BETTER
         if self.sd is not None and self.paper_sd is not None:
-            verdict = WORSE if self.sd > WIDEST * (self.paper_sd + 0.5 * self.paper_unit) else verdict
+            by_chance = math.sqrt(fdtri(self.repeats - 1, max(self.paper_repeats - 1, 1), 1.0 - CHANCE))
+            verdict = WORSE if self.sd > min(by_chance, WIDEST) * self._printed_sd else verdict
         trivial = [value for value in (self.constant, self.rival) if value is not None]
         passes = any(abs(value - self.paper_mean) <= allowed for value in trivial)
         return replace(self, margin=size, verdict=verdict, no_information=passes)
