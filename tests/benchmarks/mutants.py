@@ -366,7 +366,8 @@ class Laboratory:
             cell = TableCell(**values)
             key = (cell.dataset, cell.algorithm, cell.metric)
             if cell.verdict and cell.algorithm in algorithms:  # judged anew: another verdict needs no other run
-                cell = replace(cell, rival=quantities[key].rival).compared().judged(quantities[key].margin)
+                cell = cell if cell.difference is None else cell.compared()
+                cell = replace(cell, rival=quantities[key].rival).judged(quantities[key].margin)
                 if mutant or not cell.no_information:
                     verdicts[*key, str(cell.point)] = str(cell.verdict)
         return verdicts
