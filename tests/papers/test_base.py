@@ -65,6 +65,11 @@ def test_only_standard_errors_and_rounding_widen_the_margin() -> None:
     closer = cell(sd=0.02, paper_unit=0.001).measured([0.30, 0.31], [1.0, 1.0])
     error = (0.02**2 / 20 + 0.5 * 0.01**2 / 2 + 0.001**2 / 12) ** 0.5
     assert closer.standard_error == pytest.approx(error)
+    # with two standard errors of its own spread this mean would pass
+    varied = cell(sd=0.02).measured([0.30, 0.38] * 5, [1.0] * 10).judged(CLASSES)
+    assert varied.difference is not None
+    assert varied.difference < 0.015 + 2 * (0.02**2 / 20 + 0.042**2 / 10) ** 0.5
+    assert varied.verdict == WORSE
     # many orders of a wide spread leave a small error: the spread itself allows nothing
     wide = cell().measured([0.2, 0.5] * 5000, [1.0] * 10000).judged(CLASSES)
     assert wide.verdict == WORSE
@@ -77,16 +82,6 @@ def test_a_spread_beyond_three_times_the_printed_one_is_worse(spread: float, ver
     values = [0.3 - spread / 2**0.5, 0.3 + spread / 2**0.5]
     measured = cell(sd=0.01, paper_unit=0.001).measured(values, [1.0, 1.0])
     assert measured.sd == pytest.approx(spread)
-    assert measured.judged(CLASSES).verdict == verdict
-
-
-@pytest.mark.parametrize(("ratio", "verdict"), [(2.1, REPRODUCED), (2.15, WORSE)])
-def test_a_spread_that_chance_exceeds_in_less_than_a_thousandth_is_worse(ratio: float, verdict: str) -> None:
-    drawn = np.random.default_rng(1).standard_normal((2, 200_000, 20)).std(axis=2, ddof=1)
-    assert (drawn[0] > 2.12 * drawn[1]).mean() == pytest.approx(1e-3, rel=0.2)
-    values = 0.3 + 0.01 * ratio * 0.95**0.5 * np.where(np.arange(20) % 2, 1.0, -1.0)
-    measured = cell(sd=0.01).measured(values.tolist(), [1.0] * 20)
-    assert measured.sd == pytest.approx(0.01 * ratio)
     assert measured.judged(CLASSES).verdict == verdict
 
 
