@@ -155,14 +155,15 @@ class TableCell:
             return self
         printed = self.paper_sd or 0.0
         # a single order has no spread of its own: the printed one stands for it
-        own = printed if self.sd is None else self.sd if self.paper_sd is None else min(self.sd, self._printed_sd)
+        own = (
+            printed
+            if self.sd is None
+            else self.sd
+            if self.paper_sd is None
+            else min(self.sd, printed + 0.5 * self.paper_unit)
+        )
         error = math.sqrt(printed**2 / self.paper_repeats + own**2 / self.repeats + self.paper_unit**2 / 12.0)
         return replace(self, difference=self.mean - self.paper_mean, standard_error=error)
-
-    @property
-    def _printed_sd(self) -> float:
-        """Return the largest standard deviation that is rounded to the printed one."""
-        return (self.paper_sd or 0.0) + 0.5 * self.paper_unit
 
     def judged(self, margin: Margin | None) -> TableCell:
         """Return a measured cell with its verdict, if it has a printed number and a margin.
@@ -182,7 +183,7 @@ class TableCell:
         worse = -self.difference if self.metric in HIGHER_IS_BETTER else self.difference
         verdict = REPRODUCED if abs(worse) <= allowed else WORSE if worse > 0 or self.metric in EXACT else BETTER
         if self.sd is not None and self.paper_sd is not None:
-            verdict = WORSE if self.sd > WIDEST * self._printed_sd else verdict
+            verdict = WORSE if self.sd > WIDEST * (self.paper_sd + 0.5 * self.paper_unit) else verdict
         trivial = [value for value in (self.constant, self.rival) if value is not None]
         passes = any(abs(value - self.paper_mean) <= allowed for value in trivial)
         return replace(self, margin=size, verdict=verdict, no_information=passes)

@@ -638,14 +638,10 @@ class ParameterGrid:
         return f"{self.parameter}: {len(self.values)} values from {low:g} to {high:g}{unit}"
 
 
-def _fractions(*values: int) -> tuple[float, ...]:
-    return tuple(value / 100 for value in values)
-
-
-_KAPPAS = _fractions(1, *range(5, 100, 5), 98)
+_KAPPAS = tuple(percent / 100 for percent in (1, *range(5, 100, 5), 98))
 GRIDS: dict[str, ParameterGrid] = {
     # from the largest, whose solution is nearly explicit, down to where classes overlap too much for w other than 0
-    "nu_svm": ParameterGrid("nu", _fractions(*range(99, 0, -2))),
+    "nu_svm": ParameterGrid("nu", tuple(percent / 100 for percent in range(99, 0, -2))),
     "logistic": ParameterGrid("C", tuple(10.0 ** (k / 5) for k in range(-10, 6)), of_largest=False),
     "mm_mpm": ParameterGrid("kappa", _KAPPAS),
     "mm_fda": ParameterGrid("kappa", _KAPPAS),

@@ -385,10 +385,11 @@ class RaceExperiment(Experiment):
     picture_title: str = "{}"
 
     def items(self, request: Request, case: Case) -> list[WorkItem]:
-        return [race_item(_dataset(case), seed, bool(self.part)) for seed in range(request.repeats)]
+        return [race_item(case.parameters["dataset"], seed, bool(self.part)) for seed in range(request.repeats)]
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
-        dataset, outcomes = _dataset(case), self.outcomes(request, case)
+        dataset: ZhangDataset = case.parameters["dataset"]
+        outcomes = self.outcomes(request, case)
         runs = [outcome["runs"][case.algorithm] for outcome in outcomes]
         names = ("excess", "drawn") if self.part else ("objective", "excess", "drawn")
         bandwidth = "half the median distance" if dataset.bandwidth is None else dataset.bandwidth
@@ -548,11 +549,6 @@ class CostExperiment(Experiment):
 
     def dataset_facts(self, request: Request, case: Case) -> dict[str, Any]:
         return {"rows": max(rows for rows, _ in STUDIES[case.dataset][0])}
-
-
-def _dataset(case: Case) -> ZhangDataset:
-    dataset: ZhangDataset = case.parameters["dataset"]
-    return dataset
 
 
 def _table(name: str, title: str, part: str = "") -> PaperTable:
