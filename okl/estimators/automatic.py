@@ -214,10 +214,12 @@ class AutomaticEstimator(base.ScoringEstimator):
                 direct = [model for model, _ in choice.models if model.solver in ("ridge", "logistic")]
                 predictor, data = _fit_weighted((direct or [chosen])[-1], data, weights, threads, choice.metric)
             else:
-                if any(_needs_test_rows(model, data.schema) for model, _ in choice.models):
+                needed = (_needs_test_rows(model, data.schema) for model, _ in choice.models)
+                if choice.calibration is None and any(needed):
                     share = min(DEFAULT_HOLDOUT, MOST_ROWS / len(targets))
                     split = ingested.model_copy(update={"holdout": share, "stratify": True})
-                    data = ingest(file, file.with_name("split"), split).dataset
+                    # the inputs of the choice, of which there would be others in fewer rows
+                    data = ingest(file, file.with_name("split"), split, reference=data.schema).dataset
                 data = training_columns(chosen, data, metric=choice.metric)
                 best = train_growing_models(choice, data, execution)
                 chosen, trained, record = best.settings, best.trained, best.record

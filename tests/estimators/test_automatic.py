@@ -194,6 +194,18 @@ def test_online_choice_has_probabilities_from_rows_held_out(monkeypatch: pytest.
 # Weights of rows.
 
 
+def test_rows_held_out_for_probabilities_have_the_inputs_of_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_choice_small(monkeypatch)
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"a": random.normal(size=300), "b": random.normal(size=300)})
+    table["word"] = random.integers(0, 70, 300).astype(str)  # some values have an input in all rows only
+    target = np.where(table["a"] + 0.3 * random.normal(size=300) > 0.0, "yes", "no")
+    model = KernelClassifier(validation="blocks", budget_seconds=2.0, max_categories=70).fit(table, target)
+    assert model.choice_["validation"] == "blocks"
+    assert np.isfinite(model.predict_proba(table)).all()
+    assert model.score(table, target) > 0.8
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_whole_weights_equal_repeated_rows(n_classes: int) -> None:
     rng = np.random.default_rng(n_classes)

@@ -56,7 +56,7 @@ def csv_types(schema: Schema) -> dict[str, pa.DataType]:
     return types
 
 
-KEPT = {"holdout", "group", "rows_per_shard", "rows_per_group", "compression", "compression_level", "seed"}
+KEPT = {"holdout", "stratify", "group", "rows_per_shard", "rows_per_group", "compression", "compression_level", "seed"}
 
 
 def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:

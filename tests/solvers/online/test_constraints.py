@@ -286,7 +286,7 @@ def test_a_model_of_a_table_with_encoded_columns_opens_again(tmp_path: Path, bes
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.normal(size=400), "s": rng.integers(0, 2, 400).astype(float)})
     table["y"] = np.where(table["a"] + 0.3 * table["s"] + rng.normal(size=400) > 0, "yes", "no")
-    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 700, 400), "D")
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 20, 400), "D")
     values: dict[str, Any] = {"text": rng.choice(["u", "v"], 400), "date": days, "missing": rng.normal(size=400)}
     table["b"] = values[beside]
     if beside == "missing":
