@@ -21,7 +21,7 @@ LINE_SECONDS, FIRST_SECONDS = 30.0, 10.0
 
 STAGES = {
     "discover": "listing new files", "hold": "checking new files", "check": "checking", "ingest": "reading rows",
-    "encode": "trying encodings of text columns",
+    "encode": "trying encodings",
     "plan": "choosing the model", "choose": "choosing settings", "search": "searching settings",
     "learn": "training", "refit": "training the winner", "baselines": "training the baselines",
     "evaluate": "evaluating", "certify": "certifying",

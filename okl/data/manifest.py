@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
+from okl.data.values import calendar_inputs
 from okl.foundation.errors import DataError, first_of, quoted
 from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
 from okl.foundation.validation import Kind, parse_json, validated
@@ -226,7 +227,8 @@ def find_warnings(
         "of the differences are lost. Subtract a constant in the source, or write times as dates."
         for name, column in list(close.items())[:MOST_SPELLINGS]
     ]
-    if constant := [name for name, column in statistics if column.constant and name not in close]:
+    seldom = {*close, *(name for encoding in schema.encodings for name in calendar_inputs(encoding))}  # hours of no row
+    if constant := [name for name, column in statistics if column.constant and name not in seldom]:
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
         if len(constant) == schema.n_features:
             effect += ". Every prediction will be the same"

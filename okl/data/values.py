@@ -15,7 +15,7 @@ from okl.foundation.errors import DataError, first_line, first_of
 from okl.foundation.types import Doubles, FloatArray
 
 if TYPE_CHECKING:
-    from okl.data.dataset import Missing
+    from okl.data.dataset import Encoding, Missing
 
 # Numbers from raw columns: valid types, missing values and infinities.
 
@@ -148,6 +148,9 @@ def _first(mask: Mask) -> tuple[int, int]:
 
 PARTS = ("years", "year_sin", "year_cos", "week_sin", "week_cos", "day_sin", "day_cos")
 DATE_PARTS = PARTS[:5]
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+HOURS = tuple(f"hour_{hour:02d}" for hour in range(24))
+"""Parts of `--dates calendar`, after the others: 1 on a day of the week, and in an hour of the day."""
 DAY_MICROSECONDS = 86_400_000_000
 DAYS_TO_2000 = 10_957  # from 1970-01-01
 YEAR_DAYS = 365.2425  # on average, in the Gregorian calendar
@@ -168,14 +171,39 @@ def zone_of(kind: pa.DataType) -> str:
     return (kind.tz or "") if pa.types.is_timestamp(kind) else ""
 
 
-def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> Doubles:
-    """Return parts of dates or times (7, rows), or of dates alone (5, rows), named by PARTS; NaN for missing values.
+def part_names(time_of_day: bool, calendar: bool) -> tuple[str, ...]:
+    """Return the names of the parts of a date, or of a time, in the order of `date_parts`."""
+    plain, days = (PARTS, WEEKDAYS + HOURS) if time_of_day else (DATE_PARTS, WEEKDAYS)
+    return plain + days if calendar else plain
+
+
+def has_calendar(encoding: Encoding) -> bool:
+    """Return whether a date has inputs of weekdays, and a time of hours."""
+    return len(encoding.inputs) > len(PARTS) + encoding.missing
+
+
+def parts_of(encoding: Encoding) -> tuple[str, ...]:
+    """Return the names of the parts of a date, in the order of its inputs."""
+    return part_names(encoding.kind == "timestamp", has_calendar(encoding))
+
+
+def calendar_inputs(encoding: Encoding) -> dict[str, str]:
+    """Return the part of each input of a weekday or an hour; {} of other columns."""
+    if encoding.kind not in ("date", "timestamp"):
+        return {}
+    parts = zip(encoding.inputs, parts_of(encoding), strict=False)
+    return {name: part for name, part in parts if part in WEEKDAYS or part in HOURS}
+
+
+def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "", calendar: bool = False) -> Doubles:
+    """Return parts of dates or times (n_parts, rows), see `part_names`; NaN for missing values.
 
     years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on
     Mondays) and of the time of day, each as an angle of 2 pi a period: so December and January are neighbours.
 
     column : dates or timestamps
     time_of_day : whether the time of day counts; without, timestamps are taken as their dates
+    calendar : whether parts of weekdays and, with the time of day, of hours follow
     time_zone : of the parts, "" for times without a zone, which are used as they are
     Raises DataError : a time zone that this machine does not know
     """
@@ -189,10 +217,14 @@ def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "") -> Doub
     first, after = years.astype("datetime64[D]"), (years + 1).astype("datetime64[D]")
     in_year = (dates - first).astype(np.float64) / (after - first).astype(np.float64)
     turns = [in_year, (days + 3) % 7 / 7.0, *([share] if time_of_day else [])]  # 1970-01-01 was a Thursday
-    parts = [(days - DAYS_TO_2000 + share) / YEAR_DAYS]
+    values = [(days - DAYS_TO_2000 + share) / YEAR_DAYS]
     for turn in turns:
-        parts += [np.sin(2.0 * np.pi * turn), np.cos(2.0 * np.pi * turn)]
-    parts_of_dates = np.stack(parts)
+        values += [np.sin(2.0 * np.pi * turn), np.cos(2.0 * np.pi * turn)]
+    if calendar:
+        values += list(np.equal.outer(np.arange(7), (days + 3) % 7).astype(np.float64))
+    if calendar and time_of_day:
+        values += list(np.equal.outer(np.arange(24), rest // (DAY_MICROSECONDS // 24)).astype(np.float64))
+    parts_of_dates = np.stack(values)
     parts_of_dates[:, absent] = np.nan
     return parts_of_dates
 

@@ -42,8 +42,8 @@ from okl.models.inputs import class_indices, table_of
 from okl.runs.api import location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
+from okl.runs.encodings import encoding_by_trial
 from okl.runs.growing_models import train_growing_models
-from okl.runs.many_values import encoding_by_trial
 from okl.runs.results import rare_values
 from okl.runs.run import DEFAULT_HOLDOUT
 from okl.runs.select import ENOUGH_LANDMARKS, choose_solver

@@ -10,6 +10,7 @@ from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import sign_products
 from okl.compiled.threads import run_tasks
 from okl.data.dataset import Schema, origins
+from okl.data.values import HOURS, calendar_inputs
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.kernels import KnownKernel
@@ -66,10 +67,13 @@ def gradient_sums(
 def input_groups(schema: Schema) -> IntArray:
     """Return the group (n_features,) of each input: inputs of one group share a weight.
 
-    The inputs of the values of a text column are a group, every other input is one of its own.
+    The inputs of the values of a text column are a group, and those of weekdays and of hours; every other input is one
+    of its own.
     """
     of_values = [encoding for encoding in schema.encodings if encoding.kind == "category" and not encoding.means]
     column = {name: encoding.column for encoding in of_values for name in encoding.inputs}
+    for encoding in schema.encodings:
+        column |= {name: f"{encoding.column}\n{part in HOURS}" for name, part in calendar_inputs(encoding).items()}
     groups = [("category", column[name]) if name in column else ("input", name) for name in schema.features]
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     return np.array([numbers[group] for group in groups], dtype=np.int64)

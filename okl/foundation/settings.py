@@ -209,10 +209,11 @@ class IngestSettings(BaseModel):
         "if there are fewer than 30 training rows of each on average; inputs: an input for each frequent value; auto: "
         "means if most rows have a value in fewer than 8 rows; the automatic choice tries both on up to 65,536 rows",
     )
-    dates: Literal["error", "parts", "drop"] = Field(
-        "parts",
-        description="date and time columns; error: refuse the source; parts: encode the year and the position in the "
-        "year, week and day; drop: ignore the column",
+    dates: Literal["auto", "error", "parts", "calendar", "drop"] = Field(
+        "auto",
+        description="date and time columns; parts: the year and the position in the year, week and day; calendar: a "
+        "0/1 input for each weekday and hour, too; auto: parts, or calendar if the automatic choice finds it better; "
+        "error: refuse the source; drop: ignore the column",
     )
     date_order: Literal["auto", "day", "month"] = Field(
         "auto",

@@ -15,7 +15,7 @@ from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema
 from okl.data.encoder import unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
-from okl.data.values import PARTS, is_number, is_text
+from okl.data.values import is_number, is_text, parts_of
 from okl.foundation.errors import DataError, LocationError, listed
 from okl.foundation.locations import Place, size_of
 from okl.foundation.types import Integers
@@ -99,10 +99,9 @@ DATE_YEARS = 10.0  # before the first or after the last date: a wrong century, o
 
 
 def made_of_dates(schema: Schema) -> dict[str, str]:
-    """Return the inputs that are parts of dates, each with the name of its part; see `okl.data.values.PARTS`."""
+    """Return the inputs that are parts of dates, each with the name of its part; see `okl.data.values`."""
     dates = [encoding for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]
-    made = [each.inputs[: len(each.inputs) - each.missing] for each in dates]
-    return {name: part for names in made for name, part in zip(names, PARTS, strict=False)}
+    return {name: part for each in dates for name, part in zip(each.inputs, parts_of(each), strict=False)}
 
 
 def _widened(columns: tuple[ColumnStatistics, ...], widening: float) -> tuple[Vector, Vector]:

@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from okl.data.dataset import Schema
-from okl.data.values import DATE_PARTS, PARTS
+from okl.data.values import parts_of
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
 from okl.foundation.class_tags import save_arrays
 from okl.foundation.errors import ConfigError, DataError, ModelError, listed
@@ -86,8 +86,8 @@ def _faults(schema: Schema) -> Iterator[str]:
         if len(getattr(schema, name)) not in (0, n_labels):
             yield f"{name} has {len(getattr(schema, name))} entries for {n_labels} labels"
     for encoding in schema.encodings:
-        of_kind = {"number": 1, "category": encoding.n_own + encoding.other, "date": len(DATE_PARTS)}
-        n_inputs = of_kind.get(encoding.kind, len(PARTS)) + encoding.missing
+        of_kind = {"number": 1, "category": encoding.n_own + encoding.other}
+        n_inputs = (of_kind.get(encoding.kind) or len(parts_of(encoding))) + encoding.missing
         if not set(encoding.inputs) <= set(schema.features) or len(encoding.inputs) != n_inputs:
             yield f"the inputs of column {encoding.column!r} do not match its encoding {encoding.kind!r}"
         if len(encoding.fills) not in (0, len(encoding.inputs) - encoding.missing):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, checker, helper, numpy_helper
 
 from okl.data.dataset import Encoding, Schema, TextColumn
-from okl.data.values import PARTS, YEAR_DAYS
+from okl.data.values import HOURS, WEEKDAYS, YEAR_DAYS, parts_of
 from okl.features import predictors
 from okl.features.base import FeatureMap
 from okl.features.cells import CellTree
@@ -352,8 +352,10 @@ PART_FORMULAS = {
     "week_cos": "cos(2 * pi * weekday / 7)",
     "day_sin": "sin(2 * pi * share_of_day)",
     "day_cos": "cos(2 * pi * share_of_day)",
+    **{name: f"weekday == {number}" for number, name in enumerate(WEEKDAYS)},
+    **{name: f"floor(24 * share_of_day) == {number}" for number, name in enumerate(HOURS)},
 }
-"""Each of PARTS, see `okl.data.values.date_parts`, as a Python expression of what `_TERMS` names."""
+"""Each part, see `okl.data.values.date_parts`, as a Python expression of what `_TERMS` names."""
 _TERMS = (
     "days is the time since 2000-01-01 in days (whole ones where a column has no parts of the day), day_of_year counts "
     "from 0, days_of_year is 365 or 366, weekday is 0 on Mondays, and share_of_day is 0 at midnight and 0.5 at noon"
@@ -364,7 +366,9 @@ def date_formulas(schema: Schema) -> dict[str, str]:
     """Return the formula of each input that is a part of a date, by its name; {} for models without dates."""
     of_dates = [encoding for encoding in schema.encodings if encoding.kind in _DATES]
     return {
-        name: PART_FORMULAS[part] for encoding in of_dates for name, part in zip(encoding.inputs, PARTS, strict=False)
+        name: PART_FORMULAS[part]
+        for encoding in of_dates
+        for name, part in zip(encoding.inputs, parts_of(encoding), strict=False)
     }
 
 

@@ -199,7 +199,7 @@ def open_run_data(
 
     default_holdout : share of test rows of a source without a split, drawn by class
     default_scale : scaling of a source whose settings have none; see `okl.data.ingest.run.ingest`
-    trial : returns better settings by the data set of the given ones and others; see `okl.runs.many_values`
+    trial : returns better settings by the data set of the given ones and others; see `okl.runs.encodings`
     """
     if is_dataset(settings.data):
         return open_dataset(settings.data)

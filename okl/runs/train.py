@@ -23,9 +23,9 @@ from okl.report.training import TIMELINE_FILE, describe_timeline, markdown_repor
 from okl.runs import checkpoint
 from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.calibrate import calibrated
+from okl.runs.encodings import encoding_by_trial
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.many_values import encoding_by_trial
 from okl.runs.memory import plan_memory_on
 from okl.runs.plan import check, check_solver
 from okl.runs.results import RunRecord, flat_metrics, split_metrics

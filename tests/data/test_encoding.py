@@ -22,7 +22,7 @@ from okl.data.ingest.targets import TargetReader
 from okl.data.manifest import open_dataset
 from okl.data.order import plan_windows
 from okl.data.reading import load_window
-from okl.data.values import date_parts
+from okl.data.values import date_parts, part_names
 from okl.foundation.errors import DataError
 from okl.foundation.types import Split
 from okl.models.inputs import check_columns, newly_missing, prepare_rows, read_as
@@ -128,6 +128,22 @@ def test_dates_are_years_and_angles() -> None:
     dates = date_parts(at.cast(pa.date32(), safe=False), False)
     np.testing.assert_allclose(dates[1:, :3], parts[1:5, :3], atol=1e-12)
     np.testing.assert_array_equal(date_parts(at, False), dates)
+
+
+def test_a_calendar_has_a_part_for_each_weekday_and_hour() -> None:
+    known = pd.Series(pd.date_range("2024-02-26 00:30", periods=400, freq="61min"))
+    at = pa.array([*known, None], pa.timestamp("us"))
+    parts = date_parts(at, True, calendar=True)
+    np.testing.assert_array_equal(parts[:7], date_parts(at, True))
+    np.testing.assert_array_equal(parts[7:14, :-1].argmax(axis=0), known.dt.day_of_week)
+    np.testing.assert_array_equal(parts[14:, :-1].argmax(axis=0), known.dt.hour)
+    np.testing.assert_array_equal(parts[7:14, :-1].sum(axis=0), 1.0)
+    np.testing.assert_array_equal(parts[14:, :-1].sum(axis=0), 1.0)
+    assert np.isnan(parts[:, -1]).all()
+    assert len(parts) == len(part_names(True, True))
+    days = date_parts(at.cast(pa.date32(), safe=False), False, calendar=True)
+    np.testing.assert_array_equal(days[5:, :-1], parts[7:14, :-1])
+    assert len(days) == len(part_names(False, True))
 
 
 def test_an_instant_is_told_in_the_zone_of_training_whatever_its_own() -> None:

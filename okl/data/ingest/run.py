@@ -63,8 +63,6 @@ from okl.data.manifest import find_warnings, is_dataset, open_dataset, read_mani
 from okl.data.order import MOST_INPUTS
 from okl.data.sparse import MOST_COUNTED, count_terms, fitted_text, most_frequent, texts_of
 from okl.data.values import (
-    DATE_PARTS,
-    PARTS,
     date_parts,
     has_time,
     is_date,
@@ -73,6 +71,7 @@ from okl.data.values import (
     missing_in,
     missing_in_rows,
     numbers,
+    part_names,
     zone_of,
 )
 from okl.foundation.errors import ConfigError, DataError, LocationError
@@ -129,12 +128,13 @@ class ColumnPlan:
     name: str
     kind: EncodingKind | Literal["text"]
     time_zone: str = ""
+    calendar: bool = False
 
     @property
     def parts(self) -> tuple[str, ...]:
         """Return the names of the inputs of a numeric or date column, without the one for missing values."""
         if self.kind in ("date", "timestamp"):
-            return tuple(f"{self.name}:{part}" for part in (PARTS if self.kind == "timestamp" else DATE_PARTS))
+            return tuple(f"{self.name}:{part}" for part in part_names(self.kind == "timestamp", self.calendar))
         return (self.name,) if self.kind == "number" else ()
 
 
@@ -185,7 +185,8 @@ def column_plans(roles: Roles, schema: pa.Schema, settings: IngestSettings) -> l
         if name in settings.categories or not (is_number(kind) or is_date(kind)):
             plans.append(ColumnPlan(name, "category"))
         elif is_date(kind):
-            plans.append(ColumnPlan(name, "timestamp" if has_time(kind) else "date", zone_of(kind)))
+            calendar = settings.dates == "calendar"
+            plans.append(ColumnPlan(name, "timestamp" if has_time(kind) else "date", zone_of(kind), calendar))
         else:
             plans.append(ColumnPlan(name, "number"))
     return plans
@@ -263,7 +264,7 @@ def _scan_column(plan: ColumnPlan, column: pa.Array, held: pa.RecordBatch | None
         with np.errstate(over="ignore", invalid="ignore"):
             parts = numbers(column).astype(np.float32).astype(np.float64)[np.newaxis]
     else:
-        parts = date_parts(column, plan.kind == "timestamp", plan.time_zone)
+        parts = date_parts(column, plan.kind == "timestamp", plan.time_zone, plan.calendar)
     present = ~np.isnan(parts[0])
     rows = int(present.sum())
     in_test = 0 if held is None else int(missing_in(held.column(plan.name)).sum())

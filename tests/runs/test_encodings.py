@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 
+import okl
 from okl.data.manifest import read_manifest
+from okl.data.values import has_calendar
 from okl.estimators.automatic import KernelClassifier, KernelRegressor
 from okl.foundation.settings import IngestSettings
+from okl.models.export import export
 from okl.solvers.settings import TrainSettings
 from tests.rows import train
 from tests.runs.small_choice import make_choice_small
@@ -60,9 +65,53 @@ def test_settings_that_decide_are_not_tried(
 ) -> None:
     table, target = rows_of(slopes=False)
     table.assign(y=target).to_parquet(tmp_path / "rows.parquet")
-    monkeypatch.setattr("okl.runs.many_values.choose_solver", None)
+    monkeypatch.setattr("okl.runs.encodings.choose_solver", None)
     ingest = IngestSettings.model_validate(given)
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), out=str(tmp_path / "run"), ingest=ingest)
     train(settings.replaced(budget_seconds=0.5))
     schema = read_manifest(tmp_path / "run" / "data").dataset.schema
     assert {encoding.means for encoding in schema.encodings} == {()}
+
+
+def hours(steps: bool) -> tuple[pd.DataFrame, pd.Series]:
+    """Return 1,500 hourly rows whose target has steps at opening hours and weekends, or is smooth."""
+    random = np.random.default_rng(2)
+    at = pd.Series(pd.date_range("2024-01-01", periods=1500, freq="h"))
+    number = random.normal(size=1500)
+    is_open = at.dt.hour.isin([3, 8, 9, 12, 17]) & (at.dt.day_of_week != 2)
+    place = np.where(is_open, 1.0, 0.0) if steps else np.sin(2.0 * np.pi * at.dt.hour / 24.0)
+    target = pd.Series(place + 0.3 * number + 0.05 * random.normal(size=1500), name="y")
+    return pd.DataFrame({"at": at, "number": number}), target
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_hours_have_inputs_where_the_target_has_steps(
+    steps: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_choice_small(monkeypatch)
+    table, target = hours(steps)
+    fitted = KernelRegressor(budget_seconds=8.0).fit(table, target)
+    (at,) = (encoding for encoding in fitted.model_.schema.encodings if encoding.column == "at")
+    assert has_calendar(at) == steps
+    assert len(at.inputs) == (38 if steps else 7)
+    assert fitted.score(table, target) > 0.9
+    if not steps:
+        return
+    fitted.model_.save(str(tmp_path / "model"))
+    model = okl.load(str(tmp_path / "model"))
+    np.testing.assert_array_equal(model.predict(table), fitted.predict(table))
+    export(tmp_path / "model", tmp_path / "model.onnx")  # which compares scores of drawn times with those of the file
+    properties = onnxruntime.InferenceSession(tmp_path / "model.onnx").get_modelmeta().custom_metadata_map
+    assert json.loads(properties["dates"])["at:hour_17"] == "floor(24 * share_of_day) == 17"
+    plain = KernelRegressor(budget_seconds=8.0, metric="none").fit(table.drop(columns="at"), target)
+    assert plain.score(table.drop(columns="at"), target) < 0.5
+
+
+def test_given_parts_of_dates_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_choice_small(monkeypatch)
+    table, target = hours(steps=True)
+    table.assign(y=target).to_parquet(tmp_path / "rows.parquet")
+    given = IngestSettings(dates="parts")
+    settings = TrainSettings(data=str(tmp_path / "rows.parquet"), out=str(tmp_path / "run"), ingest=given)
+    train(settings.replaced(budget_seconds=3.0))
+    assert not any(map(has_calendar, read_manifest(tmp_path / "run" / "data").dataset.schema.encodings))

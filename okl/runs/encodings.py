@@ -1,4 +1,4 @@
-"""Choice between inputs and target means of text columns of many values, by validation."""
+"""Choice between encodings of text columns of many values, and of dates, by validation."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def encoding_by_trial(
     """Return the settings of the encoding whose best candidate has the least error on held-out rows, by 1% at least.
 
     Inputs of values show how the effect of other columns differs between values, target means do not; of values in few
-    rows, means are more exact. Inputs of all values, also of those in a few rows, suit effects that add up. Settings
-    that leave nothing open, and data without such columns, are returned at once.
+    rows, means are more exact. Inputs of all values, also of those in a few rows, suit effects that add up. Inputs of
+    weekdays and hours show steps, such as of opening hours. Settings that leave nothing open, and data without such
+    columns, are returned at once.
 
     settings : with solver auto, or the given settings are returned; data : as the given settings make it
     ingest : makes a data set of the same source by settings, in a folder
@@ -41,20 +42,23 @@ def encoding_by_trial(
     means = any(encoding.means for encoding in columns)
     many = means or any(len(encoding.categories) + encoding.other > MOST_FREQUENT for encoding in columns)
     is_open = given.many_values == "auto" and given.max_categories is None and not given.text
-    options = settings.options
-    if not (many and is_open and 1 < data.rows("train") <= MOST_ROWS and isinstance(options, AutoSettings)):
+    options, others = settings.options, list[dict[str, Any]]()
+    if many and is_open:
+        others += [
+            {"many_values": "inputs" if means else "means"},
+            {"many_values": "inputs", "max_categories": _MOST_INPUTS // len(columns)},
+        ]
+    dated = any(encoding.kind in ("date", "timestamp") for encoding in data.schema.encodings)
+    if dated and given.dates == "auto" and data.schema.sparse is None:
+        others.append({"dates": "calendar"})
+    if not (others and 1 < data.rows("train") <= MOST_ROWS and isinstance(options, AutoSettings)):
         return given
     begin()
-    most = _MOST_INPUTS // len(columns)
-    others: list[dict[str, Any]] = [
-        {"many_values": "inputs" if means else "means"},
-        {"many_values": "inputs", "max_categories": most},
-    ]
     trial = settings.replaced(budget_seconds=_SHARE * options.budget_seconds)
     best, least, tried = given, 0.0, [data.schema.encodings]
     with TemporaryDirectory() as folder:
         for number, change in enumerate(others):
-            other = given.model_copy(update=change)
+            other = best.model_copy(update=change)
             made = ingest(other, Path(folder) / str(number))
             inputs = made.schema.n_features
             if made.schema.encodings in tried or data.rows("train") * inputs > _MOST_NUMBERS:
