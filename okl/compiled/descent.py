@@ -214,17 +214,13 @@ def descend_rows(
     each in turn, from its shift on: memory is read ahead, and like rows that follow each other are apart. Entries at a
     bound whose slope is beyond the limits are no longer active. Point, weights, active and limits change in place.
 
-    Parameters
-    ----------
     point : a (m,); weights : sum_i s_i a_i x_i, (n + 1,)
     active : row numbers, of which those that are still active become the first
     limits : least and greatest slope of entries that may move, of the last pass, (2,); shifts : in [0, 1)
     data, columns, starts : z_i, see okl.compiled.products, without columns if dense; lengths : ||x_i||^2 (m,)
     border : 0 without a bias
 
-    Returns
-    -------
-    how many rows are active
+    Returns how many rows are active
 
     Source: Hsieh, Chang, Lin, Keerthi & Sundararajan, ICML 2008, Algorithm 3.
     """

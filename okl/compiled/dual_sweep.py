@@ -193,9 +193,7 @@ def project_at_multipliers(
 
     listed, changes : (m,), of which the first are overwritten by row numbers, and by s_i times what is missing
 
-    Returns
-    -------
-    How many were listed
+    Returns how many were listed
     """
     count = 0
     for i in range(out.shape[0]):

@@ -145,12 +145,8 @@ def _plain_decimal(word: str) -> str | None:
 class Encoder:
     """Makes inputs of source columns.
 
-    Parameters
-    ----------
     features : inputs to make, in order; encodings : how those are made that are no columns of numbers
 
-    Attributes
-    ----------
     columns : source columns to read, each once; origins : the source column of each input
     """
 
@@ -197,10 +193,7 @@ def encoder_of(schema: Schema) -> Encoder:
 
 def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missing) -> None:
     """Write what a column makes into out (len(encoding.inputs), rows); see `Encoder.fill`.
-
-    Raises
-    ------
-    DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
+    Raises DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
     """
     if encoding.kind == "category":
         codes, n = category_codes(encoding, column), len(encoding.categories)

@@ -185,10 +185,7 @@ _loaded: set[str] = set()
 
 def use_extension(path: str | os.PathLike[str]) -> None:
     """Run a file that adds losses, models or maps to this process; its workers get it, too.
-
-    Raises
-    ------
-    ConfigError : the file cannot be read, fails, adds nothing, or adds a name that there is already
+    Raises ConfigError : the file cannot be read, fails, adds nothing, or adds a name that there is already
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

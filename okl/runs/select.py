@@ -290,8 +290,6 @@ _DEVIATIONS = 4.0
 class NeighbourSimilarity:
     """Errors of a candidate with contiguous and with shuffled folds, which show whether neighbouring rows are similar.
 
-    Parameters
-    ----------
     together : 5-fold error with contiguous folds
     apart : 5-fold error with shuffled folds
 
@@ -359,8 +357,6 @@ _SAME = 0.5  # standard errors: a linear model that close to the best is preferr
 class Choice:
     """Models to train one after the other, and the record of their choice, stored in the result as "choice".
 
-    Parameters
-    ----------
     models : complete settings and size of each model, the cheapest first; the size is None where there is only one
     metric : learnt weights of the inputs of all models, see `Dataset.with_metric`; () for none
     calibration : on held-out folds of sampled rows, in which the metric was checked; None without a check
@@ -384,11 +380,8 @@ def choose_solver(
     The same data, budget and seed give the same choice on any machine of one kind: time is counted in operations.
 
     group : a stored column, see `group_of`, whose value is the default
-
-    Raises
-    ------
-    ConfigError : fewer than two training rows; validation is blocks, and no class has two rows
-    DataError : shards that cannot be read
+    Raises ConfigError : fewer than two training rows; validation is blocks, and no class has two rows
+    Raises DataError : shards that cannot be read
     """
     assert settings.solver == "auto", "there is something to choose"
     rows = data.rows("train")
@@ -727,10 +720,7 @@ def learn_metric(
 
     It is () if errors of kernel least squares are not smaller with a metric. The kernel is that of the
     settings, or all that the automatic choice tries.
-
-    Raises
-    ------
-    ConfigError : fewer than two training rows; DataError : shards that cannot be read
+    Raises ConfigError : fewer than two training rows; DataError : shards that cannot be read
     """
     schema, observer = data.schema, observer or NullObserver()
     if data.rows("train") < 2:

@@ -75,11 +75,8 @@ class Roles:
 
 def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     """Decide what each column is for.
-
-    Raises
-    ------
-    DataError : a named column is not there, or an input is none of a number, text or a date that may be split
-    ConfigError : one column in two roles, or both a split column and a holdout
+    Raises DataError : a named column is not there, or an input is none of a number, text or a date that may be split
+    Raises ConfigError : one column in two roles, or both a split column and a holdout
     """
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
     if settings.target not in columns:

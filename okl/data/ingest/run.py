@@ -656,8 +656,6 @@ def ingest(
 ) -> IngestResult:
     """Make a data set from a source, unless the destination already is that data set.
 
-    Parameters
-    ----------
     source : Parquet file, directory or glob, CSV, JSON lines or svmlight text; a path or a URL, as the destination
     destination : folder of the data set; it appears when it is complete
     overwrite : replace a data set made from another source or with other settings
@@ -667,11 +665,8 @@ def ingest(
     default_holdout : share of test rows to draw by class where neither the settings nor the source have a split
     default_scale : scaling of a table whose settings have none; svmlight text is left as it is
     keep_fills : see `learn_encodings`
-
-    Raises
-    ------
-    DataError : rows, columns or files that do not hold what they must; a destination that is taken
-    ConfigError : settings that exclude each other
+    Raises DataError : rows, columns or files that do not hold what they must; a destination that is taken
+    Raises ConfigError : settings that exclude each other
     """
     destination = place_of(destination).absolute()
     settings = settings if reference is None else settings_by(reference, settings)

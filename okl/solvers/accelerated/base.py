@@ -260,10 +260,7 @@ class Problem(ABC):
     @abstractmethod
     def first_iterate(self, point: FloatArray | None, lipschitz: float) -> Iterate:
         """Return a point of the problem's set with its image, near a point (n_points,) or the problem's own.
-
-        Raises
-        ------
-        DataError : the point has another length, or is not finite
+        Raises DataError : the point has another length, or is not finite
         """
 
     @abstractmethod
@@ -509,15 +506,11 @@ class Classifier(ABC):
     ) -> tuple[float, float]:
         """Return the valid parameters for some rows: (low, high) of C, (nu_min, nu_max] or (0, kappa_max).
 
-        Parameters
-        ----------
         rows : operator, of explicit rows for the models that take no kernel
         sample_weight : (m,) or None
         fit_intercept : whether there is a bias, which the range of nu depends on
 
-        Returns
-        -------
-        low, excluded, and high, included only for a nu; high is infinite where nothing bounds the parameter
+        Returns low, excluded, and high, included only for a nu; high is infinite where nothing bounds the parameter
         """
         return 0.0, math.inf
 
@@ -542,10 +535,7 @@ class Classifier(ABC):
         """Return the problem of one row of each of ClassGroups, in which every number is that of a row of all data.
 
         Partitions of the rows spread these numbers over theirs.
-
-        Raises
-        ------
-        ConfigError : the parameter is outside the range that groups of these sizes allow
+        Raises ConfigError : the parameter is outside the range that groups of these sizes allow
         """
         return self.problem(groups.one_row_each, np.array(groups.weights))
 

@@ -51,8 +51,6 @@ _OF_HINGE, _OF_LOGISTIC, _OF_SQUARES = 1.0 / 50.0, 1.0 / 100.0, 1.0 / 1000.0
 class MethodChoice:
     """A method by name, with its limits.
 
-    Parameters
-    ----------
     name : "newton"; "working-sets"; "fapg", or "proven" with its bound on the iterations; or "auto": Newton's method
         for explicit rows of all models with at most 1,000 columns; with any number for logistic, for l2-svm over
         sparse shards and for c-svm of sparse rows in memory; and for l1 models in memory with at most 5,000 columns or
@@ -60,10 +58,7 @@ class MethodChoice:
         l2-svm, and of c-svm and logistic with a bias or over shards, where C is so small that it is faster
     tolerance : of the gap, relative to the objective; > 0
     max_iterations : int >= 1
-
-    Raises
-    ------
-    ConfigError : a name or a number outside its range
+    Raises ConfigError : a name or a number outside its range
     """
 
     name: MethodName = "auto"

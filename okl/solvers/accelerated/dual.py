@@ -171,8 +171,6 @@ _CANCELLED = 1e-11  # of the size of its terms: a sum that small is 0 but for ro
 class DualProblem(CompositeProblem):
     """Minimise outer(||A a||) + separable(a) + region(a): the negated dual of (7), times C, or of (8).
 
-    Parameters
-    ----------
     rows : the signed rows A
     outer, separable, region : the dual objective
     risk : the loss part of the primal one
@@ -262,8 +260,6 @@ class DualProblem(CompositeProblem):
     ) -> Certificate:
         """Return the certificate of a point a and weights w.
 
-        Parameters
-        ----------
         squared_norm : of A a; risk : of the margins of w with the bias; penalties : separable part and region of a
         terms : sum_i |a_i| ||z_i||, whose rounding A a has, and every sum of margins times a_i
         weights : w (n_columns,), or None for slope A a
@@ -449,8 +445,6 @@ class ShrunkIterates(MemoryIterates):
 class MinimaxProblem(CompositeProblem):
     """Balls mapped to ellipsoids.
 
-    Parameters
-    ----------
     difference : d (n,)
     roots : S (n, k n), C-contiguous
     n_balls : k
@@ -556,8 +550,6 @@ _MOST_ROUNDS = 100
 class NormBallProblem(DualProblem):
     """The smoothed dual of a margin model under a norm's bound.
 
-    Parameters
-    ----------
     rows : explicit; the image of a point is A a (n_columns,)
     outer : without effect; separable, region, risk, first, intercept : as of the model's own dual
     power : p; radius : lambda > 0
@@ -639,8 +631,6 @@ def project_norm_ball(vector: FloatArray, power: float, radius: float) -> Double
     the radius as unit it lies between ||z||_q - max(1, n^(1/q - 1/p)) and ||z||_q. For p = 1 all sizes fall by theta,
     for p = infinity they are clipped.
 
-    Parameters
-    ----------
     vector : (n,); power : p; radius : > 0
     """
     sizes = np.abs(np.asarray(vector, dtype=np.float64)) / radius
