@@ -60,7 +60,7 @@ class Candidate:
         }
         scaling |= {name: f"{scaling[base]}, heavy tails squashed" for name, base in ROBUST.items()}
         if self.is_sparse:
-            used = sum(weight > _UNUSED * max(self.metric) for weight in self.metric)
+            used = np.count_nonzero(np.array(self.metric) > _UNUSED * max(self.metric))
             return f"lasso with {used:,} of {len(self.metric):,} inputs, {scaling[self.scale]}"
         if self.kernel in ("linear", LOGISTIC):
             return f"{self.kernel}, {scaling[self.scale]}"

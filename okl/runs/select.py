@@ -443,8 +443,6 @@ def choose_solver(
     metric = result.winner.candidate.metric if result.sparse or update.get("kernel") != "linear" else ()
     if result.sparse:
         update["metric"] = "diagonal"
-        if track.clip is not None:
-            hint = _far_targets(track.clip, schema)
     elif metric:
         update["metric"] = "diagonal"
         why.append(metric_sentence(result, schema, criterion))
@@ -523,10 +521,9 @@ def with_lasso(track: ValidationSample, settings: TrainSettings, result: Selecti
     """
     options = settings.options
     assert isinstance(options, AutoSettings), "the solver is auto"
+    is_few = shape.rows < min(_ROUNDS[-1][0], _MANY_INPUTS * shape.inputs) and track.has_folds(shape.rows)
     affordable = lasso_seconds(shape) <= _CHECK_SHARE * options.budget_seconds
-    if (
-        settings.metric == "none" or not affordable or shape.rows >= min(_ROUNDS[-1][0], _MANY_INPUTS * shape.inputs)
-    ) or not track.has_folds(shape.rows):  # fmt: skip
+    if settings.metric == "none" or not is_few or not affordable or track.clip is not None:
         return result
     winner = result.winner
     found = track.run_lasso(winner.candidate.scale)
