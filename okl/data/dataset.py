@@ -19,6 +19,19 @@ from okl.foundation.types import FloatArray, Integers, Split, Task
 EncodingKind = Literal["number", "category", "date", "timestamp"]
 
 
+PARTS = ("years", "year_sin", "year_cos", "week_sin", "week_cos", "day_sin", "day_cos")
+DATE_PARTS = PARTS[:5]
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+HOURS = tuple(f"hour_{hour:02d}" for hour in range(24))
+"""Parts of `--dates calendar`, after the others: 1 on a day of the week, and in an hour of the day."""
+
+
+def part_names(time_of_day: bool, calendar: bool) -> tuple[str, ...]:
+    """Return the names of the parts of a date, or of a time; see `okl.data.values.date_parts`."""
+    plain, days = (PARTS, WEEKDAYS + HOURS) if time_of_day else (DATE_PARTS, WEEKDAYS)
+    return plain + days if calendar else plain
+
+
 @dataclass(frozen=True)
 class Encoding:
     """Encoding of one source column; the same record serves ingest, prediction and retraining.
@@ -47,6 +60,27 @@ class Encoding:
     fills: tuple[float, ...] = ()
     time_zone: str = ""
     means: tuple[tuple[float, ...], ...] = field(default=(), repr=False)  # decided by the rows, as shards are
+
+    @property
+    def is_date(self) -> bool:
+        """Return whether the column holds dates or times."""
+        return self.kind in ("date", "timestamp")
+
+    @property
+    def has_calendar(self) -> bool:
+        """Return whether a date has inputs of weekdays, and a time of hours."""
+        return self.is_date and len(self.inputs) > len(PARTS) + self.missing
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Return the names of the parts of a date, in the order of its inputs."""
+        return part_names(self.kind == "timestamp", self.has_calendar)
+
+    @property
+    def calendar_inputs(self) -> dict[str, str]:
+        """Return the part of each input of a weekday or an hour."""
+        parts = zip(self.inputs, self.parts, strict=False) if self.has_calendar else ()
+        return {name: part for name, part in parts if part in WEEKDAYS or part in HOURS}
 
     @property
     def n_own(self) -> int:

@@ -18,7 +18,6 @@ from okl.data.values import (
     Codes,
     codes_of,
     date_parts,
-    has_calendar,
     is_date,
     is_number,
     is_text,
@@ -212,7 +211,7 @@ def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missi
     if encoding.kind == "number":
         np.copyto(values[0], numbers(column), casting="unsafe")
     else:
-        values[:] = date_parts(column, encoding.kind == "timestamp", encoding.time_zone, has_calendar(encoding))
+        values[:] = date_parts(column, encoding.kind == "timestamp", encoding.time_zone, encoding.has_calendar)
     if encoding.fills:
         absent = np.isnan(values[0])
         if encoding.missing:

@@ -19,7 +19,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
-from okl.data.values import calendar_inputs
 from okl.foundation.errors import DataError, first_of, quoted
 from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
 from okl.foundation.validation import Kind, parse_json, validated
@@ -227,7 +226,7 @@ def find_warnings(
         "of the differences are lost. Subtract a constant in the source, or write times as dates."
         for name, column in list(close.items())[:MOST_SPELLINGS]
     ]
-    seldom = {*close, *(name for encoding in schema.encodings for name in calendar_inputs(encoding))}  # hours of no row
+    seldom = {*close, *(name for encoding in schema.encodings for name in encoding.calendar_inputs)}  # hours of no row
     if constant := [name for name, column in statistics if column.constant and name not in seldom]:
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
         if len(constant) == schema.n_features:

@@ -15,7 +15,7 @@ from okl.foundation.errors import DataError, first_line, first_of
 from okl.foundation.types import Doubles, FloatArray
 
 if TYPE_CHECKING:
-    from okl.data.dataset import Encoding, Missing
+    from okl.data.dataset import Missing
 
 # Numbers from raw columns: valid types, missing values and infinities.
 
@@ -146,11 +146,6 @@ def _first(mask: Mask) -> tuple[int, int]:
 
 # Parts of dates and times as numbers.
 
-PARTS = ("years", "year_sin", "year_cos", "week_sin", "week_cos", "day_sin", "day_cos")
-DATE_PARTS = PARTS[:5]
-WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-HOURS = tuple(f"hour_{hour:02d}" for hour in range(24))
-"""Parts of `--dates calendar`, after the others: 1 on a day of the week, and in an hour of the day."""
 DAY_MICROSECONDS = 86_400_000_000
 DAYS_TO_2000 = 10_957  # from 1970-01-01
 YEAR_DAYS = 365.2425  # on average, in the Gregorian calendar
@@ -171,32 +166,8 @@ def zone_of(kind: pa.DataType) -> str:
     return (kind.tz or "") if pa.types.is_timestamp(kind) else ""
 
 
-def part_names(time_of_day: bool, calendar: bool) -> tuple[str, ...]:
-    """Return the names of the parts of a date, or of a time, in the order of `date_parts`."""
-    plain, days = (PARTS, WEEKDAYS + HOURS) if time_of_day else (DATE_PARTS, WEEKDAYS)
-    return plain + days if calendar else plain
-
-
-def has_calendar(encoding: Encoding) -> bool:
-    """Return whether a date has inputs of weekdays, and a time of hours."""
-    return len(encoding.inputs) > len(PARTS) + encoding.missing
-
-
-def parts_of(encoding: Encoding) -> tuple[str, ...]:
-    """Return the names of the parts of a date, in the order of its inputs."""
-    return part_names(encoding.kind == "timestamp", has_calendar(encoding))
-
-
-def calendar_inputs(encoding: Encoding) -> dict[str, str]:
-    """Return the part of each input of a weekday or an hour; {} of other columns."""
-    if encoding.kind not in ("date", "timestamp"):
-        return {}
-    parts = zip(encoding.inputs, parts_of(encoding), strict=False)
-    return {name: part for name, part in parts if part in WEEKDAYS or part in HOURS}
-
-
 def date_parts(column: pa.Array, time_of_day: bool, time_zone: str = "", calendar: bool = False) -> Doubles:
-    """Return parts of dates or times (n_parts, rows), see `part_names`; NaN for missing values.
+    """Return parts of dates or times (n_parts, rows), see `okl.data.dataset.part_names`; NaN for missing values.
 
     years since 2000-01-01 of 365.2425 days; sine and cosine of the day in its year, of the day in its week (0 on
     Mondays) and of the time of day, each as an angle of 2 pi a period: so December and January are neighbours.

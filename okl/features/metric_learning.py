@@ -9,8 +9,7 @@ import numpy as np
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import sign_products
 from okl.compiled.threads import run_tasks
-from okl.data.dataset import Schema, origins
-from okl.data.values import HOURS, calendar_inputs
+from okl.data.dataset import HOURS, Schema, origins
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.kernels import KnownKernel
@@ -73,7 +72,7 @@ def input_groups(schema: Schema) -> IntArray:
     of_values = [encoding for encoding in schema.encodings if encoding.kind == "category" and not encoding.means]
     column = {name: encoding.column for encoding in of_values for name in encoding.inputs}
     for encoding in schema.encodings:
-        column |= {name: f"{encoding.column}\n{part in HOURS}" for name, part in calendar_inputs(encoding).items()}
+        column |= {name: f"{encoding.column}\n{part in HOURS}" for name, part in encoding.calendar_inputs.items()}
     groups = [("category", column[name]) if name in column else ("input", name) for name in schema.features]
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     return np.array([numbers[group] for group in groups], dtype=np.int64)

@@ -15,7 +15,7 @@ from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema
 from okl.data.encoder import unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
-from okl.data.values import is_number, is_text, parts_of
+from okl.data.values import is_number, is_text
 from okl.foundation.errors import DataError, LocationError, listed
 from okl.foundation.locations import Place, size_of
 from okl.foundation.types import Integers
@@ -99,9 +99,9 @@ DATE_YEARS = 10.0  # before the first or after the last date: a wrong century, o
 
 
 def made_of_dates(schema: Schema) -> dict[str, str]:
-    """Return the inputs that are parts of dates, each with the name of its part; see `okl.data.values`."""
-    dates = [encoding for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]
-    return {name: part for each in dates for name, part in zip(each.inputs, parts_of(each), strict=False)}
+    """Return the inputs that are parts of dates, each with the name of its part; see `okl.data.dataset`."""
+    dates = [encoding for encoding in schema.encodings if encoding.is_date]
+    return {name: part for each in dates for name, part in zip(each.inputs, each.parts, strict=False)}
 
 
 def _widened(columns: tuple[ColumnStatistics, ...], widening: float) -> tuple[Vector, Vector]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from okl.data.dataset import Dataset, Scale, Schema
 from okl.data.ingest.run import TermCounts, check_source, fitted_texts, ingest
-from okl.data.values import has_calendar
 from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.locations import okl_home
 from okl.foundation.settings import IngestSettings
@@ -206,11 +205,11 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
             f"group = {ingest.group!r}, but the model {name} was created without this column as a key. {ANOTHER}"
         )
     _check_categories(settings, reference)
-    if ingest.dates == "drop" and any(encoding.kind in ("date", "timestamp") for encoding in reference.encodings):
+    if ingest.dates == "drop" and any(encoding.is_date for encoding in reference.encodings):
         raise _otherwise(settings, "dates", repr("parts"))
     if ingest.dates == "calendar":
-        dates = [encoding for encoding in reference.encodings if encoding.kind in ("date", "timestamp")]
-        if not all(has_calendar(encoding) for encoding in dates):
+        dates = [encoding for encoding in reference.encodings if encoding.is_date]
+        if not all(encoding.has_calendar for encoding in dates):
             raise _otherwise(settings, "dates", repr("parts"))
     folding = reference.svmlight
     if folding is not None:  # other files have no such indices, and any setting of them is accepted

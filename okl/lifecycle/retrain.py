@@ -346,7 +346,7 @@ class RetrainingRun(Run[RetrainSettings]):
 def _of_short_periods(schema: Schema) -> list[str]:
     """Return a warning of dates that span less than a year in the first files, as those of later files lie beyond."""
     statistics = dict(zip(schema.features, schema.feature_statistics, strict=False))
-    dates = {one.column: statistics.get(one.inputs[0]) for one in schema.encodings if one.kind in ("date", "timestamp")}
+    dates = {one.column: statistics.get(one.inputs[0]) for one in schema.encodings if one.is_date}
     spans = {name: years.maximum - years.minimum for name, years in dates.items() if years is not None}
     short = [
         f"{name!r} ({counted(max(1, round(365.2425 * span)), 'day')})" for name, span in spans.items() if span < 1.0

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from okl.data.dataset import INDICES, VALUES, Schema
 from okl.data.ingest.sources import SourceBatch
 from okl.data.sparse import finite_sparse_rows, texts_of
-from okl.data.values import date_parts, has_calendar
+from okl.data.values import date_parts
 from okl.features.fourier import FourierFeatures
 from okl.features.nystrom import NystromFeatures
 from okl.features.predictors import LinearPredictor, base_of
@@ -257,7 +257,7 @@ def feeds_of(schema: Schema, batch: pa.RecordBatch) -> dict[str, NDArray[Any]]:
         elif encoding.kind == "category":
             feeds[name] = column.fill_null("").to_numpy(zero_copy_only=False)
         else:
-            parts = date_parts(column, encoding.kind == "timestamp", encoding.time_zone, has_calendar(encoding))
+            parts = date_parts(column, encoding.kind == "timestamp", encoding.time_zone, encoding.has_calendar)
             feeds |= dict(zip(encoding.inputs, parts, strict=False))  # the input of missing dates is made in the graph
     return feeds
 

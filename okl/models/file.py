@@ -19,7 +19,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from okl.data.dataset import Schema
-from okl.data.values import parts_of
 from okl.features.predictors import CalibratedPredictor, Predictor, predictor_from_stored
 from okl.foundation.class_tags import save_arrays
 from okl.foundation.errors import ConfigError, DataError, ModelError, listed
@@ -87,7 +86,7 @@ def _faults(schema: Schema) -> Iterator[str]:
             yield f"{name} has {len(getattr(schema, name))} entries for {n_labels} labels"
     for encoding in schema.encodings:
         of_kind = {"number": 1, "category": encoding.n_own + encoding.other}
-        n_inputs = (of_kind.get(encoding.kind) or len(parts_of(encoding))) + encoding.missing
+        n_inputs = (of_kind.get(encoding.kind) or len(encoding.parts)) + encoding.missing
         if not set(encoding.inputs) <= set(schema.features) or len(encoding.inputs) != n_inputs:
             yield f"the inputs of column {encoding.column!r} do not match its encoding {encoding.kind!r}"
         if len(encoding.fills) not in (0, len(encoding.inputs) - encoding.missing):

@@ -158,7 +158,7 @@ def later_dates(schema: Schema, values: FloatArray) -> Replaced:
     place = {name: index for index, name in enumerate(schema.features)}
     found: Replaced = Counter()
     for encoding in schema.encodings:
-        index = place.get(encoding.inputs[0]) if encoding.kind in ("date", "timestamp") else None
+        index = place.get(encoding.inputs[0]) if encoding.is_date else None
         if index is not None and index < len(schema.feature_statistics):
             last = np.float32(schema.feature_statistics[index].maximum)
             if later := int((values[index] > last).sum()):

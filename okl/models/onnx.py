@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, checker, helper, numpy_helper
 
-from okl.data.dataset import Encoding, Schema, TextColumn
-from okl.data.values import HOURS, WEEKDAYS, YEAR_DAYS, parts_of
+from okl.data.dataset import HOURS, WEEKDAYS, Encoding, Schema, TextColumn
+from okl.data.values import YEAR_DAYS
 from okl.features import predictors
 from okl.features.base import FeatureMap
 from okl.features.cells import CellTree
@@ -364,11 +364,11 @@ _TERMS = (
 
 def date_formulas(schema: Schema) -> dict[str, str]:
     """Return the formula of each input that is a part of a date, by its name; {} for models without dates."""
-    of_dates = [encoding for encoding in schema.encodings if encoding.kind in _DATES]
+    of_dates = [encoding for encoding in schema.encodings if encoding.is_date]
     return {
         name: PART_FORMULAS[part]
         for encoding in of_dates
-        for name, part in zip(encoding.inputs, parts_of(encoding), strict=False)
+        for name, part in zip(encoding.inputs, encoding.parts, strict=False)
     }
 
 

@@ -18,7 +18,7 @@ from okl.data.execution import Execution, Traffic
 from okl.data.ingest.value_formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
 from okl.data.reading import read_columns, read_rows, sample_rows, scaled_inputs, targets_of
-from okl.data.values import DAYS_TO_2000, YEAR_DAYS, has_calendar
+from okl.data.values import DAYS_TO_2000, YEAR_DAYS
 from okl.features.metric_learning import metric_shares
 from okl.features.predictors import CalibratedPredictor, Predictor
 from okl.foundation import plugins
@@ -229,8 +229,8 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
     sentences += _words_as_categories(schema)
-    if dates := [encoding.column for encoding in schema.encodings if encoding.kind in ("date", "timestamp")]:
-        steps = any(has_calendar(encoding) for encoding in schema.encodings if encoding.column in dates)
+    if dates := [encoding.column for encoding in schema.encodings if encoding.is_date]:
+        steps = any(encoding.has_calendar for encoding in schema.encodings if encoding.column in dates)
         more = ", weekday and hour" if steps else ""
         sentences.append(
             f"dates of {_named(dates)} are split into year and place in year, week and day{more} (--dates)"

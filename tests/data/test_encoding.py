@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from okl.data.dataset import ColumnStatistics, Dataset, Encoding, Schema
+from okl.data.dataset import ColumnStatistics, Dataset, Encoding, Schema, part_names
 from okl.data.describe import describe, describe_text
 from okl.data.encoder import Encoder, unfit
 from okl.data.ingest import csv
@@ -22,7 +22,7 @@ from okl.data.ingest.targets import TargetReader
 from okl.data.manifest import open_dataset
 from okl.data.order import plan_windows
 from okl.data.reading import load_window
-from okl.data.values import date_parts, part_names
+from okl.data.values import date_parts
 from okl.foundation.errors import DataError
 from okl.foundation.types import Split
 from okl.models.inputs import check_columns, newly_missing, prepare_rows, read_as

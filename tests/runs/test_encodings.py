@@ -10,7 +10,6 @@ import pytest
 
 import okl
 from okl.data.manifest import read_manifest
-from okl.data.values import has_calendar
 from okl.estimators.automatic import KernelClassifier, KernelRegressor
 from okl.foundation.settings import IngestSettings
 from okl.models.export import export
@@ -92,7 +91,7 @@ def test_hours_have_inputs_where_the_target_has_steps(
     table, target = hours(steps)
     fitted = KernelRegressor(budget_seconds=8.0).fit(table, target)
     (at,) = (encoding for encoding in fitted.model_.schema.encodings if encoding.column == "at")
-    assert has_calendar(at) == steps
+    assert at.has_calendar == steps
     assert len(at.inputs) == (38 if steps else 7)
     assert fitted.score(table, target) > 0.9
     if not steps:
@@ -114,4 +113,6 @@ def test_given_parts_of_dates_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
     given = IngestSettings(dates="parts")
     settings = TrainSettings(data=str(tmp_path / "rows.parquet"), out=str(tmp_path / "run"), ingest=given)
     train(settings.replaced(budget_seconds=3.0))
-    assert not any(map(has_calendar, read_manifest(tmp_path / "run" / "data").dataset.schema.encodings))
+    assert not any(
+        encoding.has_calendar for encoding in read_manifest(tmp_path / "run" / "data").dataset.schema.encodings
+    )

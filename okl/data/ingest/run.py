@@ -17,7 +17,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from okl.data.dataset import ColumnFormat, Dataset, Encoding, EncodingKind, Scale, Schema, Shard, SparseColumns
+from okl.data.dataset import (
+    ColumnFormat,
+    Dataset,
+    Encoding,
+    EncodingKind,
+    Scale,
+    Schema,
+    Shard,
+    SparseColumns,
+    part_names,
+)
 from okl.data.encoder import texts_and_index
 from okl.data.execution import Execution
 from okl.data.ingest.columns import Roles, assign_roles, identifier_warnings
@@ -71,7 +81,6 @@ from okl.data.values import (
     missing_in,
     missing_in_rows,
     numbers,
-    part_names,
     zone_of,
 )
 from okl.foundation.errors import ConfigError, DataError, LocationError
