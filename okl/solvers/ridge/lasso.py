@@ -3,6 +3,8 @@
 The weights W of min 1/2 mean ||y_i - W'x_i||^2 + penalty sum_j ||W_j|| also minimise
 1/2 mean ||y_i - W'x_i||^2 + penalty / 2 sum_j ||W_j||^2 / m_j with m_j = ||W_j||: both have the same gradient there.
 So a ridge regression on inputs that were multiplied by sqrt(m_j), a learnt metric, is the lasso.
+
+Source: Tibshirani, JRSS B 58, 1996; Yuan & Lin, JRSS B 68, 2006, for groups; Grandvalet, ICANN 1998, for the equality.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class CentredRows(NamedTuple):
 
 
 def lasso_path(rows: CentredRows, penalties: Doubles, tolerance: float = TOLERANCE) -> Iterator[Doubles]:
-    """Yield the weights (n_inputs, n_outputs) of each penalty, which are in descending order.
+    """Yield the weights (n_inputs, n_outputs) of each penalty (n_penalties,), which are in descending order.
 
     Columns without a weight enter where the gradient of the losses is above the penalty; coordinate descent works on
     the products of these columns alone.
