@@ -48,7 +48,7 @@ def calibrated(
 
     state : of the solver that trained it; data : its data set, whose test rows may be needed
     in_folds : calibration on held-out folds of the automatic choice: of logistic regression of several classes, or of
-        least squares whose metric was checked there, as it was learnt from rows that are left out, too
+        least squares, if folds are contiguous or of groups or the metric was learnt from rows that are left out, too
 
     Returns
     -------
@@ -112,7 +112,7 @@ def _found(
         return "Scores of track = true follow changing data and are not calibrated."
     if parse_constraints(constraints_of(options))[0]:
         return "Constraints hold for the scores as they are, so these are not calibrated."
-    if (isinstance(state, RidgeState | LocalState) or settings.solver == "logistic") and in_folds is not None:
+    if in_folds is not None and (isinstance(state, RidgeState | LocalState) or settings.solver == "logistic"):
         return in_folds, "held-out folds of sampled training rows"
     if isinstance(state, RidgeState) and state.solution is not None and state.solution.calibration is not None:
         return state.solution.calibration, "leave-one-out scores of sampled training rows"

@@ -319,6 +319,14 @@ class ValidationSample:
         )  # fmt: skip
         return result, penalty_path.ScoresLeftOut(targets, held.scores[errors.index(best)], best).calibration()
 
+    def calibration(self, result: CandidateResult) -> ScoreCalibration | None:
+        """Return the calibration of a result's scores of held-out folds; None for rows of one class."""
+        inputs = scaled(self._schema, self._sample.inputs[: result.rows], result.candidate)
+        sample = Rows(inputs, self._sample.targets[: result.rows])
+        basis, _ = self._basis(result.candidate, inputs, result.landmarks)
+        folds = self._folds_of(sample.targets)
+        return penalty_path.calibration_of_folds(basis, sample, self.outputs, folds, result.penalty, self._threads)
+
     def compare_losses(self, candidate: Candidate, rows: int) -> penalty_path.LossComparison | None:
         """Compare Huber's loss with least squares on held-out folds of a regression; None for light tails."""
         basis, sample, folds = self._folds(candidate, rows)

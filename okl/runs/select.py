@@ -359,7 +359,7 @@ class Choice:
 
     models : complete settings and size of each model, the cheapest first; the size is None where there is only one
     metric : learnt weights of the inputs of all models, see `Dataset.with_metric`; () for none
-    calibration : on held-out folds of sampled rows, in which the metric was checked; None without a check
+    calibration : on held-out folds of sampled rows, contiguous or of groups, or in which the metric was checked
     """
 
     models: tuple[tuple[TrainSettings, Size | None], ...]
@@ -500,6 +500,10 @@ def choose_solver(
         | ({"far_targets": True} if track.clip else {})
     )
     calibration = result.check.calibration if result.check and metric else None
+    if (
+        calibration is None and by == "blocks" and schema.task != "regression"
+    ):  # rows left out singly are too like others
+        calibration = track.calibration(result.best_linear if update["kernel"] == "linear" else result.winner)
     if result.sparse:
         calibration = result.sparse[1]
     if result.logistic and models[0][0].solver == "logistic":

@@ -690,6 +690,8 @@ def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place
     assert isinstance(chosen["settings"]["penalty"], float), "the race by blocks chose it"
     assert flattered["settings"]["penalty"] == "auto"
     assert "validation" not in chosen["settings"]
+    assert chosen["calibration"]["on"] == "held-out folds of sampled training rows"
+    assert chosen["test"]["log_loss"] < flattered["test"]["log_loss"]
 
 
 @pytest.mark.usefixtures("few_candidates")

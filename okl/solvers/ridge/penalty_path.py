@@ -574,6 +574,27 @@ def leave_folds_out(
     Raises ConfigError : all rows are of one fold
     Raises DataError : sums that are not finite
     """
+    found, above = _folds_left_out(basis, rows, outputs, folds, penalties, n_threads)
+    return errors_of(found, above, outputs)
+
+
+def calibration_of_folds(
+    basis: Basis, rows: Rows, outputs: Outputs, folds: IntArray, penalty: float, n_threads: int = 1
+) -> ScoreCalibration | None:
+    """Return the calibration of the scores of each fold's rows by the model of all others; see `leave_folds_out`.
+
+    None for rows of one class.
+    """
+    found, _ = _folds_left_out(basis, rows, outputs, folds, (penalty,), n_threads)
+    if len(np.unique(found.classes)) < 2:
+        return None
+    return fit_calibration(found.of_penalty(0), found.classes, found.weights, mixes=True)
+
+
+def _folds_left_out(
+    basis: Basis, rows: Rows, outputs: Outputs, folds: IntArray, penalties: tuple[float, ...], n_threads: int
+) -> tuple[LeftOut, tuple[float, ...]]:
+    """Return errors and scores of the rows by the models of all other folds, and the penalties that were tried."""
     parts = [Rows(rows.inputs[folds == fold], rows.targets[folds == fold]) for fold in np.unique(folds)]
     if len(parts) < 2:
         raise ConfigError(
@@ -593,7 +614,7 @@ def leave_folds_out(
         left_out(basis, some, outputs, part, above, n_threads, among=False)
         for some, part in zip(sums, parts, strict=True)
     ]
-    return errors_of(LeftOut.of_parts(found), above, outputs)
+    return LeftOut.of_parts(found), above
 
 
 # Huber's loss, compared with squares.

@@ -92,7 +92,9 @@ def test_the_choice_validates_on_whole_groups(tmp_path: Path, monkeypatch: pytes
     for group in ("person", None):
         ingested = IngestSettings(group=group, drop=() if group else ("person",), holdout=0.2, scale="standard")
         data = ingest(tmp_path / "rows.parquet", tmp_path / str(group), ingested).dataset
-        record = choose_solver(TrainSettings(data=str(data.folder), solver="auto"), data).record
+        choice = choose_solver(TrainSettings(data=str(data.folder), solver="auto"), data)
+        record = choice.record
+        assert (choice.calibration is not None) == bool(group), "of folds of groups"
         assert ("5 folds of whole groups of 'person'" in record["why"][0]) == bool(group)
         scores[group] = max(candidate["score"] for candidate in record["candidates"])
     assert scores[None] > 0.95, "neighbours of the same person"

@@ -13,10 +13,12 @@ from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Doubles, IntArray, Task
 from okl.kernels import Gaussian, Polynomial
+from okl.metrics.calibration import fit_calibration, probabilities_of
 from okl.solvers.ridge.gram import BLOCK, LandmarkBasis, MapBasis, Outputs, WeightedRows, gram_of
 from okl.solvers.ridge.penalty_path import (
     PenaltyErrors,
     best_of,
+    calibration_of_folds,
     centred,
     fit_rows,
     folds_of,
@@ -60,6 +62,13 @@ def test_errors_are_those_of_models_that_never_saw_the_fold(posed: Problem) -> N
             continue
         said = posed.outputs.classes(scores)
         assert one.mistake_rate == pytest.approx(weights @ (said != posed.outputs.classes(values)) / weights.sum())
+        made = calibration_of_folds(posed.basis, posed.rows, posed.outputs, of, penalty, n_threads=2)
+        order = np.argsort(of, kind="stable")
+        of_scores = (scores if scores.shape[1] > 1 else scores[:, 0])[order]
+        twin = fit_calibration(of_scores, posed.outputs.classes(values)[order], mixes=True)
+        assert made is not None
+        probabilities = probabilities_of(made.apply(of_scores))
+        np.testing.assert_allclose(probabilities, probabilities_of(twin.apply(of_scores)), atol=1e-3)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads(posed: Problem) -> None:
