@@ -134,6 +134,11 @@ def read_manifest(folder: str | Place) -> Manifest:
     return Manifest(data, content["source"], content["settings"])
 
 
+def group_of(data: Dataset) -> str | None:
+    """Return the column of a data set whose equal values belong together, if it was made with one."""
+    return read_manifest(data.folder).settings.get("group") if is_dataset(data.folder) else None
+
+
 def _schema_from(content: Mapping[str, Any], path: Place) -> Schema:
     names, statistics = [], []
     for number, entry in enumerate(content["features"]):

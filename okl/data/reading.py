@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from okl.data.dataset import INDICES, VALUES, Dataset, Schema, Shard
 from okl.data.execution import Rows
-from okl.data.ingest.targets import stored_index
+from okl.data.ingest.targets import group_share, stored_index
 from okl.data.order import Positions, Window, permutation_of
 from okl.data.sparse import beside, rows_of_lists, stacked
 from okl.data.values import one_array
@@ -368,6 +368,16 @@ def sample_keys(
         for shard, group, inside in sampled_positions(data, split, n, seed, most_groups)
     ]
     return pa.concat_arrays(parts)
+
+
+def sampled_groups(data: Dataset, name: str, n: int, seed: int) -> Integers:
+    """Return numbers (n,) from 0 of the groups of `sample_rows` of many training groups, in a seeded order of groups.
+
+    name : stored column whose equal values are a group
+    """
+    shares = group_share(sample_keys(data, name, "train", n, seed, MANY_GROUPS), seed)
+    codes: Integers = np.unique(shares, return_inverse=True)[1]
+    return codes
 
 
 def sampled_positions(

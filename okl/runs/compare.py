@@ -22,7 +22,7 @@ from scipy import stats
 from okl.data.dataset import ROBUST, Dataset, Scaling, Schema
 from okl.data.execution import Execution, Rows
 from okl.data.ingest.run import ingest
-from okl.data.manifest import is_dataset, peak_memory_bytes, provenance
+from okl.data.manifest import group_of, is_dataset, peak_memory_bytes, provenance
 from okl.data.reading import MANY_GROUPS, sample_rows, stored_row_bytes
 from okl.data.squash import with_squashed
 from okl.distributed.cluster_file import check_execution_options
@@ -987,6 +987,7 @@ class ComparisonRun(Run[CompareSettings]):
         rows = self.sample.all()
         if self.data.schema.task != "regression":
             self._check_classes(np.bincount(class_indices(self.data.schema, rows.targets), minlength=n_classes))
+        self._check_groups(self.sample.kinds(rows.targets))
         features, signs = self.sample.mapped(rows.inputs), compare_grids.signs_of_classes(rows.targets, n_classes)
         grids = {
             name: compare_grids.make_grid(name, features, signs, settings.grid) for name in self.names if is_model(name)
@@ -1002,6 +1003,18 @@ class ComparisonRun(Run[CompareSettings]):
                 f"Class {self.data.schema.labels[rarest]} has {counts[rarest]} of the {counts.sum():,} sampled rows; "
                 f"each fold needs one to train on. Raise --rows, up to {self.data.rows('train'):,}."
             )
+
+    def _check_groups(self, classes: Doubles) -> None:
+        """Raise DataError if folds of whole groups, which classes may leave out, have too few rows."""
+        tested, name = self.sample.tested(), group_of(self.data)
+        n_parts = self.sample.n_parts if name is not None and self.settings.holdout != "test" else 0
+        for part in range(n_parts):
+            held = tested == part
+            if not held.any() or len(np.unique(classes[~held])) < len(np.unique(classes)):
+                raise DataError(
+                    f"Folds are whole groups of {name!r}, and fold {part + 1} of {n_parts} would have "
+                    f"{'no rows' if not held.any() else 'all rows of a class'}. Use fewer folds, or more groups."
+                )
 
     def search(self) -> dict[str, Any]:
         """Fit and validate all values of all models."""

@@ -18,7 +18,8 @@ from scipy.sparse import issparse
 from okl.compiled.products import multiply_rows
 from okl.data.dataset import Dataset
 from okl.data.execution import Rows
-from okl.data.reading import MANY_GROUPS, sample_rows
+from okl.data.manifest import group_of
+from okl.data.reading import MANY_GROUPS, sample_rows, sampled_groups
 from okl.distributed.cache import resident
 from okl.features.base import FeatureMap, transform_rows
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision
@@ -85,14 +86,20 @@ class Sample:
 
     def all(self) -> Rows:
         """Return the sampled training rows in order: each class is spread evenly over them."""
-        return Rows(*resident((*self.key, "all"), self._ordered))
+        return Rows(*resident((*self.key, "all"), self._ordered)[:2])
 
     def tested(self) -> Integers:
-        """Return the part in which each row is tested, (rows,), -1 for none; stratified by class."""
-        targets = self._kinds(self.all().targets)
+        """Return the part in which each row is tested, (rows,), -1 for none; stratified by class, or whole groups."""
+        _, targets, groups = resident((*self.key, "all"), self._ordered)
+        targets = self.kinds(targets)
         parts = np.full(len(targets), -1)
         if self.holdout == "test":
             return parts
+        if groups is not None:
+            number = int(groups.max()) + 1
+            if self.holdout is None:
+                return np.asarray(groups * self.folds // number)
+            return np.where(groups < min(max(1, round(self.holdout * number)), number - 1), 0, -1)
         first = 0
         for value in np.unique(targets):
             members = np.flatnonzero(targets == value)
@@ -113,10 +120,10 @@ class Sample:
         source = self.data.read_sha256, self.rows, self.seed, self.precision
         return ("compare", *source, self.folds, self.holdout, mapped)
 
-    def _ordered(self) -> tuple[Any, Doubles]:
+    def _ordered(self) -> tuple[Any, Doubles, Integers | None]:
         rows = sample_rows(self.data, "train", self.rows, self.seed, self.precision, MANY_GROUPS)
         random = np.random.default_rng((self.seed, 0xC0))
-        key, kinds = np.empty(len(rows.targets)), self._kinds(rows.targets)
+        key, kinds = np.empty(len(rows.targets)), self.kinds(rows.targets)
         for value in np.unique(kinds):
             members = np.flatnonzero(kinds == value)
             key[members] = (random.permutation(len(members)) + random.random(len(members))) / len(members)
@@ -124,9 +131,11 @@ class Sample:
             if len(members) * LEAST_ROWS < 4 * len(key):
                 key[members[np.argsort(key[members])[:2]]] *= 1e-6
         order = np.argsort(key, kind="stable")
-        return rows.inputs[order], rows.targets[order]
+        name = group_of(self.data)
+        groups = None if name is None else sampled_groups(self.data, name, self.rows, self.seed)[order]
+        return rows.inputs[order], rows.targets[order], groups
 
-    def _kinds(self, targets: Doubles) -> Doubles:
+    def kinds(self, targets: Doubles) -> Doubles:
         """Return what rows are spread by, (rows,): their class, or 0 for a regression."""
         return np.zeros(len(targets)) if self.data.schema.task == "regression" else targets
 

@@ -13,9 +13,8 @@ from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import ROBUST, Dataset, Scale, Scaling, Schema
 from okl.data.execution import Rows
 from okl.data.ingest.columns import share_of
-from okl.data.ingest.targets import group_share
-from okl.data.manifest import is_dataset, read_manifest
-from okl.data.reading import MANY_GROUPS, sample_keys, sample_rows
+from okl.data.manifest import group_of, read_manifest
+from okl.data.reading import MANY_GROUPS, sample_rows, sampled_groups
 from okl.data.squash import with_squashed
 from okl.distributed.in_process import default_threads
 from okl.features.metric_learning import metric_shares
@@ -336,11 +335,6 @@ class NeighbourSimilarity:
 def are_test_rows_given(data: Dataset) -> bool:
     """Return whether the test rows were given, not drawn; given ones are often from another period or place."""
     return data.rows("test") > 0 and share_of(read_manifest(data.folder).settings.get("holdout")) is None
-
-
-def group_of(data: Dataset) -> str | None:
-    """Return the column of a data set whose equal values belong together, if it was made with one."""
-    return read_manifest(data.folder).settings.get("group") if is_dataset(data.folder) else None
 
 
 # Choice of solver, scaling, kernel, bandwidth and size within a budget of nominal seconds, with reasons
@@ -875,9 +869,8 @@ def _sample(
         targets = np.clip(targets, clip.offsets[0] - clip.threshold, clip.offsets[0] + clip.threshold)
     groups = None
     if group is not None:
-        shares = group_share(sample_keys(raw, group, "train", n, settings.seed, MANY_GROUPS), settings.seed)
-        distinct, codes = np.unique(shares, return_inverse=True)
-        groups = (codes * FOLDS // len(distinct))[order] if len(distinct) > 1 else None
+        codes = sampled_groups(raw, group, n, settings.seed)
+        groups = (codes * FOLDS // (codes.max() + 1))[order] if codes.any() else None
     return ValidationSample(
         data.schema, Rows(rows.inputs[order], targets), order, outputs, _threads(settings), by, clip, groups
     )

@@ -13,9 +13,12 @@ from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.data.ingest.targets import group_share
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.settings import IngestSettings
+from okl.foundation.settings import IngestSettings, settings_from
+from okl.runs.compare_grids import Sample
+from okl.runs.compare_settings import CompareSettings
 from okl.runs.select import choose_solver
 from okl.solvers.settings import TrainSettings
+from tests.rows import compare
 from tests.runs.small_choice import make_choice_small
 
 
@@ -113,3 +116,33 @@ def test_columns_that_cannot_be_groups_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'y' is named as target and as group"):
         made(group="y", holdout=0.5)
     assert made(group="person", keys=("person",), holdout=0.5, stratify=True).schema.keys == ("person",)
+
+
+@pytest.mark.parametrize("holdout", [None, 0.25])
+def test_a_comparison_validates_on_whole_groups(holdout: float | None, tmp_path: Path) -> None:
+    table = persons(60, 6).reset_index(drop=True)
+    table.to_parquet(tmp_path / "rows.parquet")
+    centres = table.groupby("person")[list("abcd")].mean().to_numpy()
+    scores = {}
+    for group in ("person", None):
+        ingested = IngestSettings(group=group, drop=() if group else ("person",), scale="none")
+        data = ingest(tmp_path / "rows.parquet", tmp_path / str(group), ingested).dataset
+        sample = Sample(data, 300, 0, "float64", 4, holdout)
+        person = ((sample.all().inputs[:, np.newaxis] - centres) ** 2).sum(axis=2).argmin(axis=1)
+        parts = [set(sample.tested()[person == one]) for one in np.unique(person)]
+        assert all(len(part) == 1 for part in parts) == bool(group)
+        assert set.union(*parts) == ({0, 1, 2, 3} if holdout is None else {-1, 0})
+        out = str(tmp_path / f"{group}-run")
+        options = {"models": ("ridge",), "rows": 300, "folds": 4, "holdout": holdout, "out": out}
+        made = compare(settings_from(CompareSettings, {"data": str(data.folder), **options}, "test"))
+        scores[group] = made["models"][0]["mean"]
+    assert scores[None] > 0.9, "neighbours of the same person"
+    assert scores["person"] < 0.8
+
+
+def test_folds_of_too_few_groups_are_refused(tmp_path: Path) -> None:
+    persons(4, 30, seed=2).to_parquet(tmp_path / "rows.parquet")
+    data = ingest(tmp_path / "rows.parquet", tmp_path / "data", IngestSettings(group="person")).dataset
+    with pytest.raises(DataError, match=r"whole groups of 'person', and fold . of 5 would have all rows of a class"):
+        compare(CompareSettings(data=str(data.folder), out=str(tmp_path / "run")))
+    assert not (tmp_path / "run").exists()
