@@ -80,12 +80,18 @@ def seed_of(random_state: RandomState) -> int:
 
 def classes_of(estimator: Any, labels: Labels) -> Labels:
     """Return sorted labels (classes,); DataError for one class, scikit-learn's ValueError for continuous targets."""
+    name = type(estimator).__name__
+    kinds = set(map(type, labels)) if labels.dtype == object else set()
+    if not all(issubclass(kind, str) for kind in kinds):
+        types = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise DataError(
+            f"Unknown label type: {name} requires text or numbers, but y is an array of objects of type {types}. "
+            "Convert them, such as by y.astype(str)."
+        )
     check_classification_targets(labels)
     classes = np.unique(labels)
     if len(classes) < 2:
-        raise DataError(
-            f"{type(estimator).__name__} requires at least two classes, but y holds one class: {classes.tolist()[0]!r}."
-        )
+        raise DataError(f"{name} requires at least two classes, but y holds one class: {classes.tolist()[0]!r}.")
     return classes
 
 

@@ -37,6 +37,12 @@ def test_bad_use_of_the_classifier_is_named() -> None:
         FOGDClassifier(loss="multiclass-hinge").fit(inputs, labels)
     with pytest.raises(DataError, match="requires at least two classes, but y holds one class: 1"):
         FOGDClassifier().fit(inputs, np.ones(len(labels)))
+    mixed = np.full(len(labels), "yes", dtype=object)
+    mixed[:2] = None, 1.0
+    with pytest.raises(
+        DataError, match=r"Unknown label type.*objects of type NoneType, float, str\. Convert them.*astype\(str"
+    ):
+        FOGDClassifier().fit(inputs, mixed)
     with pytest.raises(ConfigError, match=r"first call of partial_fit requires classes"):
         FOGDClassifier().partial_fit(inputs, labels)
     with pytest.raises(ConfigError, match="all rows at once"):
