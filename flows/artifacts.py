@@ -18,6 +18,7 @@ import math
 import re
 import threading
 from contextvars import copy_context
+from html import unescape
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from prefect.client.schemas.filters import ArtifactCollectionFilter
 from prefect.events import emit_event
 from prefect.logging import get_logger
 
-from flows.progress import describe_metrics
+from flows.progress import STAGES, describe_metrics
 from okl.lifecycle.settings import RetrainSettings
 
 # Artifacts
@@ -62,9 +63,23 @@ def clean(value: Any) -> Any:
     return value
 
 
+def first_paragraph(markdown: str) -> str:
+    r"""Return the first paragraph of a report as plain text, for its description in the list of artifacts.
+
+    >>> first_paragraph("# Churn\n\nLog loss 0.3 \\| 9 rows.\n\n## Test\n")
+    'Log loss 0.3 | 9 rows.'
+    """
+    lines = (line for line in markdown.splitlines() if line and not line.startswith("#"))
+    return unescape(re.sub(r"\\(.)", r"\1", next(lines, "")))
+
+
 def record_table(key: str, rows: list[dict[str, Any]], description: str) -> None:
-    """Store flat rows as a table artifact of the current run."""
-    create_table_artifact(table=clean(rows), key=artifact_key(key), description=description)
+    """Store flat rows as a table artifact of the current run, with numbers of six digits for the page."""
+    short = [
+        {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
+        for row in rows
+    ]
+    create_table_artifact(table=clean(short), key=artifact_key(key), description=description)
 
 
 def record_markdown(key: str, markdown: str, description: str) -> None:
@@ -93,12 +108,17 @@ class ArtifactObserver:
     def stage(self, name: str) -> None:
         """Set the stage; keep the percentage until the stage has progress, so that a finished run shows 100 %."""
         self._stage = name
-        self._latest = (self._latest[0], name)
+        self._latest = (self._latest[0], STAGES.get(name, name))
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         share = 100.0 * min(done / total, 1.0) if total > 0 else 0.0
-        rows = f"{self._stage}: {done:,} of {total:,} rows" if total > 0 else f"{self._stage}: {done:,} rows"
-        self._latest = (share, f"{rows}; {describe_metrics(metrics)}" if metrics else rows)
+        count = f"{done:,} of {total:,}" if total > 0 else f"{done:,}"  # of rows, passes, candidates or models
+        stage = f"{STAGES.get(self._stage, self._stage)}: {count}"
+        self._latest = (share, f"{stage}; {describe_metrics(metrics)}" if metrics else stage)
+
+    def end(self, description: str, complete: bool = False) -> None:
+        """Describe the end of the run: its result, or why it ended before it was complete."""
+        self._latest = (100.0 if complete else self._latest[0], description)
 
     def finish(self) -> None:
         """Write the final progress and end the thread; return after the last update succeeded or failed."""
@@ -146,10 +166,10 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
     empty = before["empty_windows"] + 1 if _is_empty(settings, result) else 0
     if empty and empty % most_empty == 0:
         _emit(MISSING, name, {"model": name, "source": settings.source, "windows": empty})
-    row = {"model": name, "outcome": result["outcome"], "reason": result["reason"]}
+    row: dict[str, Any] = {"outcome": result["outcome"], "announced": champion}
     row |= {kind: len(result["shards"][kind]) for kind in ("accepted", "rejected", "still_written")}
-    row |= {"empty_windows": empty, "announced": champion, "registry": result["registry"]}
-    record_table(key, [row], "New shards, and the version that was announced as champion")
+    row |= {"empty_windows": empty, "model": name, "reason": result["reason"], "registry": result["registry"]}
+    record_table(key, [row], "New shards, and the champion")
 
 
 def _is_empty(settings: RetrainSettings, result: dict[str, Any]) -> bool:

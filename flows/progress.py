@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -45,6 +46,32 @@ def describe_metrics(metrics: dict[str, float]) -> str:
 
 def _describe_gap(gap: float) -> str:
     return "at the optimum, up to rounding" if gap < ROUNDING else f"within {100 * gap:.2g}% of the optimum"
+
+
+def describe_summary(summary: Any) -> str:
+    """Return the summary of a stage as one line of text; nested values stand in brackets.
+
+    >>> describe_summary({"rows": {"train": 4338, "test": 1118}, "shards": 2, "certificate": None})
+    'rows (train 4,338, test 1,118), shards 2'
+    >>> describe_summary({"models": ["fogd", "ridge"], "roc_auc": 0.8285005651, "drift": True})
+    'models fogd, ridge; roc auc 0.8285; drift yes'
+    """
+    match summary:
+        case dict():
+            said = {str(key).replace("_", " "): entry for key, entry in summary.items() if entry not in (None, {}, [])}
+            text = [f"{key} {f'({describe_summary(entry)})' if isinstance(entry, dict) else describe_summary(entry)}"
+                    for key, entry in said.items()]  # fmt: skip
+            return ("; " if any(isinstance(entry, list) for entry in said.values()) else ", ").join(text)
+        case list() | tuple():
+            return ", ".join(map(describe_summary, summary))
+        case bool():
+            return "yes" if summary else "no"
+        case int():
+            return f"{summary:,}"
+        case float():
+            return f"{summary:.4g}"
+        case _:
+            return str(summary)
 
 
 class TeeObserver:

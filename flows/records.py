@@ -16,7 +16,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, TaskRunFilter
 from prefect.client.schemas.objects import State
 from prefect.events.worker import EventsWorker
-from prefect.exceptions import CancelledRun
+from prefect.exceptions import CancelledRun, FailedRun
 from prefect.logging.handlers import APILogWorker, PrefectConsoleHandler
 from prefect.states import Crashed
 
@@ -63,7 +63,7 @@ def record(flow: str, run: StagedRun, parameters: dict[str, Any], timeout_second
         with quiet_terminal(), tags(TAG, process_tag()):
             try:
                 pkgutil.resolve_name(flow)(**parameters)
-            except CancelledRun:
+            except (CancelledRun, FailedRun):  # which is recorded
                 pass
             finally:
                 missing = wait_for_records(follow.started, timeout_seconds)

@@ -18,11 +18,13 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, FlowRunPolicy, State
+from prefect.exceptions import CancelledRun, FailedRun
 from prefect.logging import get_run_logger
 from prefect.states import Cancelled, Failed
 from prefect.task_engine import TaskRunTimeoutError
 
-from flows.artifacts import ArtifactObserver, clean, record_markdown, record_table
+from flows.artifacts import ArtifactObserver, first_paragraph, record_markdown, record_table
+from flows.progress import describe_summary
 from flows.service import LONGEST_RETRY_SECONDS, ServiceSettings
 from flows.stack.state import workers_offered
 from okl.foundation.errors import ExecutionError, OklError
@@ -55,6 +57,15 @@ class _FlowLog(logging.Handler):
         self._context.copy().run(self._logger.log, record.levelno, "%s", record.getMessage())
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a log record says more than the final state, which Prefect also logs as an exception."""
+    return not record.exc_info or not isinstance(record.exc_info[1], CancelledRun | FailedRun | None)
+
+
+for _logger in ("prefect.flow_runs", "prefect.task_runs"):
+    logging.getLogger(_logger).addFilter(_is_news)
+
+
 # Service levels of the current flow run: late runs, retries, hanging stages
 # The server's automations handle runs whose process is dead: see infra/automations.yaml.
 
@@ -75,21 +86,25 @@ def is_transient(error: BaseException) -> bool:
     return seen is not None and may_be_transient(seen)
 
 
-def set_retry_policy(error: Exception, service: ServiceSettings) -> None:
+def set_retry_policy(error: Exception, service: ServiceSettings) -> bool:
     """Set the retry policy of the current run after it failed with `error`: retry only transient failures.
+
+    Returns whether the run is retried.
 
     Prefect retries a flow after any failure, with a constant delay. This policy belongs to the flow run and is read
     when the run fails, so it can be changed until then. Only runs of deployments are retried.
     """
     if not runtime.deployment.id:
-        return
+        return False
     passing, attempt = is_transient(error), int(runtime.flow_run.run_count)
     delay = min(service.retry_seconds * 2.0 ** (attempt - 1), LONGEST_RETRY_SECONDS)
     policy = FlowRunPolicy(retries=service.retries if passing else 0, retry_delay=round(delay))
     with get_client(sync_client=True) as client:
         client.update_flow_run(UUID(runtime.flow_run.id), empirical_policy=policy).raise_for_status()
-    if passing and attempt <= service.retries:
+    retried = passing and attempt <= service.retries
+    if retried:
         get_run_logger().warning("Attempt %d failed, retrying in %.0f s: %s", attempt, delay, error)
+    return retried
 
 
 def skip_reason(service: ServiceSettings) -> str | None:
@@ -204,9 +219,9 @@ def follow_stages(
     name : prefix of the artifacts' keys, such as "okl-train churn": okl-train-churn-progress, -metrics, -report
     open_run : returns the run; its observer is set here; service : timeout of each stage, and retries of the run
     Returns result of the run; or the state Cancelled if Ctrl-C ended it, which is no crash, or if the run is late and
-        skipped.
-    Raises ExecutionError : a stage exceeded its time limit
-    Raises OklError : a stage failed
+        skipped; or the state Failed with the error's sentence if an error of okl ended a deployment's or a command's
+        run: an exception would be logged with its traceback twice, and stored as a pickle.
+    Raises OklError : a stage failed or exceeded its time limit, in other runs and before a retry
     """
     if (follow := followed.get()) is not None:
         follow.started.flow_runs.append(str(runtime.flow_run.id))
@@ -221,30 +236,45 @@ def follow_stages(
             for stage in run.stages:
                 with end_hanging_stage(stage, service):
                     _perform(run, stage, service.stage_seconds)
-            record_table(f"{name} metrics", run.metrics_table(), "All metrics of the run, one per row")
-            record_markdown(f"{name} report", run.report_markdown(), "Report of the run, as in its folder")
+            record_table(f"{name} metrics", run.metrics_table(), "Metrics, one per row")
+            report = run.report_markdown()
+            record_markdown(f"{name} report", report, headline := first_paragraph(report))
+            observer.end(headline or "complete", complete=True)
             return run.result()
     except KeyboardInterrupt:
+        observer.end("interrupted from the keyboard")
         return Cancelled(message="Interrupted from the keyboard.")
     except Exception as error:
-        set_retry_policy(error, service)
-        raise
+        observer.end(str(error) or type(error).__name__)
+        if set_retry_policy(error, service) or not isinstance(error, OklError):
+            raise
+        if follow is None and not runtime.deployment.id:
+            raise
+        return Failed(message=str(error))
     finally:
         observer.finish()
 
 
 def _perform(run: StagedRun, stage: str, seconds: float | None) -> None:
     """Perform one stage as a Prefect task of its name; exceptions are passed on unchanged."""
+    failures: list[OklError] = []
 
     # The run is not passed as an argument, because Prefect would hash it with all its data. The outcome is logged, not
     # returned, so that Prefect never persists it.
     @task(
         name=stage, task_run_name=stage, persist_result=False, cache_policy=NO_CACHE, retries=0, timeout_seconds=seconds
     )
-    def perform() -> None:
+    def perform() -> State[Any] | None:
         if (follow := followed.get()) is not None:
             follow.started.task_runs.append(str(runtime.task_run.id))
-        get_run_logger().info("%s: %s", stage, clean(run.perform_stage(stage)))
+        try:
+            summary = describe_summary(run.perform_stage(stage))
+        except OklError as error:
+            failures.append(error)
+            return Failed(message=str(error))
+        if summary:
+            get_run_logger().info("%s: %s", stage, summary)
+        return None
 
     try:
         perform()
@@ -253,3 +283,5 @@ def _perform(run: StagedRun, stage: str, seconds: float | None) -> None:
         raise ExecutionError(
             f"Stage {stage} exceeded its time limit of {seconds:g} s. Increase stage_seconds, or see the log."
         ) from None
+    if failures:
+        raise failures[0]

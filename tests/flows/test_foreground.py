@@ -106,7 +106,7 @@ def test_every_record_is_in_the_database_when_the_call_returns(configured: Tempo
         ("counting-report", "markdown"),
     ]
     logged = query(configured.home, f"select message from log where flow_run_id = '{flow_run['id']}'")
-    assert ("count: {'counted': 7}",) in logged
+    assert ("count: counted 7",) in logged
     ((parameters,),) = query(configured.home, f"select parameters from flow_run where id = '{flow_run['id']}'")
     assert json.loads(parameters)["settings"]["upto"] == 7, "field by field"
     assert_told_by_the_api(flow_run["id"])
@@ -122,6 +122,7 @@ def assert_told_by_the_api(identifier: UUID) -> None:
         wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[identifier]))
         artifacts = {str(artifact.key): artifact for artifact in client.read_artifacts(artifact_filter=wanted)}
     assert artifacts["counting-progress"].data == 100
+    assert artifacts["counting-progress"].description == "complete"
     assert artifacts["counting-report"].data == "# Counted to 7\n"
     table = json.loads(str(artifacts["counting-metrics"].data))
     assert table == [{"metric": "count", "value": 7}, {"metric": "nothing", "value": "nan"}]
@@ -136,6 +137,12 @@ def test_an_error_comes_out_as_itself_and_is_recorded(
     flow_run = newest(configured)
     assert flow_run["type"] == "FAILED"
     assert task_states(configured, flow_run["id"]) == {"plan": "COMPLETED", "count": "FAILED"}
+    states = f"select message from flow_run_state where flow_run_id = '{flow_run['id']}' and type = 'FAILED'"
+    assert query(configured.home, states) == [("column 'y' cannot be counted.",)]
+    logged = query(configured.home, f"select message from log where flow_run_id = '{flow_run['id']}' and level >= 40")
+    assert {message for (message,) in logged} == {"""Finished in state Failed("column 'y' cannot be counted.")"""}
+    artifacts = query(configured.home, f"select key, description from artifact where flow_run_id = '{flow_run['id']}'")
+    assert artifacts == [("counting-progress", "column 'y' cannot be counted.")], "no pickled exception"
     assert watcher.calls[-1] == "finish"
     assert closed == ["error"]
     assert capfd.readouterr() == ("", ""), "the error is the command line's to print"
