@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, datetime
-from textwrap import indent
 from typing import Any
 
 from prefect import flow
 from prefect.blocks.abstract import NotificationBlock
 from prefect.blocks.core import Block
 from prefect.client.orchestration import get_client
+from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.artifacts import record_markdown
+from flows.progress import describe_summary
+from flows.stack.status import notice_subject
 from okl.foundation.locations import okl_home
 from okl.report.render import plain
 
@@ -39,25 +42,35 @@ class NoticeSettings(BaseModel):
     said: Any = Field(None, description="details: text, or figures by name")
 
 
+def run_name() -> str:
+    """Return the name of the current flow run, such as "notice: run failed: train churn"."""
+    context = FlowRunContext.get()
+    assert context is not None
+    notice: Any = (context.parameters or {}).get("notice") or {}
+    values = notice if isinstance(notice, dict) else notice.model_dump()
+    return f"notice: {notice_subject(values.get('event'), values.get('about'))}"
+
+
 # "Args:" and not numpydoc: Prefect shows it in the form of a deployment
-@flow(name=NAME, persist_result=False, retries=0)
+@flow(name=NAME, flow_run_name=run_name, persist_result=False, retries=0)
 def okl_notice(notice: NoticeSettings) -> dict[str, Any]:
     """Report an event by an artifact, the log, a file, and the notification blocks named okl-notice.
 
     Args:
         notice: event, its subject, and its details
     """
-    details = notice.said if isinstance(notice.said, str) else json.dumps(notice.said, indent=1, default=str)
-    details = details[:MOST_CHARACTERS]
-    get_run_logger().error("%s: %s\n%s", notice.event, notice.about, details)
-    record_markdown(
-        NAME,
-        f"# {plain(notice.event)}\n\n**{plain(notice.about)}**\n\n{indent(details, '    ')}\n",
-        f"{notice.event}: {notice.about}",
-    )
+    subject = notice_subject(notice.event, notice.about)
+    figures = notice.said if isinstance(notice.said, dict) else {"": notice.said}
+    said = [f"{f'{name}: ' if name else ''}{describe_summary(value)}" for name, value in figures.items()]
+    details = "\n".join(said)[:MOST_CHARACTERS]
+    get_run_logger().error("%s\n%s", subject, details)
+    run = re.search(r"\(prefect\.flow-run\.([-0-9a-f]+)\)$", notice.about)
+    link = f"[Flow run](/runs/flow-run/{run[1]})" if run else ""
+    paragraphs = [f"# {plain(subject.capitalize())}", *map(plain, details.splitlines()), link]
+    record_markdown(NAME, "\n\n".join(paragraphs).rstrip() + "\n", subject)
     line = {"time": datetime.now(UTC).isoformat(), "event": notice.event, "about": notice.about, "said": notice.said}
     _append(json.dumps(line, default=str))
-    return line | {"sent_by": _send(f"{notice.event}: {notice.about}", details)}
+    return line | {"sent_by": _send(f"okl: {subject}", details)}
 
 
 def _append(line: str) -> None:

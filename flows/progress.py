@@ -71,7 +71,7 @@ def describe_summary(summary: Any) -> str:
         case float():
             return f"{summary:.4g}"
         case _:
-            return str(summary)
+            return "" if summary is None else str(summary)
 
 
 class TeeObserver:

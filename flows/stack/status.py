@@ -14,6 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from flows.child import is_command, is_dead_process
+from flows.progress import describe_summary
 from flows.server import ASK_SECONDS, LOOPBACK, disk_problem, get_json, login_file, server_answers, stack_login
 from flows.stack.state import HEALTH_SOCKET, ChildState, StackState, code_on_disk, live_stack, stack_folder
 from flows.stack.supervisor import PREFECT_WORKER, memory_of
@@ -173,6 +174,20 @@ def rescoring_at(url: str, model: str, registry: str, prefect: str = "prefect") 
 
 RECENT = timedelta(days=7)
 MOST_NOTICES = 3
+EVENTS = {
+    "prefect.flow-run.Failed": "run failed", "prefect.flow-run.Crashed": "run crashed",
+    "prefect.flow-run.TimedOut": "run timed out", "okl.model.drifted": "drift", "okl.data.missing": "no new data",
+}  # fmt: skip
+"""Words for the events of notices."""
+
+
+def notice_subject(event: Any, about: Any) -> str:
+    """Return the subject of a notice in words, without the id that Prefect's automation adds in brackets.
+
+    >>> notice_subject("prefect.flow-run.Failed", "train churn (prefect.flow-run.96123cb4)")
+    'run failed: train churn'
+    """
+    return f"{EVENTS.get(str(event), event)}: {str(about).partition(' (')[0]}"
 
 
 def notices_in(home: Path, now: datetime | None = None) -> list[dict[str, Any]]:
@@ -258,10 +273,9 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
             lines.append(f"    last {last['state']} {_moment(last['at'])}{why}")
             lines += [f"    {last['outcome']}"] if last["outcome"] else []
         lines += [f"    scores go to {one['scores_to']}"] if one["scores_to"] else []
-    lines += [
-        f"  notice {_moment(one['time'])}  {one.get('event')}: {one.get('about')}  {_short(one.get('said'))}".rstrip()
-        for one in notices
-    ]
+    for one in notices:
+        subject = notice_subject(one.get("event"), one.get("about"))
+        lines.append(f"  notice {_moment(one['time'])}  {subject}  {_short(one.get('said'))}".rstrip())
     return lines
 
 
@@ -291,7 +305,7 @@ def _moment(moment: str | None, zone: ZoneInfo | None = None) -> str:
 
 
 def _short(said: Any) -> str:
-    text = " ".join((said if isinstance(said, str) else json.dumps(said)).split())
+    text = " ".join(describe_summary(said).split())
     return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} ..."
 
 

@@ -321,4 +321,4 @@ def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_pat
     assert "last Failed" in told
     assert ": No file can be read." in told
     assert "    Kept: no better." in told
-    assert 'okl.data.missing: churn  {"n": 3}' in told
+    assert "no new data: churn  n 3" in told
