@@ -151,8 +151,6 @@ def deploy(
     first = plan["deployments"][0]
     if cron is not None:
         first["schedules"] = [{"cron": cron, "timezone": timezone or "UTC", "slug": SLUG}]
-    if service is not None and service.late != "once":  # with once, a waiting run would be skipped anyway
-        first["concurrency_limit"] = {"limit": 1, "collision_strategy": "ENQUEUE"}
     names = [f"{flow_of(one).replace('_', '-')}/{one['name']}" for one in plan["deployments"]]
     with get_client(sync_client=True) as client:
         try:

@@ -8,6 +8,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
+from okl.foundation.settings import ExecutionSettings
+
 GROUP = "advanced"
 TARGET = "target"  # of `ingest`, shown beside the data
 FIRST: dict[str, tuple[str, ...]] = {
@@ -27,6 +29,8 @@ def grouped(values: dict[str, Any], flow: str) -> dict[str, Any]:
     {'data': '/rows.csv', 'target': 'y', 'advanced': {'passes': 2}}
     """
     rest = dict(values)
+    if "source" in rest and isinstance(train := rest.get("train"), dict):
+        rest["train"] = {name: value for name, value in train.items() if name != "data"}
     first = {name: rest.pop(name) for name in FIRST[flow] if name in rest}
     if TARGET in FIRST[flow] and TARGET in (ingest := dict(rest.get("ingest") or {})):
         first[TARGET] = ingest.pop(TARGET)
@@ -49,7 +53,17 @@ def flat(values: Any) -> Any:
     settings = own | rest if isinstance(rest, dict) else own | {GROUP: rest}  # which the settings refuse
     if target:
         settings["ingest"] = dict(settings.get("ingest") or {}) | {TARGET: target}
+    if "source" in settings and isinstance(train := settings.get("train"), dict):
+        settings["train"] = {
+            "data": settings["source"]
+        } | train  # which training settings require, and retraining ignores
     return settings
+
+
+def _in_order(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields with their positions in a form: those of the process and its workers come last."""
+    names = sorted(fields, key=lambda name: name in ExecutionSettings.model_fields)
+    return {name: fields[name] | {"position": at} for at, name in enumerate(names)}
 
 
 class Form:
@@ -71,7 +85,12 @@ class Form:
             text = "name of the column to predict; none: y, or that of the data set"
             fields[TARGET] = {"title": "Target", "type": "string", "description": text}
         rest = {name: field for name, field in fields.items() if name not in self.first}
-        group = {"title": "Settings", "type": "object", "properties": rest, "additionalProperties": False}
+        if "train" in rest and "source" in fields:
+            train = handler.resolve_ref_schema(rest["train"])
+            train["patternProperties"] = {"^data$": train["properties"].pop("data")}
+            del train["required"]  # only data
+            train["properties"] = _in_order(train["properties"])
+        group = {"title": "Settings", "type": "object", "properties": _in_order(rest), "additionalProperties": False}
         first = {name: fields[name] for name in self.first}
         first[GROUP] = {
             "title": "Advanced",

@@ -23,6 +23,7 @@ from flows.service import RetrainService, ServiceSettings
 from flows.stages import follow_stages
 from okl.foundation.locations import name_after
 from okl.lifecycle.settings import RetrainSettings
+from okl.models.reference import is_reference
 from okl.papers.settings import ReproduceSettings
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.predict import ScoreSettings, ScoringRun, fill_out_fields
@@ -70,11 +71,13 @@ def subject_of(settings: Any) -> str:
 
     >>> subject_of({"data": "rows/churn.csv"}), subject_of({"name": "churn", "source": "inbox"})
     ('churn', 'churn')
+    >>> subject_of({"model": "churn@champion", "source": "/rows/new.csv"})
+    'new with churn'
     """
     values = flat(settings) if isinstance(settings, dict) else settings.model_dump()
-    location = values.get("data") or values.get("source")
-    named = values.get("table") or values.get("name") or (name_after(str(location)) if location else "")
-    return str(named)
+    location, model = values.get("data") or values.get("source"), values.get("model")
+    named = str(values.get("table") or values.get("name") or (name_after(str(location)) if location else ""))
+    return f"{named} with {str(model).partition('@')[0]}" if isinstance(model, str) and is_reference(model) else named
 
 
 def run_name() -> str:

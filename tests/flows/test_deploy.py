@@ -32,8 +32,10 @@ from prefect.states import Cancelled, Pending
 from flows.artifacts import announce
 from flows.cli import main
 from flows.cli.deploy import deployed_text
-from flows.deploy import deploy, packaged_plan
+from flows.deploy import deploy, packaged_plan, plan_of
+from flows.form import flat
 from flows.records import wait_for_records
+from flows.runs import okl_retrain
 from flows.server import TemporaryServer, connection
 from flows.service import RetrainService
 from flows.stack.status import deployments_of, rescoring_at, schedules_at
@@ -233,7 +235,7 @@ def test_a_schedule_fires_in_another_directory_and_rows_are_scored_by_the_event_
     (scored,) = wait_until(lambda: runs_of(client, scoring))
     wait_until(lambda: final_states(client, [scored]))
     assert final_states(client, [scored]) == ["Completed"]
-    wait_for_stages(server, scored, SCORE_STAGES, "okl-score-new")
+    wait_for_stages(server, scored, SCORE_STAGES, "okl-score-new-with-hours")
     (folder,) = (place / "scores").iterdir()
     assert folder.name.endswith("-version-1")
     (file, *_) = folder.glob("*.parquet")
@@ -325,6 +327,28 @@ def test_the_form_shows_every_field_with_its_help(client: SyncPrefectClient) -> 
         fields = [(key, field) for part in parts for key, field in part["properties"].items()]
         assert len(fields) > 2
         assert [key for key, field in fields if not field.get("description")] == []
+
+
+def test_runs_of_a_deployment_wait_for_each_other() -> None:
+    plans = [plan_of(settings(), None, retrain, None, POOL) for retrain in (None, hours())]
+    limits = [one["concurrency_limit"] for plan in plans for one in plan["deployments"][:-1]]  # the last sends notices
+    assert limits == [{"limit": 1, "collision_strategy": "ENQUEUE"}] * 5
+
+
+def test_the_form_of_a_retraining_asks_for_its_data_once(retraining: list[str], client: SyncPrefectClient) -> None:
+    deployment = client.read_deployment_by_name(retraining[0])
+    schema = deployment.parameter_openapi_schema
+    assert schema is not None
+    train, group = schema["definitions"]["TrainSettings"], schema["definitions"]["RetrainSettings"]["properties"]
+    assert "data" not in train["properties"]
+    assert "required" not in train
+    first = [name for name, field in train["properties"].items() if field["position"] < 3]
+    assert first == ["ingest", "solver", "optimise"], "workers and threads come last"
+    assert list(group) == ["name", "source", "target", "registry", "advanced"]
+    assert "data" not in deployment.parameters["settings"]["advanced"]["train"]
+    given = okl_retrain.validate_parameters({"settings": deployment.parameters["settings"]})["settings"]
+    assert given.train.data == given.source == str(Path("inbox").absolute())
+    assert given == RetrainSettings.model_validate(flat(deployment.parameters["settings"]))
 
 
 @pytest.mark.usefixtures("retraining")
