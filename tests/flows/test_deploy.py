@@ -198,14 +198,16 @@ def test_the_command_applies_checked_settings_and_keeps_the_options_of_a_solver(
 
 
 @pytest.mark.usefixtures("deployed")
-def test_a_run_beside_another_one_is_cancelled(client: SyncPrefectClient) -> None:
+def test_a_run_beside_another_one_waits(client: SyncPrefectClient) -> None:
     """By the server, when a worker asks it for the state in which each run begins."""
     deployment = client.read_deployment_by_name("okl-train/default").id
     runs = [client.create_flow_run_from_deployment(deployment) for _ in range(2)]
     for run in runs:
         client.set_flow_run_state(run.id, Pending())
-    assert final_states(client, runs) == ["Cancelled"]
-    client.set_flow_run_state(runs[0].id, Cancelled())
+    states = [client.read_flow_run(run.id).state for run in runs]
+    assert [state and state.name for state in states] == ["Pending", "AwaitingConcurrencySlot"]
+    for run in runs:
+        client.set_flow_run_state(run.id, Cancelled())
     assert final_states(client, runs) == ["Cancelled"] * 2
 
 
