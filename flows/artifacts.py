@@ -69,7 +69,7 @@ def first_paragraph(markdown: str) -> str:
     >>> first_paragraph("# Churn\n\nLog loss 0.3 \\| 9 rows.\n\n## Test\n")
     'Log loss 0.3 | 9 rows.'
     """
-    lines = (line for line in markdown.splitlines() if line and not line.startswith("#"))
+    lines = (line for line in markdown.splitlines() if line and line[0] not in "#|")
     return unescape(re.sub(r"\\(.)", r"\1", next(lines, "")))
 
 

@@ -5,6 +5,7 @@ This module does not import Prefect, which is imported later than the terminal's
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -48,17 +49,20 @@ def _describe_gap(gap: float) -> str:
     return "at the optimum, up to rounding" if gap < ROUNDING else f"within {100 * gap:.2g}% of the optimum"
 
 
+MOST_ENTRIES = 8
+
+
 def describe_summary(summary: Any) -> str:
-    """Return the summary of a stage as one line of text; nested values stand in brackets.
+    """Return the summary of a stage as one line of text, without long lists, lists of lists and lists of records.
 
     >>> describe_summary({"rows": {"train": 4338, "test": 1118}, "shards": 2, "certificate": None})
     'rows (train 4,338, test 1,118), shards 2'
-    >>> describe_summary({"models": ["fogd", "ridge"], "roc_auc": 0.8285005651, "drift": True})
-    'models fogd, ridge; roc auc 0.8285; drift yes'
+    >>> describe_summary({"models": ["fogd", "ridge"], "roc_auc": 0.8285005651, "confusion": [[9, 1], [0, 7]]})
+    'models fogd, ridge; roc auc 0.8285'
     """
     match summary:
         case dict():
-            said = {str(key).replace("_", " "): entry for key, entry in summary.items() if entry not in (None, {}, [])}
+            said = {str(key).replace("_", " "): entry for key, entry in summary.items() if _is_short(entry)}
             text = [f"{key} {f'({describe_summary(entry)})' if isinstance(entry, dict) else describe_summary(entry)}"
                     for key, entry in said.items()]  # fmt: skip
             return ("; " if any(isinstance(entry, list) for entry in said.values()) else ", ").join(text)
@@ -69,9 +73,17 @@ def describe_summary(summary: Any) -> str:
         case int():
             return f"{summary:,}"
         case float():
-            return f"{summary:.4g}"
+            return f"{summary:,.0f}" if abs(summary) >= 1e4 and math.isfinite(summary) else f"{summary:.4g}"
         case _:
             return "" if summary is None else str(summary)
+
+
+def _is_short(entry: Any) -> bool:
+    if isinstance(entry, dict):
+        return any(map(_is_short, entry.values()))
+    if isinstance(entry, list):
+        return 0 < len(entry) <= MOST_ENTRIES and not any(isinstance(one, list | dict) for one in entry)
+    return entry is not None
 
 
 class TeeObserver:

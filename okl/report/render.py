@@ -73,14 +73,14 @@ def _markdown(block: Block) -> str:
         case WarningBlock(text):
             return f"**Warning.** {plain(text)}"
         case Tiles(tiles):
-            return _markdown_table(("", ""), tiles)
+            return _markdown_table(("Figure", "Value"), tiles)  # an empty header is drawn as an empty bar
         case Figure(title, caption=caption):
             return f"{_markdown_caption(title, caption)}\n\n![{plain(title)}]({data_uri(block.svg)})"
         case BarChart(title, bars, caption):
             rows = [(bar.name, bar.text) for bar in bars]
-            return f"{_markdown_caption(title, caption)}\n\n{_markdown_table(('', ''), rows)}"
+            return f"{_markdown_caption(title, caption)}\n\n{_markdown_table(('', 'Value'), rows)}"
         case Table(title, header, rows, note):
-            parts = [f"### {plain(title)}", plain(note), _markdown_table(header or ("", ""), rows)]
+            parts = [f"### {plain(title)}", plain(note), _markdown_table(header or ("Figure", "Value"), rows)]
             return "\n\n".join(filter(None, parts))
         case Code(title, lines):
             return "\n".join([plain(title), "", *(f"    {part}" for line in lines for part in line.splitlines())])

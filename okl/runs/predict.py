@@ -173,8 +173,13 @@ class ScoringRun(Run[ScoreSettings]):
         return {"out": str(self.folder)}
 
     def report_markdown(self) -> str:
-        rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in self._result.items()]
-        return "\n".join(["# Scores", "", "| figure | value |", "|---|---|", *rows])
+        from okl.report.format import flatten
+        from okl.report.render import plain
+
+        result = {name.replace("_", " "): value for name, value in self._result.items()}
+        sentence = f"{result['scored']:,} of {result['rows']:,} rows scored by {result['model']}."
+        rows = [f"| {plain(name)} | {plain(text)} |" for name, text in flatten(result)]
+        return "\n".join(["# Scores", "", plain(sentence), "", "| Figure | Value |", "|---|---:|", *rows, ""])
 
     def metrics_table(self) -> list[dict[str, Any]]:
         """Return the label counts or the mean prediction, one per row, and the number of rows without a score."""

@@ -400,7 +400,10 @@ def test_figures_are_kept_for_the_record(folder: Path, tmp_path: Path) -> None:
         run.perform_stage(stage)
     run.close()
     assert {row["prediction"] for row in run.metrics_table()} == {"0", "1"}
-    assert "| rows |" in run.report_markdown()
+    report = run.report_markdown()
+    assert f"\n\n{run.result()['rows']:,} of {run.result()['rows']:,} rows scored by " in report
+    assert f"| rows | {run.result()['rows']:,} |" in report
+    assert "{" not in report, "values, not dictionaries"
 
 
 def test_processes_that_write_one_piece_at_once_have_a_file_each(tmp_path: Path) -> None:
