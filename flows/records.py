@@ -21,14 +21,12 @@ from prefect.logging.handlers import APILogWorker, PrefectConsoleHandler
 from prefect.states import Crashed
 
 from flows.child import is_dead_process, process_tag
-from flows.stages import Followed, StagedRun, Started, followed
+from flows.stages import TAG, Followed, StagedRun, Started, followed
 from okl.foundation.errors import ExecutionError
 from okl.foundation.telemetry import at_level
 
 # Killed runs: a permanent server marks a run as crashed when its heartbeats stop. okl's own server stops with its
-# command, so each run has a tag with its process, and the next command marks the runs of dead processes.
-
-TAG = "okl"  # automations select okl's runs by this tag
+# command, so each unfinished run has a tag with its process, and the next command marks the runs of dead processes.
 
 
 def mark_killed_runs() -> int:
@@ -105,8 +103,10 @@ def wait_for_records(started: Started, timeout_seconds: float) -> list[str]:
     with get_client(sync_client=True) as client:
         while missing := _missing(client, started):
             if time.monotonic() > deadline:
-                break
+                return missing
             time.sleep(POLL_SECONDS)
+        for identifier in started.flow_runs:  # without the tag of the process, which a final run does not need
+            client.update_flow_run(UUID(identifier), tags=[TAG]).raise_for_status()
     return missing
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import DeploymentFilter, FlowRunFilter
 from prefect.client.schemas.objects import FlowRun, FlowRunPolicy, State
+from prefect.context import TagsContext
 from prefect.exceptions import CancelledRun, FailedRun
 from prefect.logging import get_run_logger
 from prefect.states import Cancelled, Failed
@@ -207,6 +208,8 @@ class Followed:
     started: Started
 
 
+TAG = "okl"  # automations select okl's runs by this tag
+
 followed: ContextVar[Followed | None] = ContextVar("followed", default=None)
 """Run of a command that the current flow records; None in a worker, which opens and performs the run itself."""
 
@@ -228,9 +231,10 @@ def follow_stages(
     if (reason := skip_reason(service)) is not None:
         return Cancelled(message=reason)
     observer = ArtifactObserver(f"{name} progress")
-    offered = nullcontext() if follow is not None else workers_offered(okl_home())
+    # tasks of a command without the tag of its process: pages show the tags with each task
+    own = workers_offered(okl_home()) if follow is None else TagsContext(current_tags={TAG})
     try:
-        with in_flow_log(), offered, closing(open_run() if follow is None else follow.run) as run:
+        with in_flow_log(), own, closing(open_run() if follow is None else follow.run) as run:
             run.observer = observer
             run.check_settings()
             for stage in run.stages:

@@ -253,7 +253,7 @@ def text(stack: dict[str, Any]) -> str:
         lines.append("okl's code has changed since `okl up`: new runs do not use these workers until "
                      "okl down and okl up.")  # fmt: skip
     lines.append(f"runs: {len(stack['runs']) or 'none'}")
-    since = [f"since {run['since']}" if run["since"] else "not started" for run in stack["runs"]]
+    since = [f"since {_moment(run['since'])}" if run["since"] else "not started" for run in stack["runs"]]
     lines += [f"  {run['name']}  {run['state']}  {when}" for run, when in zip(stack["runs"], since, strict=True)]
     lines += deployed_lines(stack["deployments"], stack["notices"])
     return "\n".join([*lines, f"pages: {stack['pages']}", f"export {variables(stack['url'])}"])

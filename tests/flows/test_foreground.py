@@ -107,6 +107,10 @@ def test_every_record_is_in_the_database_when_the_call_returns(configured: Tempo
     ]
     logged = query(configured.home, f"select message from log where flow_run_id = '{flow_run['id']}'")
     assert ("count: counted 7",) in logged
+    tags = [f"select tags from {kind} where {key} = '{flow_run['id']}'"
+            for kind, key in (("flow_run", "id"), ("task_run", "flow_run_id"))]  # fmt: skip
+    assert {json.loads(row[0])[0] for words in tags for row in query(configured.home, words)} == {"okl"}
+    assert all(len(json.loads(row[0])) == 1 for words in tags for row in query(configured.home, words))
     ((parameters,),) = query(configured.home, f"select parameters from flow_run where id = '{flow_run['id']}'")
     assert json.loads(parameters)["settings"]["upto"] == 7, "field by field"
     assert_told_by_the_api(flow_run["id"])
