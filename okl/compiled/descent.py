@@ -240,8 +240,8 @@ def descend_rows(
                 if is_dense:
                     score += _product(data[begin:end], weights)
                 else:
-                    for at in range(begin, end):
-                        score += data[at] * weights[columns[at]]
+                    for at in range(np.uint64(begin), np.uint64(end)):
+                        score += data[at] * weights[np.uint64(columns[at])]
                 slope, before = signs[i] * score - 1.0, point[i]
                 stays = (before == 0.0 and slope >= 0.0) or (before == upper[i] and slope <= 0.0)
                 if stays and (slope > high or slope < low):
@@ -257,8 +257,8 @@ def descend_rows(
                 if is_dense:
                     _add_row(weights, data[begin:end], change)
                 else:
-                    for at in range(begin, end):
-                        weights[columns[at]] += change * data[at]
+                    for at in range(np.uint64(begin), np.uint64(end)):
+                        weights[np.uint64(columns[at])] += change * data[at]
                 weights[last] += change * border
     count = 0
     for place in range(n_active):

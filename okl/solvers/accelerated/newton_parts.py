@@ -154,6 +154,10 @@ def response_of(separable: Separable, region: Region, signs: FloatArray) -> Resp
     return write if is_known else None
 
 
+def _is_same(at: Place, other: Place) -> bool:
+    return at.point is other.point and at.anchors == other.anchors
+
+
 class NewtonPart:
     """Rows of a partition: pure functions of a place, whose margins and anchors are kept while there is room.
 
@@ -171,6 +175,8 @@ class NewtonPart:
         self._anchored = is_anchored(problem)
         if not self._anchored:
             self._first = np.zeros(len(first))
+        self._last: tuple[Place, FloatArray, FloatArray] | None = None
+        self._last_gradient: tuple[Place, Gradient] | None = None
 
     @cached_property
     def _normals(self) -> Doubles:
@@ -179,12 +185,14 @@ class NewtonPart:
 
     def gradient(self, at: Place) -> Gradient:
         """Return sums at the point."""
+        if self._last_gradient is not None and _is_same(at, self._last_gradient[0]):
+            return self._last_gradient[1]
         problem, margins = self._problem, self._margins(at.point.serial, at.point.weights)
-        duals, slopes = self._respond(at, margins, at.point.thresholds)
+        duals, slopes = self._at(at)
         rows: Any = problem.rows
         size = float(np.abs(duals).sum())
         balance = self._normals @ duals
-        return Gradient(
+        gradient = Gradient(
             image=rows.image(duals),
             balance=balance,
             risk=problem.risk.sum_at(margins, at.point.thresholds),
@@ -195,6 +203,8 @@ class NewtonPart:
             free=int(np.count_nonzero(slopes)),
             margin=float(np.abs(margins).max()),
         )
+        self._last_gradient = at, gradient
+        return gradient
 
     def _value(self, duals: FloatArray) -> float:
         """Return the separable part and the region at dual entries."""
@@ -322,7 +332,11 @@ class NewtonPart:
         return self._at(at)[0]
 
     def _at(self, at: Place) -> tuple[FloatArray, FloatArray]:
-        return self._respond(at, self._margins(at.point.serial, at.point.weights), at.point.thresholds)
+        """Return dual entries and slopes at a place; those of the last place are at hand."""
+        if self._last is None or not _is_same(at, self._last[0]):
+            margins = self._margins(at.point.serial, at.point.weights)
+            self._last = at, *self._respond(at, margins, at.point.thresholds)
+        return self._last[1:]
 
     def _margins(self, serial: int, weights: FloatArray) -> FloatArray:
         rows: Any = self._problem.rows
