@@ -169,6 +169,35 @@ def add_sparse_products(
                 line[np.uint64(columns[other])] += value * data[other]
 
 
+@compiled
+def add_some_sparse_products(
+    products: FloatArray,
+    places: Integers,
+    data: FloatArray,
+    columns: NDArray[Any],
+    starts: NDArray[Any],
+    weights: FloatArray,
+) -> None:
+    """Add the sum of a_i z_i z_i' over some columns to the lower triangle of products (k, k).
+
+    places : of each column in products, ascending, or -1 (n,). Columns of a row ascend.
+    """
+    some, values = np.empty(products.shape[0], dtype=np.uint64), np.empty(products.shape[0])
+    for i in range(weights.shape[0]):
+        if weights[i] == 0.0:
+            continue
+        count = 0
+        for at in range(np.uint64(starts[i]), np.uint64(starts[i + 1])):
+            place = places[np.uint64(columns[at])]
+            if place >= 0:
+                some[count], values[count] = place, data[at]
+                count += 1
+        for j in range(count):
+            value, line = weights[i] * values[j], products[some[j]]
+            for k in range(j + 1):
+                line[some[k]] += value * values[k]
+
+
 # Segments of rows of a fixed size that threads claim in turn.
 #
 # Each segment is summed apart, and the parts are added in their order by the caller: the same bits for any number of

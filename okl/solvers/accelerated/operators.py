@@ -294,14 +294,19 @@ def _add_sparse_curvature(
     total: FloatArray, rows: Any, signs: FloatArray, weights: FloatArray, border: FloatArray, columns: IntArray | None
 ) -> None:
     """Add the lower triangle of the same of sparse rows."""
-    chosen = rows if columns is None or len(columns) == rows.shape[1] else rows[:, columns]
-    n, unused = chosen.shape[1], np.zeros(chosen.shape[1])
+    if columns is not None and len(columns) < rows.shape[1]:
+        assert not len(border), "some columns are of problems without a bias"
+        places = np.full(rows.shape[1], -1)
+        places[columns] = np.arange(len(columns))
+        compiled.add_some_sparse_products(total, places, *_arrays(rows), weights)
+        return
+    n = rows.shape[1]
     products = total if not len(border) else np.zeros((n, n))
-    compiled.add_sparse_products(products, unused, *_arrays(chosen), weights)
+    compiled.add_sparse_products(products, np.zeros(n), *_arrays(rows), weights)
     if len(border):
         total[:n, :n] += products
         for line, values in enumerate(border):
-            compiled.add_sparse_rows(total[n + line, :n], *_arrays(chosen), signs, weights * values)
+            compiled.add_sparse_rows(total[n + line, :n], *_arrays(rows), signs, weights * values)
         total[n:, n:] += (border * weights) @ border.T
 
 
@@ -356,10 +361,10 @@ class SparseRows(MatrixRows):
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         compiled.multiply_sparse_rows(out, *_arrays(self.rows), self.signs, image)
 
-    def some(self, chosen: IntArray) -> SparseRows:
-        """Return the operator of some rows, which may be of one class."""
+    def some(self, chosen: IntArray | slice, factor: float = 1.0) -> SparseRows:
+        """Return the operator of some rows times a factor; they may be of one class."""
         rows = copy(self)
-        object.__setattr__(rows, "rows", self.rows[chosen])
+        object.__setattr__(rows, "rows", self.rows[chosen] if factor == 1.0 else factor * self.rows[chosen])
         object.__setattr__(rows, "labels", self.labels[chosen])
         return rows
 

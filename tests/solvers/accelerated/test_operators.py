@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Polynomial
 from okl.solvers.accelerated.fapg import Fapg, solve
 from okl.solvers.accelerated.models.svm import CSVM
-from okl.solvers.accelerated.operators import TILE_ROWS, DenseRows, KernelTiles, TiledKernel
+from okl.solvers.accelerated.operators import TILE_ROWS, DenseRows, KernelTiles, SparseRows, TiledKernel
 
 N_ROWS = 2 * TILE_ROWS + 37  # three tile rows, the last one a part
 TILE_BYTES = 8 * TILE_ROWS**2
@@ -80,3 +81,15 @@ def test_bad_tiles_are_named() -> None:
         KernelTiles(Gaussian(1.0), np.where(inputs > 1.0, np.nan, inputs))
     with pytest.raises(DataError, match="10 inputs, but 9 labels"):
         TiledKernel(KernelTiles(Gaussian(1.0), inputs), labels[:9])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("columns", [[0, 3, 4], [5], [], list(range(7))])
+def test_curvature_over_some_columns_of_sparse_rows_is_that_of_dense_ones(columns: list[int], dtype: type) -> None:
+    inputs, labels = rows()
+    inputs[np.abs(inputs) < 0.8] = 0.0
+    weights = np.maximum(np.random.default_rng(1).standard_normal(N_ROWS), 0.0)
+    matrix, chosen = sparse.csr_array(inputs.astype(dtype)), np.array(columns, dtype=np.intp)
+    expected = DenseRows(matrix.toarray(), labels).curvature(weights, np.empty((0, N_ROWS)), chosen)
+    found = SparseRows(matrix, labels).curvature(weights, np.empty((0, N_ROWS)), chosen)
+    np.testing.assert_allclose(np.tril(found), np.tril(expected), rtol=1e-12, atol=1e-12)
