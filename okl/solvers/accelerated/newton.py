@@ -38,7 +38,7 @@ from okl.solvers.accelerated.certified_steps import (
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.newton_parts import MOST_COLUMNS, Gradient, NewtonPart, Place, Point, added, result_of
 from okl.solvers.accelerated.newton_problem import NewtonProblem, bends, in_memory, is_smooth
-from okl.solvers.accelerated.operators import DenseRows
+from okl.solvers.accelerated.operators import DenseRows, SparseRows
 from okl.solvers.accelerated.problem import EuclideanNorm, LinearTerm
 from okl.solvers.accelerated.shards import RootSearch, find_roots
 
@@ -70,6 +70,9 @@ _RESOLVED, _LONGER = 1e-11, 1e-9  # of the objective of no weights: losses that 
 _SLOWER, _FIRST_SLOW, _STANDING = 1e-2, 1e-6, 1e-12  # of the pace; of the weights: a step that is rounding
 _HALVED, _WIDE = 8, 16.0  # trials before a line search halves its logarithm; the ratio of bounds in which it does
 
+_ONE_IN, _ROWS_A_COLUMN = 4, 20  # rows in a sample; of sparse rows, for each column, at least
+_ROUGH, _FEW = 0.1, 5  # gap that is enough on a sample; steps
+
 
 @dataclass(frozen=True)
 class Newton(CertifiedSteps):
@@ -77,7 +80,25 @@ class Newton(CertifiedSteps):
 
     def opened(self, problem: DualProblem, point: FloatArray | None = None) -> NewtonProblem:
         """Return what the other methods take, for rows in this process; see `in_memory`."""
-        return in_memory(problem, point, self.tolerance)
+        opened = in_memory(problem, point, self.tolerance)
+        rows: Any = problem.rows
+        sampled = isinstance(rows, SparseRows) and rows.n_points >= _ONE_IN * _ROWS_A_COLUMN * rows.n_image
+        if point is not None or not (sampled and bends(problem)):
+            return opened
+        # k times as many rows have the same optimum as rows that are sqrt(k) times as long, times sqrt(k)
+        some, longer = slice(None, None, _ONE_IN), math.sqrt(_ONE_IN)
+        sample = problem.part(rows.some(some, longer), lambda values: values[some] if np.ndim(values) else values)
+        near = self._after_few_steps(sample)
+        return replace(opened, start=(longer * near.weights, near.thresholds))
+
+    def _after_few_steps(self, problem: DualProblem) -> Point:
+        """Return the best point of a few steps."""
+        few = replace(self, tolerance=max(_ROUGH, self.tolerance), max_iterations=min(_FEW, self.max_iterations))
+        opened = few.opened(problem)
+        state = few.start(opened)
+        while few.finished(state) is None:
+            state = few.advance(state, opened)
+        return state.best_point
 
     def start(self, problem: NewtonProblem, point: FloatArray | None = None) -> NewtonState:
         run = _Run(problem, self.tolerance, 0, problem.reads)
