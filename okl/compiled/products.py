@@ -92,6 +92,17 @@ def add_listed_rows_twice(
             others[j] += other_weight * row[j]
 
 
+@compiled
+def gather_columns(
+    out: FloatArray, rows: FloatArray, listed: NDArray[Any], columns: NDArray[Any], factors: FloatArray
+) -> None:
+    """Overwrite out (k, c) by factor_k z_ij, i = listed_k, over the columns j of a list (c,)."""
+    for k in range(listed.shape[0]):
+        row, factor = rows[listed[k]], factors[k]
+        for j in range(columns.shape[0]):
+            out[k, j] = factor * row[np.uint64(columns[j])]
+
+
 class SparseBlock(NamedTuple):
     """Compressed rows: data and columns of all values, and starts (rows + 1,), where each row begins."""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,3 +84,12 @@ def test_every_segment_is_claimed_by_one_thread_only() -> None:
         thread.join()
     np.testing.assert_array_equal(products, rows[:, 0])
     assert claims[0] == 20_000 + 3  # each thread asked once too often
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gathered_columns_are_those_of_the_rows_times_factors(dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    rows, factors = rng.normal(size=(9, 6)).astype(dtype), rng.normal(size=4)
+    listed, columns, out = np.array([8, 0, 3, 3]), np.array([1, 2, 5]), np.empty((4, 3))
+    compiled_products.gather_columns(out, rows, listed, columns, factors)
+    np.testing.assert_array_equal(out, rows[np.ix_(listed, columns)].astype(np.float64) * factors[:, np.newaxis])

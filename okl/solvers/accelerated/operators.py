@@ -284,8 +284,10 @@ def _add_curvature(
     for first in range(0, len(chosen), _GATHERED):
         some = chosen[first : first + _GATHERED]
         part, roots = block[: len(some)], np.sqrt(weights[some])
-        gathered = rows[some] if columns is None else rows[np.ix_(some, columns)]
-        np.multiply(gathered, (roots * signs[some])[:, np.newaxis], out=part[:, :n])
+        if columns is None:
+            np.multiply(rows[some], (roots * signs[some])[:, np.newaxis], out=part[:, :n])
+        else:
+            compiled.gather_columns(part[:, :n], rows, some, columns, roots * signs[some])
         np.multiply(border[:, some].T, roots[:, np.newaxis], out=part[:, n:])
         total += part.T @ part
 
