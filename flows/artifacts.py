@@ -31,6 +31,7 @@ from prefect.logging import get_logger
 
 from flows.progress import STAGES, describe_metrics
 from okl.lifecycle.settings import RetrainSettings
+from okl.report.retraining import choice_sentence
 
 # Artifacts
 
@@ -162,7 +163,7 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
     if champion is not None:
         _emit(CURRENT, name, {"model": name, "registry": result["registry"], "version": champion})
     if (result.get("drift") or {}).get("found"):
-        _emit(DRIFTED, name, result["drift"])
+        _emit(DRIFTED, name, result["drift"] | ({"choice": choice} if (choice := choice_sentence(result)) else {}))
     empty = before["empty_windows"] + 1 if _is_empty(settings, result) else 0
     if empty and empty % most_empty == 0:
         _emit(MISSING, name, {"model": name, "source": settings.source, "windows": empty})

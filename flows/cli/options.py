@@ -173,9 +173,9 @@ RARE: dict[str | None, tuple[str, ...]] = {
     "train": words(f"{_RARE} cluster scheduler dates scale"),
     "compare": words(f"{_RARE} rescale grid halving tolerance iterations memory map"),
     "plan": words(f"{_RARE} rescale text out name beside threshold"),
-    "retrain": words(f"{_RARE} {_OF_SHARDS} scheduler margin on_bad budget_seconds"),
+    "retrain": words(f"{_RARE} {_OF_SHARDS} scheduler margin on_bad time_column budget_seconds"),
     "deploy": words(
-        f"{_RARE} {_OF_SHARDS} text on_bad time_column margin beside seed budget_seconds scheduler dry_run "
+        f"{_RARE} {_OF_SHARDS} text on_bad time_column margin choose beside seed budget_seconds scheduler dry_run "
         "stage_seconds retries retry_seconds late late_seconds empty_windows"
     ),
 }

@@ -18,7 +18,16 @@ RETRAIN = cli.Options(
     RetrainSettings,
     {
         cli.SHARDS: ("registry", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
-        cli.PUBLICATION: ("publish_if", "margin", "slices", "holdout", "holdout_shards", "window_shards", "dry_run"),
+        cli.PUBLICATION: (
+            "publish_if",
+            "margin",
+            "slices",
+            "holdout",
+            "holdout_shards",
+            "window_shards",
+            "choose",
+            "dry_run",
+        ),
     },
 )
 OF_SHARDS = "the champion's; for a new model chosen as in okl train, and kept"

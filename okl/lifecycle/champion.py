@@ -104,6 +104,7 @@ class Champion:
     ancestry : numbers of its ancestors and its own
     limit : regression: squared error above which a row counts as wrong, the mean squared error of the first ancestor
         on reserved rows
+    first_shards : SHA-256 of the shards of its first ancestor
     """
 
     version: Version
@@ -111,6 +112,7 @@ class Champion:
     trained_on: tuple[str, ...]
     ancestry: frozenset[int] = frozenset()
     limit: float = 0.5
+    first_shards: tuple[str, ...] = ()
 
     def state(self) -> tuple[OnlineState | None, str]:
         """Return the learner state to continue from; None and the reason if this okl has none."""
@@ -171,7 +173,9 @@ def open_champion(model: RegisteredModel) -> Champion | None:
     line = [*model.ancestry(version)][::-1]
     digests = tuple(str(shard["sha256"]) for version in line for shard in version.lineage.shards)
     loaded = version.load()
-    return Champion(version, loaded, digests, frozenset(version.number for version in line), _limit(loaded, line[0]))
+    first = tuple(str(shard["sha256"]) for shard in line[0].lineage.shards)
+    ancestry = frozenset(version.number for version in line)
+    return Champion(version, loaded, digests, ancestry, _limit(loaded, line[0]), first)
 
 
 def _limit(model: Model, first: Version) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from itertools import pairwise
@@ -23,7 +24,7 @@ from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
 from okl.foundation.types import Criterion, Doubles, FloatArray, Precision, Task
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import ShardRecord, ShardStore
+from okl.lifecycle.shard_store import ShardRecord, ShardStore, prepared_as
 from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar, paired_t, scores_test
 from okl.metrics.definitions import Tally, merge, merge_named, predicted_classes
@@ -90,6 +91,7 @@ FIRST, SECOND = "champion", "challenger"
 class PairWork:
     """Work on a shard: score its rows once with two predictors, by slices (columns), with tallies if wanted.
 
+    second_schema : schema by which the second reads the rows; None: that of the data
     limit : loss above which a row is counted; criterion : of the losses; None for mistakes or squared errors
     """
 
@@ -101,6 +103,7 @@ class PairWork:
     limit: float = 0.5
     tallied: bool = False
     criterion: Criterion | None = None
+    second_schema: Schema | None = None
 
     def __call__(self, shard: Shard) -> tuple[SliceSums, Tallies]:
         """Return the sums of a shard, and the tallies if they are wanted."""
@@ -110,7 +113,7 @@ class PairWork:
         tallies: dict[str, list[Tally]] = {FIRST: [], SECOND: []}
         done = 0
         predictors = {FIRST: self.first, SECOND: self.second}
-        for raw_targets, scores in scored_windows(self.data, shard, predictors, self.precision):
+        for raw_targets, scores in self._scored(shard, predictors):
             targets = np.asarray(raw_targets, dtype=np.float64)
             first, second = (self._losses(name, score, targets) for name, score in scores.items())
             if self.tallied:
@@ -138,6 +141,18 @@ class PairWork:
                 )
                 sums = merged(sums, {name: pairs})
         return sums, {name: merge(blocks) for name, blocks in tallies.items() if blocks}
+
+    def _scored(
+        self, shard: Shard, predictors: Mapping[str, Predictor]
+    ) -> Iterator[tuple[FloatArray, dict[str, FloatArray]]]:
+        """Yield targets and scores of both, by window; rows are read twice if each reads them by its own schema."""
+        if self.second_schema in (None, self.data.schema):
+            yield from scored_windows(self.data, shard, predictors, self.precision)
+            return
+        datas = {FIRST: self.data, SECOND: replace(self.data, schema=self.second_schema)}
+        each = [scored_windows(datas[name], shard, {name: predictors[name]}, self.precision) for name in predictors]
+        for (targets, first), (_, second) in zip(*each, strict=True):
+            yield targets, first | second
 
     def _losses(self, name: str, scores: FloatArray, targets: Doubles) -> Doubles:
         """Return the loss of each row, (rows,); log losses are those of the probabilities that the model serves."""
@@ -503,6 +518,11 @@ class ChallengerResult:
     counted: Mapping[str, Any] = field(default_factory=dict)
     predictor: Predictor | None = None
 
+    @property
+    def newest_error(self) -> float:
+        """Return the error of the challenger on the newest reserved rows; infinity without such rows."""
+        return math.inf if self.decision.newest is None else self.decision.newest.challenger
+
 
 def decide_publication(
     settings: RetrainSettings,
@@ -512,24 +532,28 @@ def decide_publication(
     challenger: Challenger,
     execution: Execution,
     looks: int,
+    earlier: Collection[str] = (),
 ) -> ChallengerResult:
     """Decide whether the challenger is published, by comparing it with the champion on the same reserved rows.
 
     Without a champion, the challenger is compared with a constant, and published unless it is worse.
 
     accepted : shards that may be used; looks : number of rejected challengers of this champion so far
+    earlier : SHA-256 of new shards that do not count as the newest ones, because rows have changed since
     """
     schema, champion = challenger.data.schema, history.champion
+    before = history.trained_on.union(earlier)
     trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
     some = [record for record in accepted if record.sha256 in trained_on]
-    chosen = comparison_shards(some, settings.holdout_shards, schema, history.trained_on)
+    chosen = comparison_shards(some, settings.holdout_shards, schema, before)
     criterion = criterion_of(settings.train.optimise, schema.task, schema.class_counts, schema.target)
     if not chosen:
         reason = f"{f'Published: {_FIRST};' if champion is None else 'Kept:'} there are no reserved rows to compare on."
         nothing = Decision("publish" if champion is None else "keep", reason, TESTS[criterion], None, {})
         return ChallengerResult(nothing, (), {}, 0, predictor=challenger.predictor)
     data = store.union(chosen)
-    predictor, record = calibrated(settings.train, challenger.state, challenger.predictor, data, execution.n_threads)
+    own = replace(data, schema=prepared_as(data.schema, schema))
+    predictor, record = calibrated(settings.train, challenger.state, challenger.predictor, own, execution.n_threads)
     first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
     without = [name for name, one in ((FIRST, first), (SECOND, predictor)) if not isinstance(one, HasLogits)]
     allowance, note = 0.0, ""
@@ -540,8 +564,11 @@ def decide_publication(
         # each free number of a fit gains 1 / 2n on its own rows and loses as much on others (Akaike, 1974)
         allowance = max(2, schema.n_outputs) / min(data.rows("test"), MOST_ROWS)
     check_slices(schema, settings.slices)
-    work = PairWork(data, first, predictor, predictor.precision, settings.slices, tallied=True, criterion=criterion)
-    pairs, tallies = score_reserved_rows(work, chosen, history.trained_on, execution)
+    work = PairWork(
+        data, first, predictor, predictor.precision, settings.slices, tallied=True, criterion=criterion,
+        second_schema=own.schema,
+    )  # fmt: skip
+    pairs, tallies = score_reserved_rows(work, chosen, before, execution)
     other = "the champion" if champion else constant_name(schema.task)
     rule = PublishRule(
         settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards

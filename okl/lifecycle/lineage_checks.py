@@ -16,7 +16,7 @@ from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import contract_digest, learnable
 from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quarantined, union
+from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quarantined, prepared_as, union
 from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold
@@ -287,7 +287,7 @@ def _check_categories(settings: RetrainSettings, reference: Schema) -> None:
 def input_difference(schema: Schema, reference: Schema) -> str:
     """Return how a model's target or inputs differ from those of stored shards; "" if it can score the shards.
 
-    Shards are read as the reference has it, so a model with another scaling would score them wrongly without an error.
+    Scaling and metric may differ: shards hold raw values, and each model reads them by its own.
 
     schema : of the model; reference : of the shards
     """
@@ -302,8 +302,6 @@ def input_difference(schema: Schema, reference: Schema) -> str:
     inputs = f"{schema.n_features:,} inputs, those of the shards {reference.n_features:,}"
     if columns or schema.features != reference.features or schema.sparse != reference.sparse:
         return f"its rows have {inputs}" + (f" ({listed(columns)} differ)" if columns else "")
-    if _scaling_of(schema) != _scaling_of(reference):
-        return "its inputs or target are scaled otherwise, or by the figures of other rows"
     return ""
 
 
@@ -315,12 +313,6 @@ def _input_columns(schema: Schema) -> dict[str, object]:
         if encoding.kind != "number" or encoding.missing:
             made[encoding.column] = replace(encoding, fills=())
     return made
-
-
-def _scaling_of(schema: Schema) -> tuple[object, ...]:
-    figures = schema.feature_statistics if schema.scale != "none" else ()
-    target = schema.target_statistics if schema.scale_target else None
-    return schema.scale, figures, schema.metric, schema.squashed, schema.scale_target, target
 
 
 # Early checks of scheduled runs.
@@ -337,6 +329,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
         before; a shard to release that is not quarantined or cannot be trained on
     """
     arrived, *_ = arrivals(settings.source)
+    check_choose(settings)
     model = Registry(settings.registry).model(settings.name)
     _check_released(settings, model)
     reference = _reference(model)
@@ -355,6 +348,15 @@ def check_arrivals(settings: RetrainSettings) -> None:
         first = f"the first {MOST_FIRST} of " if len(arrived) > MOST_FIRST else ""
         others = f" None of {first}the {len(arrived):,} files there can be read." if len(arrived) > 1 else ""
         raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
+
+
+def check_choose(settings: RetrainSettings) -> None:
+    """Raise ConfigError if a new choice is requested, but a solver is given."""
+    if settings.choose == "again" and settings.train.solver != "auto":
+        raise ConfigError(
+            f"choose = 'again' conflicts with the given solver {settings.train.solver!r} (or an option of it). Remove "
+            "one of them."
+        )
 
 
 def start_lineage(
@@ -402,6 +404,7 @@ def _reference(model: RegisteredModel) -> Schema | None:
     """Return the schema that files are checked against: of earlier shards or of the champion; None without either."""
     head = model.head()
     reference = ShardStore(model.folder / "data").reference()
-    if reference is not None or head.state.champion is None:
+    if head.state.champion is None:
         return reference
-    return model.resolved(CHAMPION, head).load().schema
+    schema = model.resolved(CHAMPION, head).load().schema
+    return schema if reference is None else prepared_as(reference, schema)

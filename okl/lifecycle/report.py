@@ -44,6 +44,7 @@ class RetrainResult:
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files; apart : as of ModelHistory, of the compared champion
     changed : since the champion, in data and settings, see `okl.lifecycle.versions`
+    choice : a choice that was made again: its cause, solver, reasons, and why its challenger was rejected
     chosen : reasons of the automatic choice for the first shards; data_warnings : on the columns of the first one,
         and on copies of rows and new columns in later ones
     report : page of the comparison, with pictures; mlflow : what MLflow recorded, or the reason why not
@@ -66,6 +67,7 @@ class RetrainResult:
     judgement: ChallengerResult | None = None
     certificate: dict[str, Any] | None = None
     changed: dict[str, Any] | None = None
+    choice: dict[str, Any] | None = None
     chosen: list[str] = field(default_factory=list)
     data_warnings: list[str] = field(default_factory=list)
     report: str | None = None
@@ -82,6 +84,7 @@ class RetrainResult:
             **{name: getattr(self, name) for name in own},
             "how": challenger.how if challenger else None,
             "chosen": self.chosen,
+            "choice": self.choice,
             "data_warnings": self.data_warnings,
             "learning": list(challenger.curve) if challenger else [],
             "decision": judgement.decision.as_json() if judgement else None,

@@ -22,22 +22,21 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError, listed
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle import versions
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
+from okl.lifecycle.choice import LaterChoice, choose_again, choose_for, due_choice, mark_compared, up_to
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.lineage_checks import check_lineage_start, input_difference, start_lineage
+from okl.lifecycle.lineage_checks import check_choose, check_lineage_start, input_difference, start_lineage
 from okl.lifecycle.report import RetrainResult, history_of, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore
+from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore, prepared_as
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, PREVIOUS, Registry, Version, flattened
 from okl.report.format import counted
 from okl.report.render import html, markdown
 from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence
 from okl.runs.run import Run
-from okl.runs.select import choose_solver
-from okl.solvers.factory import training_columns
 from okl.solvers.subgradient.solver import SubgradientSolver
 
 # Version files.
@@ -106,10 +105,15 @@ def retrain(settings: RetrainSettings, observer: Observer | None = None) -> dict
     return RetrainingRun(settings, observer or NullObserver()).perform()
 
 
-CHOOSE_AGAIN = (
-    "Solver and settings were chosen on the first files, and may not suit these. To choose again, retrain the latest "
-    "files under another name."
-)
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A trained challenger; choice : None if it has the settings so far; changed : as in the result."""
+
+    settings: RetrainSettings
+    plan: versions.LearningPlan
+    challenger: Challenger
+    choice: LaterChoice | None
+    changed: dict[str, Any] | None
 
 
 @dataclass(eq=False)
@@ -127,7 +131,10 @@ class RetrainingRun(Run[RetrainSettings]):
         self._model = Registry(self.settings.registry).model(self.settings.name)
         self.store = ShardStore(self._model.folder / "data")
         self.record = RetrainResult(self.settings, str(self._model.folder.parent))
+        self._given = self.settings  # before a solver is filled in
         self._pending: list[ShardRecord] = []
+        self._candidates: list[Candidate] = []
+        self._before_change: tuple[str, ...] = ()  # shards
 
     @property
     def name(self) -> str:
@@ -135,6 +142,7 @@ class RetrainingRun(Run[RetrainSettings]):
 
     def check_settings(self) -> None:
         check_execution_options(self.settings.train)
+        check_choose(self.settings)
 
     def open_execution(self) -> Execution:
         return open_for(self.settings.train, self.name)
@@ -145,6 +153,8 @@ class RetrainingRun(Run[RetrainSettings]):
             raise ConfigError("The option mlflow needs the package mlflow. Install it with: pip install 'okl[mlflow]'.")
         self.store.remove_leftovers()
         self.history = ModelHistory(open_champion(self._model), self.store.records())
+        if self.history.champion is not None:
+            self.store = self.store.as_read_by(self.history.champion.model.schema)
         self.record.parent = self.history.parent
         self._attempts = versions.Attempts(self._model, self.store.location, self.history.parent)
         self.intake = Intake(self.settings, self.store, self.history)
@@ -168,7 +178,7 @@ class RetrainingRun(Run[RetrainSettings]):
             reference = start_lineage(self._model, self.settings, new, self._choose)
         if reference is not None:
             self.settings = self.record.settings = versions.with_solver(self.settings, self.history, self.store)
-            check_lineage_start(self.settings, reference)
+            check_lineage_start(self.settings, prepared_as(reference, champion.model.schema) if champion else reference)
             if new or self.intake.restorable:
                 self.intake.validate(self.store.set_reference(reference), self.report_rows)
         self.history = ModelHistory(self.history.champion, self.store.records())
@@ -192,12 +202,9 @@ class RetrainingRun(Run[RetrainSettings]):
         if self.settings.train.solver != "auto" or data.rows("train") < 2:
             return data.schema
         self.observer.stage("choose")
-        given, group = self.settings.train.replaced(data=str(data.folder)), self.settings.ingest.group
-        choice = choose_solver(given, data, self.observer, group)
-        self.record.chosen = choice.record["why"]
-        train = choice.settings.replaced(rescale="stored", metric="auto")  # of several sizes, the largest one
-        self.store.set_choice({"solver": train.solver} | versions.options_of(train.model_dump(mode="json")))
-        return training_columns(choice.settings, data, metric=choice.metric).schema
+        options, schema, self.record.chosen = choose_for(self.settings, data, self.observer)
+        self.store.set_choice(options)
+        return schema
 
     def score(self) -> dict[str, Any]:
         """Score the new rows with the champion before training; quarantine shards that contradict it or are noise."""
@@ -205,61 +212,103 @@ class RetrainingRun(Run[RetrainSettings]):
         record.history = history_of(self.history)
         if champion is None or not self._pending:
             return {"shards": 0}
-        scoring = Scoring(self.settings, self.store, champion, self.history, self.execution)
+        scoring = Scoring(self.settings, self._given, self.store, champion, self.history, self.execution)
         scoring.score(self._pending)
         record.progressive, record.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
-        if record.drift["suspected"] and self.store.choice().get("solver") == self.settings.train.solver:
-            record.data_warnings.append(CHOOSE_AGAIN)
         self.intake.bad += scoring.rejected
         self._stop_at(self.intake.bad)
         return {"shards": len(scoring.rows), "rejected": len(scoring.rejected), "drift": record.drift["why"]}
 
     def learn(self) -> dict[str, Any]:
-        """Train a challenger, unless there are no new shards or the same challenger was compared before."""
-        record = self.record
-        if not self._pending:
+        """Train a challenger, unless there are no new shards or the same challenger was compared before.
+
+        If a new choice of solver and settings is due, challengers with it are trained, too.
+        """
+        record, parts = self.record, (self._given, self.store, self.history, self._pending)
+        due = due_choice(*parts)
+        choices: list[LaterChoice | None] = [None] if self._pending else []
+        choices += [] if due is None else choose_again(*parts, due, self.observer)
+        if not choices:
             reason = "There are no new shards to train on." if self.intake.bad else record.reason
             record.reason = " ".join([reason, *skipped_files(self.intake.as_json([]))])
             return {"skipped": record.reason}
-        self._plan = versions.plan_learning(self.settings, self.store, self.history, self._pending)
-        if self.history.champion is not None:
-            record.changed = versions.changes_since(
-                self.history.champion.version, self._plan.lineage, "the champion so far"
-            )
-        rejected = self._attempts.shards_of_later(self._plan.judged)
-        before = self._attempts.find(self._plan.judged)
-        before = before or versions.retraction_reason(self._model, self._plan.lineage, rejected)
+        if due is not None:
+            self.observer.stage("learn")
+            self._before_change = tuple(record.sha256 for record in up_to(*parts[2:])[: due.since])
+        summaries = [self._train(choice) for choice in choices]
+        trained = [summary for summary in summaries if "seconds" in summary]
+        return trained[-1] if trained else summaries[0]
+
+    def _train(self, choice: LaterChoice | None) -> dict[str, Any]:
+        """Train a challenger with a new choice, or with the settings so far, unless it was compared before."""
+        record, champion, store = self.record, self.history.champion, self.store
+        if choice is None:
+            settings = self.settings
+            entry = {} if self._given.train.solver != "auto" else versions.choice_entry(champion)
+        else:
+            settings, entry = versions.with_options(self._given, choice.options), choice.of_version
+            store = store.as_read_by(choice.schema)
+        plan = versions.plan_learning(settings, store, self.history, self._pending, entry, choice is not None)
+        changed = None
+        if champion is not None:
+            changed = versions.changes_since(champion.version, plan.lineage, "the champion so far")
+        record.changed = record.changed or changed
+        rejected = self._attempts.shards_of_later(plan.judged)
+        before = self._attempts.find(plan.judged)
+        before = before or versions.retraction_reason(self._model, plan.lineage, rejected)
+        if choice is not None and choice.compared:
+            before = "The same choice was made and compared before."
         if before is not None:
-            record.outcome, record.reason = "judged before", before
+            if not self._candidates:
+                record.outcome, record.reason = "judged before", before
             return {"skipped": before}
         try:
-            challenger = self._plan.learn(self.store, self.execution, self.observer)
+            challenger = plan.learn(store, self.execution, self.observer)
         except DivergedError as error:
-            record.outcome, record.reason = "kept", f"Kept: the challenger diverged. {error}"
+            if not self._candidates:
+                record.outcome, record.reason = "kept", f"Kept: the challenger diverged. {error}"
+                self._plan = plan
             return {"diverged": str(error)}
+        self._candidates.append(Candidate(settings, plan, challenger, choice, changed))
         record.challenger = challenger
-        return {"how": challenger.how, "seconds": challenger.seconds} | (
-            {"anew": self._plan.why} if self._plan.why else {}
-        )
+        return {"how": challenger.how, "seconds": challenger.seconds} | ({"anew": plan.why} if plan.why else {})
 
     def evaluate(self) -> dict[str, Any]:
-        """Compare champion and challenger on the same reserved rows; without a champion, compare with a constant."""
-        challenger = self.record.challenger
-        if challenger is None:
-            return {"skipped": self.record.reason}
-        looks = self._attempts.looks()
-        judgement = decide_publication(
-            self.settings, self.store, self.history, self._plan.accepted, challenger, self.execution, looks
-        )
-        self.record.apart = self.history.apart
-        rows = challenger.data.rows("train")
+        """Compare champion and challenger on the same reserved rows; without a champion, compare with a constant.
+
+        Of several challengers, the one with the least error on the newest rows is taken. Its tests have a share of the
+        level.
+        """
+        record = self.record
+        if not self._candidates:
+            return {"skipped": record.reason}
+        looks, number = self._attempts.looks(), len(self._candidates)
+        judgements = [
+            decide_publication(
+                one.settings.model_copy(update={"level": one.settings.level / number}),
+                self.store, self.history, one.plan.accepted, one.challenger, self.execution, looks,
+                self._before_change,
+            )
+            for one in self._candidates
+        ]  # fmt: skip
+        errors = [judgement.newest_error for judgement in judgements]
+        best = errors.index(min(errors))
+        taken, judgement = self._candidates[best], judgements[best]
+        self._plan = taken.plan
+        self.settings = record.settings = taken.settings
+        record.challenger, record.changed, record.judgement = taken.challenger, taken.changed, judgement
+        record.apart = self.history.apart
+        rows = taken.challenger.data.rows("train")
         sentence = unseen_rows_sentence(self.history.apart, rows, judgement.decision.publish)
-        if self.history.champion is not None:
+        if self.history.champion is not None and taken.choice is None:
             before = self.history.champion.model.configuration
             if before.get("solver"):  # none where a comparison chose the champion
                 options = versions.options_of(before)
                 sentence += solvers_sentence(before["solver"], self.settings.train.solver, options)
-        self.record.judgement, self.record.reason = judgement, judgement.decision.reason + sentence
+        record.reason = judgement.decision.reason + sentence
+        if self._choices:
+            chosen = taken.choice or self._choices[-1]
+            record.choice = chosen.as_entry(taken.choice is not None, judgement.decision.publish)
         return {"decision": judgement.decision.kind, "reason": judgement.decision.reason}
 
     def certify(self) -> dict[str, Any]:
@@ -271,6 +320,15 @@ class RetrainingRun(Run[RetrainSettings]):
         self.record.certificate = gap_proof(solver, challenger.state).as_json()
         return {name: value for name, value in self.record.certificate.items() if isinstance(value, int | float | str)}
 
+    @property
+    def _first_plan(self) -> versions.LearningPlan:
+        """Return the plan by which a rejection is recorded: with the settings so far if there are new shards."""
+        return self._candidates[0].plan if self._candidates else self._plan
+
+    @property
+    def _choices(self) -> list[LaterChoice]:
+        return [one.choice for one in self._candidates if one.choice is not None]
+
     def publish(self) -> dict[str, Any]:
         """Publish the challenger in one step, or keep the champion; or raise ConflictError or RegistryError."""
         record = self.record
@@ -279,6 +337,8 @@ class RetrainingRun(Run[RetrainSettings]):
             return {"skipped": record.reason}
         if self.settings.dry_run or not judgement.decision.publish:
             record.outcome = "dry run" if self.settings.dry_run else "kept"
+            if not self.settings.dry_run:
+                mark_compared(self.store, self._choices)
             return {"outcome": record.outcome}
         record.outcome = "published"
         predictor = judgement.predictor or challenger.predictor
@@ -295,6 +355,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if not published.new and (why := versions.retraction_reason(self._model, planned)) is not None:
             record.outcome, record.reason = "judged before", why
             return {"outcome": record.outcome}
+        mark_compared(self.store, self._choices)
         record.version, record.folder = published.version.number, str(published.version.folder)
         return {"version": record.version, "new": published.new}
 
@@ -302,12 +363,12 @@ class RetrainingRun(Run[RetrainSettings]):
         """Record the decision and write the report."""
         record = self.record
         if record.outcome == "kept":
-            record.report = str(self._attempts.page(self._plan.judged))
+            record.report = str(self._attempts.page(self._first_plan.judged))
         elif record.folder is not None:
             record.report = f"{record.folder}/{PAGE}"
         self._result = self._describe()
         if record.outcome == "kept":
-            self._attempts.keep(self._plan.judged, record.reason, html(report_page(self._result)))
+            self._attempts.keep(self._first_plan.judged, record.reason, html(report_page(self._result)))
         if self.settings.mlflow is not None and record.judgement is not None:
             version = None if record.version is None else self._model.version(record.version)
             try:

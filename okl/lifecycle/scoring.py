@@ -17,11 +17,13 @@ from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Doubles, Task
 from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
+from okl.lifecycle.choice import choose_for, unprepared
 from okl.lifecycle.decide import ALL, paired_sums
 from okl.lifecycle.error_drift import ShardScores, compared, drift_of
 from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import Finding, ShardRecord, ShardStore
+from okl.lifecycle.versions import with_options
 from okl.runs.baselines import ConstantPredictor
 
 # Progressive errors of the champion on new rows.
@@ -135,11 +137,13 @@ LATEST = 3  # shards that the champion's usual agreement is measured on
 class Scoring:
     """The champion's errors on new shards.
 
+    settings, given : with and without the solver that was filled in
     champion, history : the current ones; rows : one for each shard, for the report
     scored : by name, for the drift test; accepted, rejected : updated records
     """
 
     settings: RetrainSettings
+    given: RetrainSettings
     store: ShardStore
     champion: Champion
     history: ModelHistory
@@ -184,36 +188,48 @@ class Scoring:
         if against is not None or errors.deviations >= BY_CHANCE or not self.settings.contradiction:
             return against
         trained = [record for record in self.history.trained() if record.test_rows]
-        rows, usual = self._agreement(trained[-LATEST:], self.champion.model.predictor)
+        rows, usual = self._agreement(trained[-LATEST:], self.champion.model.predictor, self.store)
         if not rows or usual[1] * math.sqrt(errors.rows / rows) < CLEAR:
             return None  # chance may explain it
-        probe = self._probe(record)
-        if probe is None or probe[0] == 0.0 or not probe[1] < BY_CHANCE:
+        probe = self._probe(record, self.settings, self.store)
+        if probe is None or not _is_noise(probe, usual[0]):
             return None
-        highest = probe[0] + SURE * probe[0] / probe[1]  # its standard error added twice
-        return unrelated(record.name, errors, usual[0], *probe) if highest < 0.5 * usual[0] else None
+        if self.given.train.solver == "auto":  # a choice for other rows may not see a relation of another form
+            options, schema, _ = choose_for(self.given, unprepared(self.given, self.store, [record]), NullObserver())
+            other = self._probe(record, with_options(self.given, options), self.store.as_read_by(schema))
+            if other is None or not _is_noise(other, usual[0]):
+                return None
+        return unrelated(record.name, errors, usual[0], *probe)
 
-    def _probe(self, record: ShardRecord) -> tuple[float, float] | None:
+    def _probe(self, record: ShardRecord, settings: RetrainSettings, store: ShardStore) -> tuple[float, float] | None:
         """Return the agreement of a model of this shard alone with its reserved rows; None without such a model."""
-        data = self.store.dataset(record)
+        data = store.dataset(record)
         if data.schema.task != "regression" and not all(data.schema.class_counts):
             return None
-        train = without_constraints(same_location(self.settings.train, str(self.store.location)))
+        train = without_constraints(same_location(settings.train, str(store.location)))
         parts = (self.execution, NullObserver())
         try:
             if is_online(train, data):
-                predictor = learn_shards(train, self.store, None, [record], *parts).predictor
+                predictor = learn_shards(train, store, None, [record], *parts).predictor
             else:
-                predictor = solve_window(train, self.store, [record], [record], *parts).predictor
+                predictor = solve_window(train, store, [record], [record], *parts).predictor
         except DivergedError:
             return None
-        rows, agreement = self._agreement([record], predictor)
+        rows, agreement = self._agreement([record], predictor, store)
         return agreement if rows else None
 
-    def _agreement(self, records: Sequence[ShardRecord], predictor: Predictor) -> tuple[int, tuple[float, float]]:
+    def _agreement(
+        self, records: Sequence[ShardRecord], predictor: Predictor, store: ShardStore
+    ) -> tuple[int, tuple[float, float]]:
         """Return the reserved rows of shards, and the agreement of a predictor with them; see `agreement_of`."""
         if not records or not any(record.test_rows for record in records):
             return 0, (0.0, 0.0)
-        data = self.store.union(list(records))
+        data = store.union(list(records))
         pairs = paired_sums(data, data.split("test"), predictor, predictor, predictor.precision, self.execution)[ALL]
         return pairs.rows, agreement_of(data.schema.task, pairs.agreement)
+
+
+def _is_noise(agreement: tuple[float, float], usual: float) -> bool:
+    """Return whether an agreement, with its standard deviations, may be chance and is below half the usual one."""
+    value, deviations = agreement
+    return value != 0.0 and deviations < BY_CHANCE and value + SURE * value / deviations < 0.5 * usual

@@ -110,6 +110,11 @@ class RetrainSettings(BaseModel):
     settle_seconds: float = Field(
         2.0, ge=0, description="minimum age of a file; younger files are left for the next run"
     )
+    choose: Literal["auto", "again", "keep"] = Field(
+        "auto",
+        description="automatic choice of solver, settings, scaling and metric of a model without a given solver; auto: "
+        "choose again after drift, where errors have grown, and on four times the rows; again: now; keep: never",
+    )
     mlflow: str | None = Field(None, description="tracking URI of MLflow to log comparisons to")
     dry_run: bool = Field(
         False, description="do everything except publishing; shards are still accepted or quarantined"

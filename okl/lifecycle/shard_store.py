@@ -334,13 +334,19 @@ def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
 
 RECORDS, REFERENCE, CHOICE, SEEN = "records", "reference.json", "choice.json", "seen.json"
 MOST_NAMED = 10  # quarantined shards in a sentence
+PREPARATION = ("scale", "scale_target", "feature_statistics", "target_statistics", "metric", "squashed")
+"""Fields of a schema that apply when stored rows are read; each model has its own."""
 
 
 class ShardStore:
     """A folder or URL of shards, created at the first write; concurrent processes get the same outcome."""
 
-    def __init__(self, location: str | Place) -> None:
-        self.location = place_of(location).absolute()
+    def __init__(self, location: str | Place, read_by: Schema | None = None) -> None:
+        self.location, self._read_by = place_of(location).absolute(), read_by
+
+    def as_read_by(self, schema: Schema) -> ShardStore:
+        """Return the same store, whose data sets are scaled, squashed and weighted as those of a model's schema."""
+        return ShardStore(self.location, schema)
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes of this host were writing; their unfinished data sets go with the next one."""
@@ -409,7 +415,8 @@ class ShardStore:
         write_durably(self.location / SEEN, state.text())
 
     def dataset(self, record: ShardRecord) -> Dataset:
-        return open_dataset(self.location / record.key)
+        data = open_dataset(self.location / record.key)
+        return data if self._read_by is None else replace(data, schema=prepared_as(data.schema, self._read_by))
 
     def union(self, records: list[ShardRecord]) -> Dataset:
         """Return the data sets of accepted shards as one, in the order given."""
@@ -430,6 +437,11 @@ class ShardStore:
     def release(self, record: ShardRecord) -> ShardRecord:
         """Accept a shard with findings, whose data set exists."""
         return self.put(replace(record, status="accepted", released=True))
+
+
+def prepared_as(schema: Schema, other: Schema) -> Schema:
+    """Return a schema with scaling, squashed columns, metric and statistics of another one."""
+    return replace(schema, **{name: getattr(other, name) for name in PREPARATION})
 
 
 def accepted_among(records: Iterable[ShardRecord]) -> list[ShardRecord]:

@@ -18,7 +18,15 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.folders import write_durably
 from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
-from okl.lifecycle.champion import Challenger, ModelHistory, is_online, learn_shards, same_location, solve_window
+from okl.lifecycle.champion import (
+    Challenger,
+    Champion,
+    ModelHistory,
+    is_online,
+    learn_shards,
+    same_location,
+    solve_window,
+)
 from okl.lifecycle.lineage_checks import input_difference
 from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
 from okl.lifecycle.shard_store import ATTEMPTS, ShardRecord, ShardStore
@@ -186,6 +194,8 @@ def _scalars(values: dict[str, Any]) -> dict[str, Any]:
 # Lineage of the version to be published.
 
 LEARNING = ("holdout", "window_shards")
+CHOICE_OF_VERSION = "choice"
+"""Entry of a lineage's settings: cause, shards and rows of a choice that was made again, see `LaterChoice`."""
 OF_DECISIONS = ("optimise", "threshold", "beside")
 """Settings of training that decide about models and labels, not about weights; part of a lineage only if given."""
 JUDGING = ("publish_if", "margin", "level", "slices", "slice_margin", "holdout_shards", "guard_shards")
@@ -211,17 +221,25 @@ def measured_lineage(
 
 
 def lineage_of(
-    settings: RetrainSettings, history: ModelHistory, records: Sequence[ShardRecord], online: bool, fresh: bool
+    settings: RetrainSettings,
+    history: ModelHistory,
+    records: Sequence[ShardRecord],
+    online: bool,
+    fresh: bool,
+    choice: Mapping[str, Any],
 ) -> Lineage:
     """Return the lineage of the version that will be trained.
 
     An online solver continues from the champion; after a new start it has no parent and lists all shards. A batch
     solver is a child of the champion with the shards that are new.
+
+    choice : its entry, empty where the first choice or a named solver holds
     """
     parent = None if online and fresh else history.parent
-    decisive = {"train": _train(settings), "seed": settings.ingest.seed} | {
+    decisive = {"train": plain_train(settings), "seed": settings.ingest.seed} | {
         name: getattr(settings, name) for name in LEARNING
     }
+    decisive |= {CHOICE_OF_VERSION: dict(choice)} if choice else {}
     shards = tuple(
         {"sha256": record.sha256, "name": record.name, "rows": record.train_rows}
         | {name: getattr(record, name) for name in ("test_rows", "first_time", "last_time")}
@@ -253,7 +271,7 @@ def warm_start_for(settings: RetrainSettings, history: ModelHistory) -> Predicto
     if champion is None:
         return None
     before = champion.version.lineage.settings.get("train", {})
-    if _decisive(before) != _decisive(_train(settings)):
+    if _decisive(before) != _decisive(plain_train(settings)):
         return None
     return base_of(champion.model.predictor)
 
@@ -267,7 +285,7 @@ def changed_training_setting(settings: RetrainSettings, history: ModelHistory) -
         return ""
     # an older okl had fewer settings
     before = TrainSettings.defaults() | dict(history.champion.model.configuration)
-    now = _train(settings) | {"mode": settings.train.training_mode}
+    now = plain_train(settings) | {"mode": settings.train.training_mode}
     # auto is another mode with workers
     before["mode"] = settings.train.replaced(
         **{name: before[name] for name in ("workers", "scheduler", "cluster", "mode")}
@@ -298,6 +316,12 @@ def with_solver(settings: RetrainSettings, history: ModelHistory, store: ShardSt
         taken = {"solver": configuration["solver"]} | options_of(configuration)
     else:
         taken = store.choice() or {"solver": "fogd"}
+    return with_options(settings, taken)
+
+
+def with_options(settings: RetrainSettings, taken: Mapping[str, Any]) -> RetrainSettings:
+    """Return settings with those of a choice, except for those that are given."""
+    train = settings.train
     usual = TrainSettings(data="").model_dump(mode="json")
     given = {name for name, value in train.model_dump(mode="json").items() if value != usual[name]}
     taken = {name: value for name, value in taken.items() if name not in given}
@@ -313,7 +337,8 @@ def _plainly(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value  # as JSON has it
 
 
-def _train(settings: RetrainSettings) -> dict[str, Any]:
+def plain_train(settings: RetrainSettings) -> dict[str, Any]:
+    """Return the settings of training that decide the bits of a version, and others that are given."""
     values, usual = settings.train.model_dump(mode="json").items(), TrainSettings.model_fields
     return {
         name: value
@@ -413,6 +438,8 @@ class LearningPlan:
     records : new shards of the version; accepted : the waiting shards and those of the champion, in training order
     begin : state to continue from, None for a new start; why : reason of a new start despite a champion
     lineage : lineage of the version; otherwise : changed setting that forces a new start, "" for none
+    since : SHA-256 of the shard that a window begins with at the earliest, "" for any
+    is_new_choice : whether settings and scaling were chosen again, so that nothing of the champion is continued
     """
 
     settings: RetrainSettings
@@ -425,6 +452,8 @@ class LearningPlan:
     why: str
     lineage: Lineage
     otherwise: str = ""
+    since: str = ""
+    is_new_choice: bool = False
 
     @property
     def judged(self) -> Lineage:
@@ -438,22 +467,43 @@ class LearningPlan:
             result = learn_shards(self.train, store, self.begin, self.records, execution, observer)
             return replace(result, how=f"{result.how}, because {self.otherwise}") if self.otherwise else result
         window = self.accepted[-self.settings.window_shards :]
-        warm = warm_start_for(self.settings, self.history)
+        start = next((at for at, record in enumerate(window) if record.sha256 == self.since), 0)
+        window = window[start:]
+        warm = None if self.is_new_choice else warm_start_for(self.settings, self.history)
         return solve_window(self.train, store, window, self.records, execution, observer, warm)
 
 
+def choice_entry(champion: Champion | None) -> Mapping[str, Any]:
+    """Return the entry of a choice that was made again in the lineage of the champion; {} for none."""
+    entry: Mapping[str, Any] = {} if champion is None else champion.version.lineage.settings.get(CHOICE_OF_VERSION, {})
+    return entry
+
+
 def plan_learning(
-    settings: RetrainSettings, store: ShardStore, history: ModelHistory, pending: Sequence[ShardRecord]
+    settings: RetrainSettings,
+    store: ShardStore,
+    history: ModelHistory,
+    pending: Sequence[ShardRecord],
+    choice: Mapping[str, Any] | None = None,
+    is_new_choice: bool = False,
 ) -> LearningPlan:
-    """Return the plan for the waiting shards; an online solver without state, or with new settings, starts anew."""
+    """Return the plan for the waiting shards; an online solver without state, or with new settings, starts anew.
+
+    choice : entry of the lineage if solver and settings were chosen again, now (is_new_choice) or for the champion
+    """
     train = same_location(settings.train, str(store.location))
-    online = is_online(train, store.dataset(pending[0]))
     wanted = history.trained_on | {record.sha256 for record in pending}
     accepted = tuple(record for record in history.accepted() if record.sha256 in wanted)
+    online = is_online(train, store.dataset((*pending, *accepted)[0]))
     begin, why = history.champion.state() if online and history.champion is not None else (None, "")
     otherwise = "" if begin is None else changed_training_setting(settings, history)
+    if begin is not None and is_new_choice:
+        otherwise = "solver and settings were chosen again"
     if otherwise:
         begin, why = None, otherwise
     records = accepted if why else tuple(pending)
-    lineage = lineage_of(settings, history, records, online, fresh=begin is None)
-    return LearningPlan(settings, history, train, online, records, accepted, begin, why, lineage, otherwise)
+    entry = choice or {}
+    lineage, since = lineage_of(settings, history, records, online, begin is None, entry), str(entry.get("first", ""))
+    return LearningPlan(
+        settings, history, train, online, records, accepted, begin, why, lineage, otherwise, since, is_new_choice
+    )

@@ -168,6 +168,8 @@ def summary_text(result: Mapping[str, Any]) -> str:
         blocks.append(Paragraph(f"shards: {listed([shard['name'] for shard in trained], MOST_NAMED)} ({count})"))
     if chosen := chosen_sentence(result):
         blocks.append(Paragraph(f"chosen: {chosen}"))
+    if again := choice_sentence(result):
+        blocks.append(Paragraph(f"chosen again: {again}"))
     if result.get("report"):
         blocks.append(Paragraph(f"report: {result['report']}"))
     warnings = [*in_vain(shards), *(result.get("data_warnings") or [])]
@@ -184,8 +186,25 @@ def summary_text(result: Mapping[str, Any]) -> str:
 def chosen_sentence(result: Mapping[str, Any]) -> str:
     """Return what was chosen automatically for the first shards, and for how long; "" without a choice."""
     why = result.get("chosen") or []
-    kept = "Later retrainings keep solver, settings, scaling and metric (--solver changes the solver)."
+    kept = "Later retrainings keep this choice until errors grow or rows are four times as many (--choose)."
     return f"{why[0]} {kept}" if why else ""
+
+
+def choice_sentence(result: Mapping[str, Any]) -> str:
+    """Return why solver and settings were chosen again, the choice, and what became of it; "" without one.
+
+    >>> choice = {"cause": "b.csv shows drift", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
+    >>> choice_sentence({"choice": choice})
+    'Solver and settings were chosen again, because b.csv shows drift: ridge. Best of 8.'
+    >>> choice_sentence({"choice": choice | {"outcome": "not used"}})
+    'Solver and settings were chosen again, because b.csv shows drift: ridge (not used). Best of 8.'
+    """
+    choice = result.get("choice")
+    if not choice:
+        return ""
+    outcome = "" if choice["outcome"] == "published" else f" ({choice['outcome']})"
+    made = f"Solver and settings were chosen again, because {choice['cause']}: {choice['solver']}{outcome}."
+    return f"{made} {choice['why'][0]}"
 
 
 def _passed_over(result: Mapping[str, Any]) -> list[Block]:
@@ -203,6 +222,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     lead = paragraphs(
         result["reason"],
         chosen_sentence(result),
+        choice_sentence(result),
         f"Training took {duration(result['seconds'])} of {duration(result['total_seconds'])} in total.",
     )
     if result["progressive"]:

@@ -317,11 +317,28 @@ def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
     assert "the champion came from a run and may have" in str(figure)
 
 
+def test_champion_and_challenger_read_rows_by_their_own_scaling(place: Path) -> None:
+    shards(place, 1)
+    retrain(settings(place))
+    pq.write_table(content(1), place / "rows.parquet")
+    read = {"target": "y", "scale": "minmax", "keys": ["hour"]}
+    train(TrainSettings(data=str(place / "rows.parquet"), ingest=read, out=str(place / "run"), solver="ridge"))
+    publish_trained(Registry(place / "registry").model("m"), place / "run", promote=True)
+    shards(place, 2)
+    result = retrain(settings(place, ingest={"keys": ["hour"]}))
+    for scored in result["progressive"]:
+        source = str(place / "in" / scored["shard"])
+        raw = evaluate_model(EvaluateSettings(model=str(place / "run" / "model"), source=source))
+        assert scored["error"] == pytest.approx(1.0 - raw["metrics"]["accuracy"], abs=0.02), "of the rows not reserved"
+        assert scored["error"] < 0.2
+    made = champion(place).load().schema
+    assert made.scale == "minmax", "challengers read rows as the champion does"
+
+
 @pytest.mark.parametrize(
     ("columns", "ingest", "why"),
     [
         (["x0", "x1", "x2"], {}, "its rows have 3 inputs, those of the shards 4 (x3 differ)"),
-        (["x0", "x1", "x2", "x3"], {"scale": "minmax"}, "its inputs or target are scaled otherwise"),
         (["x0", "x1", "x2", "x3"], {"target": "x3", "task": "regression"}, "its target is x3 (regression)"),
     ],
 )

@@ -1,0 +1,235 @@
+"""The automatic choice of a retraining that is made again: when, on which rows, and what becomes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from okl.foundation.errors import ConfigError
+from okl.lifecycle.choice import DueChoice, find_cause, later_choices
+from okl.lifecycle.error_drift import ShardScores, compared
+from okl.lifecycle.lineage_checks import check_arrivals
+from okl.lifecycle.retrain import retrain
+from okl.lifecycle.shard_store import ShardRecord, ShardStore
+from okl.models.file import weights_digest
+from okl.report.retraining import summary_text
+from okl.solvers.settings import TrainSettings
+from tests.lifecycle.shards import land
+from tests.lifecycle.stories import champion, settings
+from tests.lifecycle.test_chosen import Stages, unnamed
+from tests.runs.small_choice import make_choice_small
+
+# The rule.
+
+
+def record(number: int, rate: float, rows: int = 500, fired: bool = False) -> ShardRecord:
+    scores = ShardScores(1, rows, round(rate * rows), rate, 0.5, 0.1 if fired else None, 1e-6 if fired else None, fired)
+    return ShardRecord(f"{number:064}", (f"{number}.csv",), 1, "accepted", train_rows=rows, scored=scores)
+
+
+def stream(*rates: float, fired: tuple[int, ...] = ()) -> list[ShardRecord]:
+    return [record(number, rate, fired=number in fired) for number, rate in enumerate(rates)]
+
+
+def test_a_signal_makes_a_choice_due_and_again_as_rows_since_then_grow() -> None:
+    rates = [0.1] * 4 + [0.4] * 20
+    made, last, rows = [], 0, 2000
+    for n in range(2, len(rates) + 1):
+        due = find_cause(stream(*rates[:n], fired=(4,)), last, rows, 500 * min(n, 10), 10)
+        if due is not None:
+            assert due.since == 4
+            made.append(n)
+            last, rows = n - 1, 500 * (n - 4)
+    assert made == [5, 6, 8, 12, 19], "with 1, 2, 4, 8 and 15 shards since, the last with a window that begins later"
+
+
+def test_errors_that_grow_slowly_make_a_choice_due_and_steady_or_falling_ones_do_not() -> None:
+    def due(*rates: float) -> DueChoice | None:
+        return find_cause(stream(0.1, *rates), 0, 5000, 5000, 10)
+
+    assert due(*[0.1] * 30) is None
+    assert due(*np.linspace(0.3, 0.1, 12)) is None
+    assert due(0.1, 0.1, 0.1, 0.3, 0.3) is None, "three shards after the choice, and three others"
+    grown = due(*np.linspace(0.1, 0.4, 12))
+    assert grown is not None
+    assert grown.cause.startswith("errors have grown since the last choice (")
+    assert grown.since == 10
+
+
+def test_four_times_the_rows_make_a_choice_due() -> None:
+    assert find_cause(stream(0.1, 0.1), 0, 500, 1999, 10) is None
+    due = find_cause(stream(0.1, 0.1), 0, 500, 2000, 10)
+    assert due == DueChoice("there are 2,000 rows, at the last choice 500")
+    assert find_cause(stream(0.1, 0.1), 0, 0, 2000, 10) is None, "rows of the last choice are unknown"
+
+
+def test_few_false_causes_where_nothing_changes() -> None:
+    """Of 60 streams of 60 nights each, 300 rows a night, whose rates vary by 10% from day to day."""
+    random, causes = np.random.default_rng(3), 0
+    for _ in range(60):
+        rates = 0.15 * np.clip(1 + 0.1 * random.standard_normal(60), 0, 3)
+        wrong = random.binomial(300, rates)
+        shards, last = stream(0.15), 0
+        for number, count in enumerate(wrong, start=1):
+            now = record(number, count / 300, 300)
+            assert now.scored is not None
+            past = [one.scored for one in shards[1:] if one.scored is not None]
+            shards.append(replace(now, scored=compared(past, now.scored)))
+            if find_cause(shards, last, 3000, 3000, 10) is not None:
+                causes, last = causes + 1, number
+    assert causes <= 7, "3,600 nights, 2 in a thousand"
+
+
+# Nights.
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    make_choice_small(monkeypatch)
+    return tmp_path
+
+
+def night(place: Path, number: int, changed: bool, rows: int = 600) -> None:
+    """A day whose border is a plane, or a circle in other inputs, whose unit is another one, too."""
+    random = np.random.default_rng(number)
+    x = random.standard_normal((rows, 4)) * [1.0, 1.0, 20.0, 20.0]
+    curve = (x[:, 2] / 20) ** 2 + (x[:, 3] / 20) ** 2 - 1.4
+    label = np.where((curve if changed else x[:, 0] + x[:, 1]) > 0, 1, -1)
+    columns: dict[str, Any] = {f"x{i}": column.astype(np.float32) for i, column in enumerate(x.T)}
+    columns |= {"hour": 24.0 * number + np.sort(random.random(rows)) * 24, "y": label}
+    land(place / "in", f"day-{number:02d}.parquet", pa.table(columns))
+
+
+def asked(place: Path, **more: Any) -> Any:
+    train = more.pop("train", {})
+    return unnamed(place, **train).model_copy(update={"publish_if": "better", "contradiction": False} | more)
+
+
+def begin(place: Path, last: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """The first file, two others, and a fourth one of changed rows, each in a run."""
+    for numbers in ((1,), (2, 3)):
+        for number in numbers:
+            night(place, number, changed=False)
+        assert retrain(asked(place, **more))["choice"] is None
+    night(place, 4, changed=True)
+    return retrain(asked(place, **(more | (last or {}))))
+
+
+def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path) -> None:
+    result = begin(place)
+    assert result["drift"]["found"], result["drift"]
+    assert result["outcome"] == "published"
+    assert result["choice"]["outcome"] == "published", result["choice"]
+    told = " ".join(summary_text(result).split())
+    assert "chosen again: Solver and settings were chosen again, because day-04.parquet shows drift (" in told
+    version = champion(place)
+    entry = version.lineage.settings["choice"]
+    assert entry["cause"] in told
+    made = version.load()
+    store = ShardStore(place / "registry" / "m" / "data")
+    reference = store.reference()
+    assert reference is not None
+    assert made.schema.metric != reference.metric, "other inputs matter"
+    assert all(one.compared for one in later_choices(store))
+    stages = Stages()
+    night(place, 5, changed=True, rows=300)  # too few to nearly double the rows since the signal
+    second = retrain(asked(place), observer=stages)
+    assert "choose" not in stages.progress
+    assert second["choice"] is None
+    assert second["progressive"][0]["error"] < 0.25, "the champion reads the rows by its own scaling and metric"
+    assert second["outcome"] == "published"
+    assert champion(place).lineage.settings["choice"] == entry
+    assert champion(place).load().schema.metric == made.schema.metric
+    if entry["first"]:
+        assert second["how"] == "solved on the latest 2 shards", "windows begin with that of the choice"
+
+
+def test_the_same_nights_give_the_same_bits_after_an_interrupt(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(place)
+    right = weights_digest(champion(place).files / "model")
+    elsewhere = place / "again"
+    (elsewhere / "in").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("okl.lifecycle.versions.LearningPlan.learn", _interrupted_after(3))
+        with pytest.raises(KeyboardInterrupt):
+            begin(elsewhere)
+    choices = {one.name for one in (elsewhere / "registry" / "m" / "data" / "choices").glob("*.json")}
+    assert choices, "made before the interrupt"
+    stages = Stages()
+    result = retrain(asked(elsewhere), observer=stages)
+    assert "choose" not in stages.progress, "it continues with the stored choice"
+    assert result["choice"]["outcome"] == "published"
+    assert weights_digest(champion(elsewhere).files / "model") == right
+
+
+def _interrupted_after(n_trainings: int) -> Any:
+    from okl.lifecycle.versions import LearningPlan
+
+    learn, done = LearningPlan.learn, list[bool]()
+
+    def learn_or_stop(self: LearningPlan, *parts: Any) -> Any:
+        if len(done) == n_trainings:
+            raise KeyboardInterrupt
+        done.append(True)
+        return learn(self, *parts)
+
+    return learn_or_stop
+
+
+def test_a_given_solver_is_never_replaced_and_keep_switches_the_choice_off(place: Path) -> None:
+    assert begin(place, choose="keep")["choice"] is None
+    named = place / "named"
+    (named / "in").mkdir(parents=True)
+    first = settings(named, contradiction=False, publish_if="better", ingest={"keys": ["hour"]})
+    for numbers in ((1,), (2, 3), (4,)):
+        for number in numbers:
+            night(named, number, changed=number == 4)
+        result = retrain(first if 1 in numbers else asked(named))
+    assert result["drift"]["found"]
+    assert result["choice"] is None
+    assert result["settings"]["train"]["solver"] == "fogd"
+    assert not list((named / "registry" / "m" / "data").glob("choices/*"))
+
+
+def test_a_requested_choice_needs_no_new_file_and_is_compared_once(place: Path) -> None:
+    night(place, 1, changed=False)
+    first = settings(place, train={"frequencies": 10}, ingest={"keys": ["hour"]})
+    assert retrain(first)["outcome"] == "published"
+    result = retrain(asked(place, choose="again"))
+    assert result["choice"]["cause"] == "--choose again was given"
+    assert result["outcome"] in ("published", "kept")
+    again = retrain(asked(place, choose="again"))
+    assert again["outcome"] == "judged before"
+    assert again["reason"] == "The same choice was made and compared before."
+    both = first.model_copy(update={"choose": "again"})
+    for run in (check_arrivals, retrain):
+        with pytest.raises(ConfigError, match="choose = 'again' conflicts with the given solver 'fogd'"):
+            run(both)
+
+
+def test_rows_that_follow_a_curved_border_are_not_noise_to_a_linear_model(place: Path) -> None:
+    linear = TrainSettings(data="", solver="ridge", kernel="linear", threads=1)
+    for numbers in ((1,), (2, 3)):
+        for number in numbers:
+            night(place, number, changed=False)
+        retrain(asked(place, contradiction=True).model_copy(update={"train": linear}))
+    night(place, 4, changed=True)
+    result = retrain(asked(place, contradiction=True))
+    assert result["settings"]["train"]["kernel"] == "linear", "which agrees with a circle by chance only"
+    assert abs(result["progressive"][0]["agreement"]) < 0.1
+    assert not result["shards"]["rejected"], result["shards"]["rejected"]
+
+
+def test_a_new_choice_is_the_same_on_workers(place: Path) -> None:
+    begin(place)
+    right = weights_digest(champion(place).files / "model")
+    elsewhere = place / "workers"
+    (elsewhere / "in").mkdir(parents=True)
+    begin(elsewhere, last={"train": {"workers": 2}})
+    assert weights_digest(champion(elsewhere).files / "model") == right
