@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 from okl.data.dataset import Dataset, Scale, Schema
@@ -20,6 +20,7 @@ from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quaran
 from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold
+from okl.runs.run import Trial
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints
 from okl.solvers.online.settings import OF_COLUMNS, MapLearningOptions, constraints_of
 from okl.solvers.settings import TrainSettings
@@ -34,6 +35,7 @@ def first_reference(
     settings: IngestSettings,
     choose: Callable[[Dataset], Schema] = lambda data: data.schema,
     default_scale: Scale = "none",
+    trial: Trial | None = None,
 ) -> Schema:
     """Return the reference schema of all shards from now on.
 
@@ -45,50 +47,62 @@ def first_reference(
     choose : returns the reference of the rows of these files, with a chosen scaling and metric; their warnings are
         those of the first file
     default_scale : scaling of tables whose settings have none
+    trial : returns better settings of encodings, see `okl.runs.encodings`
     Raises DataError : no file can be read with these settings
     """
-    ingest_settings = settings.model_copy(update={"holdout": None})
+    given = settings.model_copy(update={"holdout": None})
+    read = partial(_first_rows, arrivals, default_scale)
+    with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
+        data = read(given, Path(scratch) / "given")
+        if trial is not None and (better := trial(given, data, read)) != given:
+            data = read(better, Path(scratch) / "better")
+        return choose(data)
+
+
+def _first_rows(
+    arrivals: Sequence[tuple[Arrival, str]], default_scale: Scale, ingest_settings: IngestSettings, folder: Path
+) -> Dataset:
+    """Return the rows of the first files as one data set in a folder; see `first_reference`."""
     parts, terms = list[Dataset](), list[tuple[TermCounts, ...]]()
     read, refused = list[Arrival](), list[str]()
-    with tempfile.TemporaryDirectory(dir=okl_home(), prefix=".reference-") as scratch:
-        for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
-            try:
-                done = ingest(
-                    arrival.location, Path(scratch) / str(number), ingest_settings, keep_fills=True,
-                    default_scale=default_scale,
-                )  # fmt: skip
-                data, schema = done.dataset, done.dataset.schema
-                if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
-                    # a later request could not be distinguished from columns that this model never uses
-                    raise DataError(
-                        f"{arrival.name}: column {unmade[0]!r} is named as a category, but has no value in the "
-                        "training rows. Remove it from the categories, or start with a file that has values."
-                    )
-                first = parts[0].schema if parts else schema
-                if not _is_like(schema, first):
-                    continue
-                if schema.stored_labels != first.stored_labels:  # text labels are numbered as they appear in a file
-                    folder = Path(scratch) / f"{number}-labels"
-                    data = ingest(arrival.location, folder, ingest_settings, reference=first).dataset
-                    data = replace(data, schema=replace(schema, stored_labels=first.stored_labels))
-            except DataError as error:
-                refused.append(str(error))
+    for number, (arrival, _) in enumerate(arrivals[:MOST_FIRST]):
+        try:
+            done = ingest(
+                arrival.location, folder / str(number), ingest_settings, keep_fills=True,
+                default_scale=default_scale,
+            )  # fmt: skip
+            data, schema = done.dataset, done.dataset.schema
+            if unmade := [column for column in ingest_settings.categories if column not in schema.source_columns]:
+                # a later request could not be distinguished from columns that this model never uses
+                raise DataError(
+                    f"{arrival.name}: column {unmade[0]!r} is named as a category, but has no value in the "
+                    "training rows. Remove it from the categories, or start with a file that has values."
+                )
+            first = parts[0].schema if parts else schema
+            if not _is_like(schema, first):
                 continue
-            parts.append(data)
-            read.append(arrival)
-            terms.append(done.terms)
-        if not parts:
-            raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
-        joined, warnings = _joined([part.schema for part in parts]), parts[0].warnings
-        if len(parts) > 1 and any(terms):  # rows of the terms of a file become those of all terms
-            counts = [reduce(TermCounts.plus, each) for each in zip(*terms, strict=True)]
-            joined = replace(joined, sparse=fitted_texts(counts, ingest_settings, "the first shards"))
-            parts = [
-                ingest(arrival.location, Path(scratch) / f"{number}-all", ingest_settings, reference=joined).dataset
-                for number, arrival in enumerate(read)
-            ]
-        alike = [replace(part, schema=replace(joined, class_counts=part.schema.class_counts)) for part in parts]
-        return choose(replace(union(parts[0].folder.parent, alike), warnings=warnings))
+            if schema.stored_labels != first.stored_labels:  # text labels are numbered as they appear in a file
+                labelled = folder / f"{number}-labels"
+                data = ingest(arrival.location, labelled, ingest_settings, reference=first).dataset
+                data = replace(data, schema=replace(schema, stored_labels=first.stored_labels))
+        except DataError as error:
+            refused.append(str(error))
+            continue
+        parts.append(data)
+        read.append(arrival)
+        terms.append(done.terms)
+    if not parts:
+        raise DataError(f"No shard can be read to create the model. {' '.join(refused[:3])}")
+    joined, warnings = _joined([part.schema for part in parts]), parts[0].warnings
+    if len(parts) > 1 and any(terms):  # rows of the terms of a file become those of all terms
+        counts = [reduce(TermCounts.plus, each) for each in zip(*terms, strict=True)]
+        joined = replace(joined, sparse=fitted_texts(counts, ingest_settings, "the first shards"))
+        parts = [
+            ingest(arrival.location, folder / f"{number}-all", ingest_settings, reference=joined).dataset
+            for number, arrival in enumerate(read)
+        ]
+    alike = [replace(part, schema=replace(joined, class_counts=part.schema.class_counts)) for part in parts]
+    return replace(union(parts[0].folder.parent, alike), warnings=warnings)
 
 
 def _is_like(schema: Schema, first: Schema) -> bool:
@@ -364,6 +378,7 @@ def start_lineage(
     settings: RetrainSettings,
     new: Sequence[tuple[Arrival, str]],
     choose: Callable[[Dataset], Schema] = lambda data: data.schema,
+    trial: Trial | None = None,
 ) -> Schema:
     """Return the reference schema of a new model from the first files; see `first_reference`.
 
@@ -374,7 +389,7 @@ def start_lineage(
     standardises = train.options.standardises or bool(settings.ingest.text)
     default_scale: Scale = "standard" if is_open and standardises else "none"
     try:
-        return first_reference(new, first_ingest(settings), choose, default_scale)
+        return first_reference(new, first_ingest(settings), choose, default_scale, trial)
     except DataError as error:
         raise DataError(f"{error}{_misspelt(model, settings)}") from None
 

@@ -36,6 +36,7 @@ from okl.models.registry import CHAMPION, MODEL, PREVIOUS, Registry, Version, fl
 from okl.report.format import counted
 from okl.report.render import html, markdown
 from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence
+from okl.runs.encodings import encoding_by_trial
 from okl.runs.run import Run
 from okl.solvers.subgradient.solver import SubgradientSolver
 
@@ -175,7 +176,9 @@ class RetrainingRun(Run[RetrainSettings]):
             )
         reference = stored or (champion.model.schema if champion else None)
         if reference is None and new:
-            reference = start_lineage(self._model, self.settings, new, self._choose)
+            begin = partial(self.observer.stage, "encode")
+            trial = partial(encoding_by_trial, self.settings.train, begin=begin, of_values=False)
+            reference = start_lineage(self._model, self.settings, new, self._choose, trial)
         if reference is not None:
             self.settings = self.record.settings = versions.with_solver(self.settings, self.history, self.store)
             check_lineage_start(self.settings, prepared_as(reference, champion.model.schema) if champion else reference)

@@ -26,6 +26,7 @@ def encoding_by_trial(
     data: Dataset,
     ingest: Callable[[IngestSettings, Path], Dataset],
     begin: Callable[[], None] = lambda: None,
+    of_values: bool = True,
 ) -> IngestSettings:
     """Return the settings of the encoding whose best candidate has the least error on held-out rows, by 1% at least.
 
@@ -37,13 +38,14 @@ def encoding_by_trial(
     settings : with solver auto, or the given settings are returned; data : as the given settings make it
     ingest : makes a data set of the same source by settings, in a folder
     begin : called where something is tried, before it
+    of_values : whether encodings of text columns are tried, not those of dates alone
     """
     columns = [encoding for encoding in data.schema.encodings if encoding.kind == "category"]
     means = any(encoding.means for encoding in columns)
     many = means or any(len(encoding.categories) + encoding.other > MOST_FREQUENT for encoding in columns)
     is_open = given.many_values == "auto" and given.max_categories is None and not given.text
     options, others = settings.options, list[dict[str, Any]]()
-    if many and is_open:
+    if many and is_open and of_values:
         others += [
             {"many_values": "inputs" if means else "means"},
             {"many_values": "inputs", "max_categories": _MOST_INPUTS // len(columns)},

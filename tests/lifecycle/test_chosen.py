@@ -41,10 +41,11 @@ def unnamed(place: Path, **values: Any) -> RetrainSettings:
 
 class Stages(NullObserver):
     def __init__(self) -> None:
-        self.progress = dict[str, int]()
+        self.progress, self.seen = dict[str, int](), list[str]()
 
     def stage(self, name: str) -> None:
         self.current = name
+        self.seen.append(name)
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         self.progress[self.current] = total
@@ -170,6 +171,31 @@ def test_dates_of_a_short_period_in_the_first_files_are_named_once(place: Path, 
     assert ("Dates of a short period: 'at' (3 days). Later files have later dates" in told) == (days == 3)
     land(place / "in", "day-02.parquet", content(2).append_column("at", pa.array(dates)))
     assert "short period" not in summary_text(retrain(settings(place, train={"frequencies": 10})))
+
+
+@pytest.mark.parametrize("dates", ["auto", "parts"])
+def test_the_first_files_decide_whether_hours_and_weekdays_are_inputs(place: Path, dates: str) -> None:
+    random = np.random.default_rng(2)
+    at = np.datetime64("2024-01-01", "s") + 3600 * np.arange(1500)
+    hour, day = np.arange(1500) % 24, np.arange(1500) // 24 % 7
+    is_open = np.isin(hour, [3, 8, 9, 12, 17]) & (day != 2)
+    number = random.standard_normal(1500)
+    target = is_open + 0.3 * number + 0.05 * random.standard_normal(1500)
+    rows = pa.table({"at": at, "number": number, "y": target})
+    for part in range(2):
+        land(place / "in", f"{part}.parquet", rows.slice(700 * part, 700))
+    given = unnamed(place, budget_seconds=3.0).model_copy(update={"ingest": IngestSettings(dates=dates)})
+    stages = Stages()
+    result = retrain(given, observer=stages)
+    assert result["outcome"] == "published"
+    (encoding,) = (one for one in champion(place).load().schema.encodings if one.column == "at")
+    assert encoding.has_calendar == (dates == "auto")
+    assert ("encode" in stages.seen) == (dates == "auto")
+    land(place / "in", "2.parquet", rows.slice(1400))
+    later = retrain(given)
+    assert [shard["name"] for shard in later["shards"]["learnt"]] == ["2.parquet"]
+    if dates == "auto":
+        assert later["metrics"]["champion"]["rmse"] < 0.2
 
 
 def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place: Path) -> None:
