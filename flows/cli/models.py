@@ -111,6 +111,14 @@ def publish(
     name: Name,
     trained: Annotated[str, argument("RUN", "Name, folder or URL of a run, or folder of a model.")],
     promote: Annotated[bool, typer.Option("--promote", help="Also make it the champion.")] = False,
+    threshold: Annotated[
+        float | None,
+        option(
+            "FLOAT",
+            "Probability from which on the version predicts the second of two classes, which retraining keeps; none: "
+            "that of the model.",
+        ),
+    ] = None,
     why: Why = "",
     registry: Registered = None,
     json: Json = False,
@@ -123,7 +131,7 @@ def publish(
 
     model, location = Registry(registry).model(name), place_of(trained)
     run = None if location.exists() else run_named(trained)
-    version, new = publish_trained(model, run or location, promote=promote, why=why)
+    version, new = publish_trained(model, run or location, promote=promote, why=why, threshold=threshold)
     published = {"model": name, "version": version.number, "new": new, "folder": str(version.folder)}
     champion = model.state().champion
     text = f"{version} {'published' if new else 'is already published'}: {version.folder}"

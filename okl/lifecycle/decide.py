@@ -553,13 +553,20 @@ def decide_publication(
         return ChallengerResult(nothing, (), {}, 0, predictor=challenger.predictor)
     data = store.union(chosen)
     own = replace(data, schema=prepared_as(data.schema, schema))
-    predictor, record = calibrated(settings.train, challenger.state, challenger.predictor, own, execution.n_threads)
+    note, parts = "", (challenger.state, challenger.predictor, own, execution.n_threads)
+    try:
+        predictor, record = calibrated(settings.train, *parts)
+    except ConfigError as error:  # a threshold without probabilities
+        if champion is None or champion.model.configuration.get("threshold") != settings.train.threshold:
+            raise
+        predictor, record = calibrated(settings.train.replaced(threshold=None), *parts)
+        note = f" The champion's threshold is not used: {error}"
     first: Predictor = champion.model.predictor if champion else ConstantPredictor(schema)
     without = [name for name, one in ((FIRST, first), (SECOND, predictor)) if not isinstance(one, HasLogits)]
-    allowance, note = 0.0, ""
+    allowance = 0.0
     if criterion == "log-loss" and without:
         criterion = "auc" if schema.task == "binary" else "accuracy"
-        note = f" Compared by {CRITERION_NAMES[criterion]}, because the {without[0]} has no probabilities."
+        note += f" Compared by {CRITERION_NAMES[criterion]}, because the {without[0]} has no probabilities."
     elif criterion == "log-loss" and str(record.get("on", "")).endswith(TEST_ROWS):
         # each free number of a fit gains 1 / 2n on its own rows and loses as much on others (Akaike, 1974)
         allowance = max(2, schema.n_outputs) / min(data.rows("test"), MOST_ROWS)

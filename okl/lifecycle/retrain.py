@@ -180,6 +180,7 @@ class RetrainingRun(Run[RetrainSettings]):
             trial = partial(encoding_by_trial, self.settings.train, begin=begin, of_values=False)
             reference = start_lineage(self._model, self.settings, new, self._choose, trial)
         if reference is not None:
+            self.settings = self._given = versions.with_threshold(self.settings, self.history)
             self.settings = self.record.settings = versions.with_solver(self.settings, self.history, self.store)
             check_lineage_start(self.settings, prepared_as(reference, champion.model.schema) if champion else reference)
             if new or self.intake.restorable:

@@ -30,7 +30,7 @@ from okl.lifecycle.champion import (
 from okl.lifecycle.lineage_checks import input_difference
 from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
 from okl.lifecycle.shard_store import ATTEMPTS, ShardRecord, ShardStore
-from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, weights_digest
+from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, save_model, weights_digest
 from okl.models.registry import (
     BASELINE,
     CHAMPION,
@@ -122,34 +122,44 @@ def _of_learning(settings: Mapping[str, Any]) -> dict[str, Any]:
 IMPORTED_FILES = ("result.json", "report.html")
 
 
-def publish_trained(model: RegisteredModel, trained: Place, *, promote: bool = False, why: str = "") -> Published:
+def publish_trained(
+    model: RegisteredModel, trained: Place, *, promote: bool = False, why: str = "", threshold: float | None = None
+) -> Published:
     """Publish the folder of a run or of a model; publishing it twice makes one version.
 
     The report of a run is completed with the changes since the champion or the newest version.
-    Raises ModelError : no model that loads is there; see also `RegisteredModel.publish`
-    Raises ConfigError : the model cannot score the shards that retraining has stored, see `input_difference`
+
+    threshold : probability from which on the version predicts the second of two classes; None: that of the model
+    Raises ModelError : no model that loads is there, or it has no probabilities; see also `RegisteredModel.publish`
+    Raises ConfigError : the model cannot score the shards that retraining has stored, see `input_difference`; a
+        threshold without two classes
     """
     is_run = not (trained / DESCRIPTION).is_file() and (trained / MODEL / DESCRIPTION).is_file()
     folder = trained / MODEL if is_run else trained
-    predictor = load_model(folder)
+    loaded = load_model(folder).with_threshold(threshold)
+    if threshold is not None:
+        loaded = replace(loaded, configuration={**loaded.configuration, "threshold": threshold})
     reference = ShardStore(model.folder / "data").reference()
-    if reference is not None and (why := input_difference(predictor.schema, reference)):
+    if reference is not None and (difference := input_difference(loaded.schema, reference)):
         raise ConfigError(
-            f"{trained.name} does not fit the shards that retraining has stored for {model.name}: {why}. Publish it "
-            f"under another name: okl models publish OTHER {trained.name}"
+            f"{trained.name} does not fit the shards that retraining has stored for {model.name}: {difference}. "
+            f"Publish it under another name: okl models publish OTHER {trained.name}"
         )
     stored = trained / IMPORTED_FILES[0]
     result = json.loads(stored.read_text()) if is_run and stored.is_file() else {}
-    lineage = _lineage(predictor, weights_digest(folder), result)
+    lineage = _lineage(loaded, weights_digest(folder), result)
     champion = {CHAMPION: model.state().champion}
     # a comparison, or the version of another registry, has a report of its own
     trains = bool(result) and "winner" not in result and not is_of_retraining(result)
     before = version_before(model) if trains else None
 
     def write(into: Path) -> None:
-        (into / MODEL).mkdir()
-        for name in (DESCRIPTION, WEIGHTS):
-            (into / MODEL / name).write_bytes((folder / name).read_bytes())
+        if threshold is not None:
+            save_model(loaded, into / MODEL)
+        else:
+            (into / MODEL).mkdir()
+            for name in (DESCRIPTION, WEIGHTS):
+                (into / MODEL / name).write_bytes((folder / name).read_bytes())
         for name in IMPORTED_FILES:
             if is_run and (trained / name).is_file():
                 (into / name).write_bytes((trained / name).read_bytes())
@@ -317,6 +327,14 @@ def with_solver(settings: RetrainSettings, history: ModelHistory, store: ShardSt
     else:
         taken = store.choice() or {"solver": "fogd"}
     return with_options(settings, taken)
+
+
+def with_threshold(settings: RetrainSettings, history: ModelHistory) -> RetrainSettings:
+    """Return settings with the threshold that the champion was given, unless they have another one."""
+    given = None if history.champion is None else history.champion.model.configuration.get("threshold")
+    if given is None or settings.train.threshold is not None:
+        return settings
+    return settings.model_copy(update={"train": settings.train.replaced(threshold=given)})
 
 
 def with_options(settings: RetrainSettings, taken: Mapping[str, Any]) -> RetrainSettings:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -333,6 +334,34 @@ def test_champion_and_challenger_read_rows_by_their_own_scaling(place: Path) -> 
         assert scored["error"] < 0.2
     made = champion(place).load().schema
     assert made.scale == "minmax", "challengers read rows as the champion does"
+
+
+def test_versions_keep_the_threshold_of_the_champion_until_another_one_is_given(place: Path) -> None:
+    def night(day: int, **train: Any) -> float:
+        shards(place, day)
+        assert retrain(settings(place, train=train))["outcome"] == "published"
+        return float(champion(place).load().predictor.threshold)
+
+    assert night(1, threshold=0.8) == pytest.approx(0.8)
+    assert night(2) == pytest.approx(0.8)
+    first = champion(place)
+    model = Registry(place / "registry").model("m")
+    publish_trained(model, first.files / "model", promote=True, threshold=0.3, why="fewer misses")
+    assert model.entries()[-1].why == "fewer misses"
+    tuned = champion(place)
+    assert tuned.load().predictor.threshold == pytest.approx(0.3)
+    assert tuned.lineage.settings["threshold"] == 0.3
+    assert tuned.number == first.number + 1
+    assert night(3) == pytest.approx(0.3)
+    assert night(4, threshold=0.6) == pytest.approx(0.6)
+
+
+def test_a_challenger_without_probabilities_is_compared_without_the_threshold(place: Path) -> None:
+    shards(place, 1)
+    retrain(settings(place, train={"threshold": 0.8}))
+    shards(place, 2)
+    result = retrain(settings(place, train={"constraints": ["abs(covariance(hour)) <= 100", "norm <= 10"]}))
+    assert "The champion's threshold is not used: threshold = 0.8 needs probabilities." in result["reason"]
 
 
 @pytest.mark.parametrize(

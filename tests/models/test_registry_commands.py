@@ -51,6 +51,8 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert (Path(first["folder"]) / "result.json").exists()
     assert not terminal.okl_json("models", "publish", "churn", tmp_path / "run1" / "model")["new"]
     assert terminal.okl_json("models", "publish", "churn", tmp_path / "run2")["version"] == 2
+    refused = terminal.okl("models", "publish", "churn", tmp_path / "run2", "--threshold", "0.3")
+    assert (refused.code, "no probabilities" in refused.sentence) == (2, True), refused.sentence
     moved = terminal.okl_json("models", "promote", "churn", "2", "--expect", "1", "--why", "better")
     assert moved["aliases"] == {"champion": 2, "previous": 1}
     refused = terminal.okl("models", "promote", "churn", "1", "--expect", "1")
