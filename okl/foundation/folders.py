@@ -29,6 +29,8 @@ from okl.foundation.locations import Place, RemotePath, make_folders, okl_home, 
 UNFINISHED_RUN = re.compile(r"\.(.+)\.unfinished-[0-9a-f]{8}")
 CHECKPOINT = "checkpoint"
 DIGITS = 6  # of the number in the name of a checkpoint
+NAMED = "named"  # file in an unfinished folder: when its name was last shown
+DAY_SECONDS = 86_400.0
 KEPT_SECONDS = 7 * 86400
 
 
@@ -192,6 +194,18 @@ def resumable_in(parent: Path) -> list[Path]:
                 pass
             folders.append(folder)
     return folders
+
+
+def not_named_today(parent: Path) -> list[Path]:
+    """Return unfinished folders that can be resumed and were not returned in the last day, and record that."""
+    marks = {folder: folder / NAMED for folder in resumable_in(parent)}
+    now, due = time.time(), list[Path]()
+    for folder, mark in marks.items():
+        with suppress(OSError):  # removed just now, or a full disk
+            if not mark.exists() or now - mark.stat().st_mtime >= DAY_SECONDS:
+                mark.touch()
+                due.append(folder)
+    return due
 
 
 def resumable(folder: Path) -> bool:

@@ -300,7 +300,7 @@ class TrainingRun(Run[TrainSettings]):
         assert self.output is not None
         if self.resume is None:
             self.output.open()
-            if others := folders.resumable_in(folders.local_folder(self.folder).parent):
+            if others := folders.not_named_today(folders.local_folder(self.folder).parent):
                 names = ", ".join(folders.name_of(run) for run in others)
                 _LOG.warning("Earlier unfinished runs can be resumed with okl train --resume NAME: %s.", names)
             return None

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 from okl.foundation.errors import CheckpointError, DivergedError
-from okl.foundation.folders import KEPT_SECONDS, RunFolder, checkpoints_in
+from okl.foundation.folders import KEPT_SECONDS, NAMED, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
 from okl.foundation.telemetry import NullObserver
 from okl.runs import candidates, select
@@ -199,16 +199,20 @@ def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path)
     assert train(settings, resume=folder)["resumed"] == 1
 
 
-def test_an_unfinished_run_is_told_of_for_a_week_and_a_diverged_one_goes(
+def test_an_unfinished_run_is_named_once_a_day_for_a_week_and_a_diverged_one_goes(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(KeyboardInterrupt):
         train(train_settings(source, tmp_path / "later", **ONCE), Breaker("learn", 3))
     folder = find_unfinished(str(tmp_path / "later"))
-    caplog.clear()
-    with pytest.raises(DivergedError):
-        train(train_settings(source, tmp_path / "wild", loss="logistic", step_size=1e300, checkpoint_rounds=1))
-    assert "Earlier unfinished runs can be resumed with okl train --resume NAME: later." in caplog.text
+    for hours, is_named in ((0, True), (1, False), (25, True)):
+        caplog.clear()
+        if (mark := folder / NAMED).exists():
+            os.utime(mark, (time.time() - 3600.0 * hours,) * 2)
+        with pytest.raises(DivergedError):
+            train(train_settings(source, tmp_path / "wild", loss="logistic", step_size=1e300, checkpoint_rounds=1))
+        named = "Earlier unfinished runs can be resumed with okl train --resume NAME: later."
+        assert (named in caplog.text) == is_named, hours
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([folder.name, "rows.csv"])
     then = time.time() - KEPT_SECONDS - 60.0
     for checkpoint in checkpoints_in(folder):
