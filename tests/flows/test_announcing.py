@@ -34,12 +34,13 @@ def tell(results: list[dict[str, Any]]) -> None:
 def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
     in_vain = {"accepted": [], "rejected": [{}], "still_written": [], "released_in_vain": [{"there": True}]}
     drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
+    choice = {"cause": "day shows drift", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
     tell(
         [
             result(1, None, came=2),
             result(None, 1),  # nothing came
             result(None, 1, shards=in_vain),  # twice in a row: what is released in vain is held each night
-            result(2, 1, came=1, drift=drift),
+            result(2, 1, came=1, drift=drift, choice=choice),
             result(None, 2),
             result(None, 3),  # somebody promoted 3 by hand, or a run was killed before it could tell
             result(None, 3),  # three in a row
@@ -60,5 +61,6 @@ def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
     assert promoted == [(1, None, "/registry"), (2, 1, "/registry"), (3, None, "/registry"), (3, None, "/another")]
     assert soon(lambda: len(events("okl.model.current")) == 8), "each run with a champion, whatever came of it"
     assert [one["version"] for one in events("okl.model.current")] == [1, 1, 1, 2, 2, 3, 3, 3]
-    assert events("okl.model.drifted") == [drift | {"shards": [{"rate": "nan"}]}]
+    again = "Solver and settings were chosen again, because day shows drift: ridge. Best of 8."
+    assert events("okl.model.drifted") == [drift | {"shards": [{"rate": "nan"}], "choice": again}]
     assert [one["windows"] for one in events("okl.data.missing")] == [2, 2]

@@ -95,12 +95,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def night(place: Path, number: int, changed: bool, rows: int = 600) -> None:
-    """A day whose border is a plane, or a circle in other inputs, whose unit is another one, too."""
+def night(place: Path, number: int, changed: bool, rows: int = 600, numbers: bool = False) -> None:
+    """A day whose border, or mean of numbers, is a plane, or a circle in other inputs, which have another unit, too."""
     random = np.random.default_rng(number)
     x = random.standard_normal((rows, 4)) * [1.0, 1.0, 20.0, 20.0]
     curve = (x[:, 2] / 20) ** 2 + (x[:, 3] / 20) ** 2 - 1.4
-    label = np.where((curve if changed else x[:, 0] + x[:, 1]) > 0, 1, -1)
+    signal = curve if changed else x[:, 0] + x[:, 1]
+    label = signal + 0.1 * random.standard_normal(rows) if numbers else np.where(signal > 0, 1, -1)
     columns: dict[str, Any] = {f"x{i}": column.astype(np.float32) for i, column in enumerate(x.T)}
     columns |= {"hour": 24.0 * number + np.sort(random.random(rows)) * 24, "y": label}
     land(place / "in", f"day-{number:02d}.parquet", pa.table(columns))
@@ -111,18 +112,19 @@ def asked(place: Path, **more: Any) -> Any:
     return unnamed(place, **train).model_copy(update={"publish_if": "better", "contradiction": False} | more)
 
 
-def begin(place: Path, last: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def begin(place: Path, last: dict[str, Any] | None = None, numbers: bool = False, **more: Any) -> dict[str, Any]:
     """The first file, two others, and a fourth one of changed rows, each in a run."""
-    for numbers in ((1,), (2, 3)):
-        for number in numbers:
-            night(place, number, changed=False)
+    for files in ((1,), (2, 3)):
+        for number in files:
+            night(place, number, changed=False, numbers=numbers)
         assert retrain(asked(place, **more))["choice"] is None
-    night(place, 4, changed=True)
+    night(place, 4, changed=True, numbers=numbers)
     return retrain(asked(place, **(more | (last or {}))))
 
 
-def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path) -> None:
-    result = begin(place)
+@pytest.mark.parametrize("numbers", [False, True])
+def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path, numbers: bool) -> None:
+    result = begin(place, numbers=numbers)
     assert result["drift"]["found"], result["drift"]
     assert result["outcome"] == "published"
     assert result["choice"]["outcome"] == "published", result["choice"]
@@ -135,17 +137,21 @@ def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path) -> None:
     store = ShardStore(place / "registry" / "m" / "data")
     reference = store.reference()
     assert reference is not None
-    assert made.schema.metric != reference.metric, "other inputs matter"
+    assert made.schema.feature_statistics != reference.feature_statistics, "scaled by the rows of the choice"
+    assert numbers or made.schema.metric != reference.metric, "other inputs matter"
     assert all(one.compared for one in later_choices(store))
     stages = Stages()
-    night(place, 5, changed=True, rows=300)  # too few to nearly double the rows since the signal
+    night(place, 5, changed=True, rows=300, numbers=numbers)  # too few to nearly double the rows since the signal
     second = retrain(asked(place), observer=stages)
     assert "choose" not in stages.progress
     assert second["choice"] is None
-    assert second["progressive"][0]["error"] < 0.25, "the champion reads the rows by its own scaling and metric"
+    errors = second["progressive"][0]
+    assert errors["error"] < (0.5 * errors["constant"] if numbers else 0.25), (
+        "the champion reads the rows by its own scaling and metric"
+    )
     assert second["outcome"] == "published"
     assert champion(place).lineage.settings["choice"] == entry
-    assert champion(place).load().schema.metric == made.schema.metric
+    assert champion(place).load().schema.shift_and_factor[1].tolist() == made.schema.shift_and_factor[1].tolist()
     if entry["first"]:
         assert second["how"] == "solved on the latest 2 shards", "windows begin with that of the choice"
 

@@ -263,3 +263,6 @@ def test_texts_of_a_regression_are_learnt_every_night(place: Path) -> None:
     assert second["how"] == "continued with 1 new shards"
     metrics = second["metrics"]["challenger"]
     assert 0.0 < metrics["rmse"] < 0.8 * np.std(prices(2)["label"])
+    third = retrain(asked(place, OF_TEXT).model_copy(update={"choose": "again"}))
+    assert third["choice"]["solver"] == "fogd"
+    assert third["how"].startswith("started anew on 2 shards, because solver and settings were chosen again")
