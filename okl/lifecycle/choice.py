@@ -35,13 +35,12 @@ from okl.lifecycle.champion import Champion, ModelHistory
 from okl.lifecycle.error_drift import ShardScores, compared
 from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import ShardRecord, ShardStore
+from okl.lifecycle.shard_store import CHOICES, ShardRecord, ShardStore
 from okl.lifecycle.versions import choice_entry, options_of, plain_train
 from okl.runs.select import LEAST_ROWS, choose_solver
 from okl.solvers.factory import training_columns
 from okl.solvers.settings import AutoSettings
 
-FOLDER = "choices"  # of later choices, in the shard store
 MORE_ROWS, MORE_SINCE = 4.0, 1.8  # times the rows of the last choice, and those since a signal
 LEAST_OF_CLASS = 10  # rows of each class, for a choice on a part of the window
 LATEST = 3  # shards whose errors are compared
@@ -197,7 +196,7 @@ def _as_json(value: Any) -> Any:
 
 def later_choices(store: ShardStore) -> list[LaterChoice]:
     """Return all choices after the first one; DataError for a damaged one."""
-    return [_read(file) for file in json_files(store.location / FOLDER)]
+    return [_read(file) for file in json_files(store.location / CHOICES)]
 
 
 def _read(file: Place) -> LaterChoice:
@@ -233,7 +232,7 @@ def choose_again(
     for number, window in enumerate(windows):
         decisive = {"train": plain_train(given), "scale": given.ingest.scale, "group": given.ingest.group}
         key = json.dumps([decisive, [record.sha256 for record in window]])
-        file = store.location / FOLDER / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+        file = store.location / CHOICES / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
         if not file.is_file():
             observer.stage("choose")
             settings, schema, why = choose_for(given, unprepared(given, store, window), observer)
@@ -279,7 +278,7 @@ def unprepared(given: RetrainSettings, store: ShardStore, window: Sequence[Shard
 
 def mark_compared(store: ShardStore, choices: Sequence[LaterChoice]) -> None:
     """Record that the challengers of choices were compared with the champion: their evidence is used up."""
-    for file in json_files(store.location / FOLDER) if choices else ():
+    for file in json_files(store.location / CHOICES) if choices else ():
         if (stored := _read(file)) in choices:
             _write(file, replace(stored, compared=True))
 

@@ -29,6 +29,7 @@ FORMAT_VERSION = 1
 DIGITS = 16
 SHA256 = re.compile("[0-9a-f]{64}")
 ATTEMPTS = "attempts"  # folder of rejected challengers in the shard store
+CHOICES = "choices"  # folder of choices that were made again, in the shard store
 PAGE = "report.html"  # report of a version
 Status = Literal["accepted", "quarantined", "duplicate"]
 Time = str | float
@@ -326,6 +327,7 @@ def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
 #     NAME/data/reference.json     the schema of every shard, from the first shards
 #               seen.json          digests of files that were hashed; only a saving
 #               records/SHA16.json one for each file's content that was ever held; it is written last
+#               choices/KEY.json   settings, scaling and metric that were chosen again, see okl.lifecycle.choice
 #               SHA16/             an accepted shard: an okl data set of its own, rows to learn and reserved ones
 #
 # A shard is what its bytes are: the SHA-256 of its file. A process may be killed at any moment: a data set appears
@@ -351,7 +353,7 @@ class ShardStore:
     def remove_leftovers(self) -> None:
         """Remove what killed processes of this host were writing; their unfinished data sets go with the next one."""
         if isinstance(self.location, Path):
-            for folder in (self.location, self.location / RECORDS, self.location / ATTEMPTS):
+            for folder in (self.location, *(self.location / name for name in (RECORDS, ATTEMPTS, CHOICES))):
                 remove_temporary_files(folder)
 
     def records(self) -> dict[str, ShardRecord]:
