@@ -416,9 +416,9 @@ class FogdSettings(MapLearningOptions, FourierOptions):
 
     @property
     def standardises(self) -> bool:
-        """Return False for experts, which include standardised inputs, and where inputs keep their meaning."""
+        """Return False for experts, which include standardised inputs."""
         experts = self.bandwidth == self.step_size == "auto" and self.average and self.map == "independent"
-        return super().standardises and not ((experts and self.ball_radius is None) or self.parsed_constraints)
+        return super().standardises and not (experts and self.ball_radius is None)
 
     def factory(self, schema: Schema, experts: bool = True) -> LearnerFactory:
         """Return the learner: experts, a tracker, a constrained or a plain one. experts : whether they may be used"""

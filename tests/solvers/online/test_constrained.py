@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import okl
 from okl.compiled.constrained import LimitCounters
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
@@ -264,9 +265,26 @@ def test_settings_go_through_json(data: Dataset) -> None:
 
 @pytest.mark.parametrize(
     ("given", "standardises"),
-    [({"radius": 3.0}, True), ({"constraints": ("norm <= 3",)}, True), ({"constraints": TEXTS}, False)],
-    ids=["radius", "the same by a constraint", "columns keep their meaning"],
+    [({"radius": 3.0}, True), ({"constraints": ("norm <= 3",)}, True), ({"constraints": TEXTS}, True)],
+    ids=["radius", "the same by a constraint", "constraints of columns"],
 )
 def test_a_bound_of_the_norm_scales_inputs_as_a_radius_does(given: dict[str, Any], standardises: bool) -> None:
     settings = settings_from(TrainSettings, {"data": "rows", "solver": "fogd"} | given, "a test")
     assert settings.options.standardises == standardises
+
+
+def test_inputs_of_different_ranges_are_standardised_and_limits_keep_the_unit_of_their_column(tmp_path: Path) -> None:
+    draw = np.random.default_rng(3)
+    inputs, s, test = draw.normal(size=(1500, 3)), draw.integers(0, 2, 1500) * 50.0, np.arange(1500) % 5 == 0
+    columns = {"a": inputs[:, 0], "b": 1e4 * inputs[:, 1], "c": 1e-3 * inputs[:, 2] + 1e-3 * (s > 0), "s": s}
+    table = pa.table(columns | {"test": test, "y": inputs[:, 0] * inputs[:, 1] > 0})
+    options = {"target": "y", "holdout": "test", "constraints": ("abs(covariance(s)) <= 0.5",), "radius": 20.0}
+    standardised, raw = (
+        okl.train(table, out=str(tmp_path / scaling), rescale=scaling, passes=5, **options)
+        for scaling in ("stored", "none")
+    )
+    assert standardised.test["mistake_rate"] < 0.15 < 0.4 < raw.test["mistake_rate"]
+    scores = standardised.model.scores(table)[~test]
+    covariance = float(np.cov(scores, s[~test], bias=True)[0, 1])
+    assert abs(covariance) <= 0.5
+    assert covariance == pytest.approx(standardised["constraints"]["limits"][0]["train"]["value"], abs=1e-3)
