@@ -414,6 +414,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
 def _harder_test_rows(result: RunResult, errors: Assessment) -> str:
     """Return the warning of test rows with far larger errors than the left-out rows of the choice; "" without such."""
     choice = result.choice
+    if result.settings.get("huber") is not None:  # its sizes are compared with outliers clipped
+        return ""
     tried = choice.get("sizes") or [one for one in choice.get("candidates") or [] if one["kept"]]
     scores = [one["score"] for one in tried if one["score"] is not None and math.isfinite(one["score"])]
     comparable = (
@@ -867,7 +869,7 @@ STAGE_NAMES = {
     "encode": "trial of encodings",
     "plan": "choice of the model",
     "learn": "training",
-    "evaluate": "evaluation and importance",
+    "evaluate": "baselines, evaluation and importance",
 }
 """Names of the stages that may take long; the others are the rest."""
 

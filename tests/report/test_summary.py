@@ -110,7 +110,7 @@ def test_summary_shows_the_time_of_the_automatic_choice() -> None:
 def test_summary_and_report_say_where_the_time_went() -> None:
     stages = [["ingest", 0.0, 3.0], ["plan", 3.0, 150.0], ["learn", 150.0, 170.5], ["evaluate", 170.5, 200.0]]
     slow = RESULTS["binary"] | {"total_seconds": 203.0, "timeline": {"stages": stages}}
-    parts = "20.5 s training, 29.5 s evaluation and importance, 3.0 s the rest"
+    parts = "20.5 s training, 29.5 s baselines, evaluation and importance, 3.0 s the rest"
     assert f"  3.0 s reading rows, 147.0 s preparation, {parts}\n" in text_summary(slow)
     chosen = text_summary(slow | {"choice": {"why": [], "seconds": 140.0}})
     assert f"  3.0 s reading rows, 147.0 s choice of the model, {parts}\n" in chosen
@@ -220,6 +220,8 @@ def test_test_rows_that_are_harder_than_left_out_rows_are_named_instead_of_other
     }
     (far,) = warning_sentences(prices | {"choice": squared})
     assert "root mean squared error 2, expected 0.4243." in far
+    clipped = {"settings": {"solver": "ridge", "huber": 1.345}}  # these scores are of clipped targets
+    assert not warning_sentences(prices | clipped | {"choice": squared})
     assert not warning_sentences(prices | {"test": {"mse": 0.3}, "choice": squared})
 
 
