@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from okl.foundation.telemetry import ROUNDING, Observer
 
 LINE_SECONDS, FIRST_SECONDS = 30.0, 10.0
-"""Seconds between lines of progress in a log file or a pipe, and until the first one."""
+"""Seconds between lines of progress in a log file or a pipe, and until the first one or that of a new stage."""
 
 
 STAGES = {
@@ -148,8 +148,9 @@ class LineObserver:
         self.first: tuple[float, int] | None = None  # time and progress of the first call: what is before has no share
 
     def stage(self, name: str) -> None:
-        """Print the name of a stage if the last line was long ago: the stage may report no progress."""
+        """Print the name of a stage, which may report no progress, soon after the last line."""
         self.name, self.begun, self.first = STAGES.get(name, name), time.monotonic(), None
+        self.wait = min(self.wait, FIRST_SECONDS)
         if self._is_due(self.begun):
             print(f"{self.name} ...", file=sys.stderr, flush=True)
 

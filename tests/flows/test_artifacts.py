@@ -53,15 +53,15 @@ def test_without_a_terminal_a_short_run_leaves_no_line_and_a_long_one_some(capfd
 def test_the_first_line_comes_soon_and_a_stage_without_progress_is_named(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([0.0, 0.0, 9.0, 10.0, 39.0, 45.0, 46.0])
+    clock = iter([0.0, 0.0, 9.0, 10.0, 39.0, 45.0, 50.0, 55.0])
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     observer = LineObserver()
     observer.stage("plan")
     for _ in range(3):
         observer.advance(0, 0, {})
-    observer.stage("evaluate")
-    observer.stage("save")
-    assert capfd.readouterr().err == "choosing the model: 10 s\nevaluating ...\n"
+    for stage in ("baselines", "evaluate", "save"):
+        observer.stage(stage)
+    assert capfd.readouterr().err == "choosing the model: 10 s\ntraining the baselines ...\nsaving ...\n"
 
 
 def test_time_left_leaves_out_what_came_before_the_first_report(
