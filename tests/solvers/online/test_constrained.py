@@ -278,13 +278,19 @@ def test_inputs_of_different_ranges_are_standardised_and_limits_keep_the_unit_of
     inputs, s, test = draw.normal(size=(1500, 3)), draw.integers(0, 2, 1500) * 50.0, np.arange(1500) % 5 == 0
     columns = {"a": inputs[:, 0], "b": 1e4 * inputs[:, 1], "c": 1e-3 * inputs[:, 2] + 1e-3 * (s > 0), "s": s}
     table = pa.table(columns | {"test": test, "y": inputs[:, 0] * inputs[:, 1] > 0})
-    options = {"target": "y", "holdout": "test", "constraints": ("abs(covariance(s)) <= 0.5",), "radius": 20.0}
+    options: dict[str, Any] = {
+        "target": "y",
+        "holdout": "test",
+        "constraints": ("abs(covariance(s)) <= 0.5",),
+        "radius": 20.0,
+    }
     standardised, raw = (
         okl.train(table, out=str(tmp_path / scaling), rescale=scaling, passes=5, **options)
         for scaling in ("stored", "none")
     )
-    assert standardised.test["mistake_rate"] < 0.15 < 0.4 < raw.test["mistake_rate"]
+    assert standardised["test"]["mistake_rate"] < 0.15 < 0.4 < raw["test"]["mistake_rate"]
     scores = standardised.model.scores(table)[~test]
     covariance = float(np.cov(scores, s[~test], bias=True)[0, 1])
     assert abs(covariance) <= 0.5
-    assert covariance == pytest.approx(standardised["constraints"]["limits"][0]["train"]["value"], abs=1e-3)
+    (limit,) = (standardised.constraints or {})["limits"]
+    assert covariance == pytest.approx(limit["train"]["value"], abs=1e-3)
