@@ -76,11 +76,14 @@ def model_text(description: Mapping[str, Any]) -> str:
 
 
 def difference_text(difference: Mapping[str, Any]) -> str:
-    """Return `describe_difference` as text."""
+    """Return `describe_difference` as text.
+
+    Of the decisions, only the reasons: their figures are those of each version and the champion before it.
+    """
     first, second = (f"{difference['model']}@{version}" for version in difference["versions"])
     rows = [
         [f"{part}.{_metric_owner(name)}", number(version), number(other)]
-        for part in ("settings", "metrics", "decision", "environment")
+        for part in ("settings", "metrics", "environment")
         for name, (version, other) in difference[part].items()
     ]
     for side, name in enumerate(("shards_of_first_only", "shards_of_second_only")):
@@ -88,9 +91,14 @@ def difference_text(difference: Mapping[str, Any]) -> str:
             cells = ["", ""]
             cells[side] = f"{len(shards):,} ({sum(int(shard.get('rows', 0)) for shard in shards):,} rows)"
             rows.append(["shards trained on by one only", *cells])
-    if not rows:
+    reasons = [
+        f"{name}: {reason}"
+        for name, reason in zip((first, second), difference["decision"].get("reason") or (), strict=False)
+        if reason
+    ]
+    if not rows and not reasons:
         return f"{first} and {second} have no recorded differences."
-    return text([Table("", ("", first, second), rows)])
+    return text([Table("", ("", first, second), rows), *paragraphs(*reasons)])
 
 
 def version_text(description: Mapping[str, Any], whole: bool = False) -> str:

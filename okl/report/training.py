@@ -57,7 +57,6 @@ from okl.report.format import (
     flatten,
     metric_name,
     metric_number,
-    mistake_rate_text,
     model_sentence,
     number,
     percent,
@@ -256,8 +255,9 @@ ROWS_OF = {
 
 def _said(errors: Assessment, error: float | None, first: bool = False) -> str:
     if errors.is_share and error is not None:
-        share = mistake_rate_text(error) if error < 5e-4 else ""
-        right = f"{100.0 * (1.0 - error):.1f}% right" if not share else f"{share} wrong"
+        # as many digits as it takes not to round mistakes away
+        digits = max(1, math.ceil(-math.log10(100.0 * error))) if error > 0.0 else 0
+        right = f"{100.0 * (1.0 - error):.{digits}f}% right"
         return right if first else f"is {right}"
     value = errors.text(error)
     return f"{errors.name} {value}" if first else value

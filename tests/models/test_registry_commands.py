@@ -155,7 +155,7 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     assert not [line for line in one.splitlines() if "metrics.champion" in line]
     again = {"champion": {"mistake_rate": 0.2}, "challenger": {"mistake_rate": 0.1}}
     overall = {"rows": 1234, "champion": 0.4321, "challenger": 0.3211}
-    decision = {"reason": "Published: better.", "criterion": "log-loss", "overall": overall}
+    decision = {"reason": "Published: as good.", "criterion": "log-loss", "overall": overall}
     model.publish(writer(2), lineage(2, 1, metrics=again, decision=decision), promote=True)
     assert "log loss 0.3211 (before: 0.4321) on 1,234 rows\n" in terminal.okl("models", "show", "churn").out
     assert re.search(r"decided by +log loss 0.3211 \(before: 0.4321\)", terminal.okl("models", "show", "churn@2").out)
@@ -163,6 +163,11 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     found = dict(line.split(maxsplit=1) for line in lines if line.startswith("metrics"))
     assert found["metrics.mistake_rate"].split() == ["0.1800", "0.1000"]
     assert found["metrics.before.mistake_rate"].split() == ["0.3533", "0.2000"]
+    assert [line for line in lines if line.startswith("churn@")] == [
+        "churn@1: Published: better.",
+        "churn@2: Published: as good.",
+    ]
+    assert not [line for line in lines if line.startswith("decision")]
 
 
 def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(terminal: Terminal) -> None:

@@ -101,6 +101,12 @@ def test_summary_shows_the_command_to_predict(tmp_path: Path, monkeypatch: pytes
         assert f"  okl predict {typed} ROWS --out SCORES\n" in text
 
 
+@pytest.mark.parametrize(("rate", "right"), [(0.0, "100%"), (0.1234, "87.7%"), (0.00031, "99.97%"), (4e-5, "99.996%")])
+def test_summary_rounds_no_mistakes_away(rate: float, right: str) -> None:
+    result = {"test": {"mistake_rate": rate}, "dataset": {"test_rows": 100_000}}
+    assert text_summary(RESULTS["binary"] | result).startswith(f"{right} right on 100,000 test rows; always ")
+
+
 def test_summary_shows_the_time_of_the_automatic_choice() -> None:
     raced = RESULTS["binary"] | {"choice": {"why": [], "seconds": 4.5}}
     assert "7.8 s, of which 4.5 s for the automatic choice\n" in text_summary(raced, verbose=True)
