@@ -417,7 +417,7 @@ def apply_rule(
     share = level / max(1, len(bound))
     worse = tuple(name for name, pair in bound.items() if -pair.gain > least and pair.p_worse <= share)
     lacking = f" No reserved row has the label {' or '.join(missing)}." if missing else ""
-    figures = _figures(criterion, overall, newest, before, other) + lacking
+    figures = _figures(criterion, overall, newest, before if NEWEST in pairs else None, other) + lacking
     compared, judged = (recent, newest) if rule.needed == "better" else (whole, overall)
     constant = None if schema is None else constant_error(schema, compared, criterion)
     useless = constant is not None and judged.challenger + allowance > constant * (1.0 + 1e-9)

@@ -210,6 +210,7 @@ def test_a_requested_choice_needs_no_new_file_and_is_compared_once(place: Path) 
     result = retrain(asked(place, choose="again"))
     assert result["choice"]["cause"] == "--choose again was given"
     assert result["outcome"] in ("published", "kept")
+    assert "newest reserved rows" not in result["reason"].partition(". ")[2], "no row is newer than others"
     again = retrain(asked(place, choose="again"))
     assert again["outcome"] == "judged before"
     assert again["reason"] == "The same choice was made and compared before."
