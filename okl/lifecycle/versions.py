@@ -433,7 +433,7 @@ def retraction_reason(model: RegisteredModel, planned: Lineage, rejected: Collec
     """
     version, state = model.find(planned), model.state()
     if version is None and state.latest > (champion := state.champion or 0):
-        later = [one for one in model.versions() if one.number > champion and one.lineage.settings == planned.settings]
+        later = [one for one in model.versions() if one.number > champion and _continues(one, planned, model, champion)]
         learned = {shard["sha256"] for one in later for shard in one.lineage.shards}
         shards = {shard["sha256"] for shard in planned.shards}
         version = later[-1] if later and learned.union(rejected) >= shards else None
@@ -443,6 +443,14 @@ def retraction_reason(model: RegisteredModel, planned: Lineage, rejected: Collec
         f"No file is new: these shards were trained on before, in {version}, which is no longer the champion. The next "
         f"new file starts a training. To use {version} again: okl models promote {model.name} {version.number}."
     )
+
+
+def _continues(later: Version, planned: Lineage, model: RegisteredModel, champion: int) -> bool:
+    """Return whether a later version has the settings of a planned one, or a new choice in place of the champion's."""
+    if later.lineage.settings == planned.settings:
+        return True
+    has_choice = CHOICE_OF_VERSION in later.lineage.settings and champion > 0
+    return has_choice and model.version(champion).lineage.settings == planned.settings
 
 
 # The training plan.

@@ -17,6 +17,7 @@ from okl.lifecycle.lineage_checks import check_arrivals
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.shard_store import ShardRecord, ShardStore
 from okl.models.file import weights_digest
+from okl.models.registry import Registry
 from okl.report.retraining import summary_text
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import land
@@ -154,6 +155,19 @@ def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path, numbers:
     assert champion(place).load().schema.shift_and_factor[1].tolist() == made.schema.shift_and_factor[1].tolist()
     if entry["first"]:
         assert second["how"] == "solved on the latest 2 shards", "windows begin with that of the choice"
+
+
+def test_a_choice_that_was_rolled_back_stays_so_until_a_new_file_arrives(place: Path) -> None:
+    made = begin(place)["version"]
+    model = Registry(place / "registry").model("m")
+    model.rollback()
+    again = retrain(asked(place))
+    assert again["outcome"] == "judged before", again["reason"]
+    assert f"trained on before, in m@{made}, which is no longer the champion" in again["reason"]
+    night(place, 5, changed=True)
+    third = retrain(asked(place))
+    assert third["outcome"] == "published"
+    assert third["choice"]["cause"].startswith("there are "), "twice the rows since the drift"
 
 
 def test_the_same_nights_give_the_same_bits_after_an_interrupt(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
