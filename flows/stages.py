@@ -254,6 +254,7 @@ def follow_stages(
             raise
         if follow is None and not runtime.deployment.id:
             raise
+        get_run_logger().error("%s", error)
         return Failed(message=str(error))
     finally:
         observer.finish()

@@ -144,7 +144,8 @@ def test_an_error_comes_out_as_itself_and_is_recorded(
     states = f"select message from flow_run_state where flow_run_id = '{flow_run['id']}' and type = 'FAILED'"
     assert query(configured.home, states) == [("column 'y' cannot be counted.",)]
     logged = query(configured.home, f"select message from log where flow_run_id = '{flow_run['id']}' and level >= 40")
-    assert {message for (message,) in logged} == {"""Finished in state Failed("column 'y' cannot be counted.")"""}
+    sentence = "column 'y' cannot be counted."
+    assert {message for (message,) in logged} == {f'Finished in state Failed("{sentence}")', sentence}
     artifacts = query(configured.home, f"select key, description from artifact where flow_run_id = '{flow_run['id']}'")
     assert artifacts == [("counting-progress", "column 'y' cannot be counted.")], "no pickled exception"
     assert watcher.calls[-1] == "finish"
