@@ -219,12 +219,11 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     """Return the report of a retraining, without sections that it has no data for; settings : not default."""
     shards, drift, measured = result["shards"], result["drift"], result.get("counted") or {}
     rejected = len(shards["rejected"])
-    lead = paragraphs(
-        result["reason"],
-        chosen_sentence(result),
-        choice_sentence(result),
-        f"Training took {duration(result['seconds'])} of {duration(result['total_seconds'])} in total.",
+    seconds, total = result["seconds"], duration(result["total_seconds"])
+    took = (
+        f"Training took {duration(seconds)} of {total} in total." if seconds else f"No model was trained, in {total}."
     )
+    lead = paragraphs(result["reason"], chosen_sentence(result), choice_sentence(result), took)
     if result["progressive"]:
         lead.append((WarningBlock if _has_drift(result) else Paragraph)(drift["why"]))
     lead += [*_passed_over(result), *map(WarningBlock, [*in_vain(shards), *(result.get("data_warnings") or [])])]
