@@ -163,7 +163,8 @@ def _quoted(word: str) -> str:
 
 TAKES = (
     "abs(QUANTITY) <= NUMBER, QUANTITY <= NUMBER, QUANTITY >= NUMBER or norm <= NUMBER, where a quantity is "
-    "covariance(COLUMN), difference(COLUMN=VALUE, COLUMN=VALUE) or mean(COLUMN=VALUE)"
+    "covariance(COLUMN), difference(COLUMN=VALUE, COLUMN=VALUE) or mean(COLUMN=VALUE), and names with spaces are in "
+    "quotes"
 )
 _TOKEN = re.compile(r"""\s*("[^"]*"|'[^']*'|<=|>=|[(),=]|[^\s(),=<>"']+)""")
 _SIGNS = ("<=", ">=", "(", ")", ",", "=")

@@ -76,6 +76,8 @@ def test_text_means_its_constraint_and_back(text: str, expected: Constraint | No
         ("mean(f71=1) <= 0.1 0.2", "unexpected '0.2' at the end"),
         ('mean("f71=1) <= 1', "cannot be read"),
         ("3 <= mean(f71=1) <= 1", "not below it"),
+        ("covariance(mean area) <= 1", "expected ')' at 'area'. Expected "),
+        ("covariance(mean area) <= 1", "names with spaces are in quotes."),
     ],
 )
 def test_bad_grammar_is_told_where_it_goes_wrong(text: str, part: str) -> None:
