@@ -88,8 +88,7 @@ def _confirm_interruption(runs: Sequence[Mapping[str, Any]]) -> None:
     shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     problem = f"{len(names)} runs are in progress: {shown}." if len(names) > 1 else f"A run is in progress: {shown}."
     if not sys.stdin.isatty():
-        they, them = ("they end", "them") if len(names) > 1 else ("it ends", "it")
-        raise ConfigError(f"{problem} Wait until {they} (okl status), or interrupt {them}: okl down --force.")
+        raise ConfigError(f"{problem} Wait for the end (okl status), or interrupt: okl down --force.")
     if not typer.confirm(f"{problem} Interrupt?", err=True):
         raise ExecutionError("okl keeps running, as there are runs in progress.")
 

@@ -7,15 +7,17 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from flows.server import stack_login
 from flows.stack.control import prepare
 from flows.stack.state import StackServer, StackState, stack_server, take_lock
-from flows.stack.status import leaving, schedules_at
+from flows.stack.status import leaving, schedules_at, text
 from flows.stack.supervisor import Child, StackOptions, listening_socket
 from okl.foundation.errors import ExecutionError
 
@@ -107,3 +109,16 @@ def test_message_on_schedules_names_them_if_there_are_any_or_none_is_known() -> 
                     None: [f"Its schedules pause {end}"]}  # fmt: skip
     assert [line[:13] for line in leaving(url, url, 1)] == ["Its schedule ", "This shell st"]
     assert schedules_at("http://127.0.0.1:9/api") is None, "no server answers"
+
+
+def test_status_shows_since_when_a_run_lasts_by_the_clock_of_this_machine() -> None:
+    began = "2026-11-29T13:40:23.192329Z"
+    run = {"id": "1", "name": "score newrows", "state": "Running", "command": False}
+    nothing: dict[str, Any] = {"processes": [], "disk": None, "code_is_current": True, "deployments": [], "notices": []}
+    runs = [run | {"since": began}, run | {"since": None, "state": "Pending"}]
+    lines = text(nothing | {"runs": runs, "url": "http://127.0.0.1:1/api", "pages": "http://127.0.0.1:1"}).splitlines()
+    local = f"{datetime.fromisoformat(began).astimezone():%Y-%m-%d %H:%M %Z}"
+    assert [line for line in lines if "score newrows" in line] == [
+        f"  score newrows  Running  since {local}",
+        "  score newrows  Pending  not started",
+    ]
