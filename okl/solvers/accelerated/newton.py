@@ -71,6 +71,7 @@ _SLOWER, _FIRST_SLOW, _STANDING = 1e-2, 1e-6, 1e-12  # of the pace; of the weigh
 _HALVED, _WIDE = 8, 16.0  # trials before a line search halves its logarithm; the ratio of bounds in which it does
 
 _ONE_IN, _ROWS_A_COLUMN = 4, 20  # rows in a sample; of sparse rows, for each column, at least
+_RARE = 0.1  # of the rows, of the smaller class, at most
 _ROUGH, _FEW = 0.1, 5  # gap that is enough on a sample; steps
 
 
@@ -83,7 +84,9 @@ class Newton(CertifiedSteps):
         opened = in_memory(problem, point, self.tolerance)
         rows: Any = problem.rows
         sampled = isinstance(rows, SparseRows) and rows.n_points >= _ONE_IN * _ROWS_A_COLUMN * rows.n_image
-        if point is not None or not (sampled and bends(problem)):
+        # classes of like size take few steps from no weights
+        rare = (1.0 - abs(float(rows.signs.mean()))) / 2.0 <= _RARE
+        if point is not None or not (sampled and rare and bends(problem)):
             return opened
         # k times as many rows have the same optimum as rows that are sqrt(k) times as long, times sqrt(k)
         some, longer = slice(None, None, _ONE_IN), math.sqrt(_ONE_IN)

@@ -319,20 +319,22 @@ def unlike_rows(n_rows: int, n_columns: int, share: float, noise: float = 1.0) -
 
 
 @pytest.mark.parametrize("in_sample", ["both classes", "one class", "the other"])
-@pytest.mark.parametrize("model", [L2SVM(0.5), LogisticRegression(3.0), LogisticRegression(0.2, fit_intercept=False)])
+@pytest.mark.parametrize("model", [L2SVM(0.5), LogisticRegression(3.0), LogisticRegression(2.0, fit_intercept=False)])
 def test_a_sample_of_many_sparse_rows_leaves_the_optimum(
     model: Any, in_sample: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    inputs, labels = unlike_rows(2000, 8, 0.4)
+    inputs, _ = unlike_rows(2000, 8, 0.4)
+    labels = np.where(inputs[:, 0] - inputs[:, 1] > 1.6, 1.0, -1.0)
+    assert 0.02 < np.mean(labels > 0.0) < 0.1
     if in_sample != "both classes":
-        labels = np.where(np.arange(2000) % 4 == 0, 1.0, -1.0) * (1.0 if in_sample == "one class" else -1.0)
+        labels = np.where(np.arange(2000) % 16 == 1, 1.0, -1.0) * (1.0 if in_sample == "one class" else -1.0)
     problem: Any = model.problem(SparseRows(sparse.csr_array(inputs), labels))
     state, outcome, _ = solve(problem, Newton(1e-9))
     monkeypatch.setattr(newton, "_ROWS_A_COLUMN", 2000)
     other = solve(problem, Newton(1e-9))[0]
     assert outcome.kind == "done"
     if in_sample == "both classes":
-        assert state.history[0].certificate.gap < 0.3 * other.history[0].certificate.gap
+        assert state.history[0].certificate.gap < 0.5 * other.history[0].certificate.gap
     found, expected = state.best_record.certificate, other.best_record.certificate
     assert found.primal == pytest.approx(expected.primal, abs=expected.gap + found.gap + 1e-12 * expected.primal)
 
