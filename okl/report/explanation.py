@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import prod
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,7 @@ def predictor_sentence(what: Mapping[str, Any]) -> str:
         return f"{what['shapes']['supports'][0]:,} support vectors{cells}, {_kernel(what['kernel'])}, {size}"
     kind, shapes = what["map"]["kind"], what["shapes"]
     if kind == "standardised-linear":
-        n_weights, n_offsets = prod(shapes["weights"]), prod(shapes.get("offsets", [0]))
+        n_weights, n_offsets = math.prod(shapes["weights"]), math.prod(shapes.get("offsets", [0]))
         offsets = f", {n_offsets:,} offset{'' if n_offsets == 1 else 's'}" if n_offsets else ""
         scaling = f"{what['numbers'] - n_weights - n_offsets:,} numbers that scale the inputs"
         return f"a linear model of the inputs: {n_weights:,} weights{offsets}, {scaling}; {what['precision']}"
@@ -222,6 +222,16 @@ def _short(value: float, digits: int) -> str:
     return f"{value:.{digits}g}" if value < 10.0**digits else f"{value:.0f}"
 
 
+def _alike(values: Sequence[float], largest: float) -> list[str]:
+    """Return numbers from 0 with as many decimals as give the largest three digits.
+
+    >>> _alike([0.068, 0.0004404], 0.068), _alike([1234.5, 7.0], 1234.5)
+    (['0.0680', '0.0004'], ['1,234', '7'])
+    """
+    decimals = max(0, 2 - math.floor(math.log10(largest))) if 0.0 < largest < 1000.0 else 0
+    return [f"{value:,.{decimals}f}" if largest < 1e6 else _short(value, 3) for value in values]
+
+
 def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Block]:
     """Return a chart of importances (`okl.runs.explain.Importances.as_json`); those below the precision are 0."""
     columns, criterion = importances["columns"][:MOST_COLUMNS], importances["criterion"]
@@ -237,11 +247,13 @@ def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Bl
         value, roots = error**0.5, [max(0.0, error + rise) ** 0.5 for rise in rises]
         rises = [root - value for root in roots]
         spreads = [spread / (2.0 * root or 1.0) for spread, root in zip(spreads, roots, strict=True)]
-    texts = ["-+"[rise > 0.0] + _short(abs(rise), 4) if rise else "0" for rise in rises]
+    sizes = [abs(rise) for rise in rises]
+    most = max(sizes, default=0.0)
+    texts = ["-+"[rise > 0.0] + text if rise else "0" for rise, text in zip(rises, _alike(sizes, most), strict=True)]
     width = max(map(len, texts), default=0)
     bars = [
-        Bar(item["column"], length, f"{text:<{width}} +- {_short(spread, 2)}")
-        for item, length, text, spread in zip(columns, lengths, texts, spreads, strict=True)
+        Bar(item["column"], length, f"{text:<{width}} +- {spread}")
+        for item, length, text, spread in zip(columns, lengths, texts, _alike(spreads, most), strict=True)
     ]
     title = (
         f"{'Decrease' if falls else 'Increase'} of the {ERROR_NAMES[criterion]} when a column is permuted "
