@@ -4,12 +4,14 @@ All mistakes are made before training on the rows, each by the champion of its d
 is replaced by a better one only makes fewer, not more: so a shard fires if it has more than chance explains (Fisher's
 exact test, one-sided) and a quarter more at least. Days differ among themselves, so the deviation is taken in units of
 what they vary by: of the mean square of successive differences, and of rates that vary by a fifth, which counts like
-eight degrees of freedom and rules until there are shards to estimate it. After a signal the comparison restarts.
+eight degrees of freedom and rules until there are shards to estimate it. One shard before is enough. After a signal the
+comparison restarts without the shard that fired: its champion was of the old relation. A return to it fires, too.
 
 Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) 0 to .7 in a thousand
-shards fired where rates vary by up to 20% from day to day, and .4 to 4 where they vary by 40%. With 1500 rows and
+shards fired where rates vary by up to 20% from day to day, and 2 to 7 where they vary by 40%. With 1500 rows and
 10 shards before, a rate that goes from .05 to .1 is found at its first shard in 80% of streams if days are alike, in
-65% if they vary by 10%; one from .2 to .45 in all and in 97%, with 4 shards before in all and in 85%.
+65% if they vary by 10%; one from .2 to .45 in all and in all, with 4 shards before in all and in 97%, with 2 in 64%
+and 54%. With 600 rows and one shard before, one from .15 to .45 is found in 82% and 74%.
 
 Source: see okl.solvers.base; a variance combined with a prior one, and Student's t: Smyth, Statistical Applications in
 Genetics and Molecular Biology 3(1), 2004; degrees of freedom of the mean square successive difference: von Neumann et
@@ -29,7 +31,7 @@ from scipy import stats
 from okl.report.format import number
 from okl.solvers.base import LEVEL, excess_spread, fisher_test
 
-MOST_PAST, FEWEST_PAST = 30, 2  # shards
+MOST_PAST = 30  # shards
 LARGER = 1.25  # times the rate before
 SUSPICIOUS = 0.05  # p-value from which on a larger rate is no longer called alike
 TAKEN_SPREAD, TAKEN_DEGREES = 0.2, 8.0  # of rates from day to day, as a share of them; what that counts like
@@ -62,9 +64,9 @@ class ShardScores:
 
 def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     """Compare a shard with the past ones of the champion and its ancestors, in the order of training."""
-    signal = max((index for index, scores in enumerate(past) if scores.fired), default=0)
-    before, wrong, rows = [scores for scores in past[signal:] if scores.rows][-MOST_PAST:], now.wrong, now.rows
-    if len(before) < FEWEST_PAST or rows == 0:
+    signal = max((index for index, scores in enumerate(past) if scores.fired), default=-1)
+    before, wrong, rows = [scores for scores in past[signal + 1 :] if scores.rows][-MOST_PAST:], now.wrong, now.rows
+    if not before or rows == 0:
         return now
     wrongs = np.array([float(scores.wrong) for scores in before])
     counts = np.array([float(scores.rows) for scores in before])
@@ -72,7 +74,8 @@ def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     p_value = verdict.p_value
     if 0.0 < p_value < 1.0 and 0.0 < verdict.past_rate < 1.0:
         degrees = 2.0 * (len(before) - 1) / 3.0
-        rate, observed = verdict.past_rate, excess_spread(wrongs, counts)
+        rate = verdict.past_rate
+        observed = excess_spread(wrongs, counts) if len(before) > 1 else 1.0
         by_chance = rate * (1.0 - rate) * (1.0 / rows + 1.0 / counts.sum())
         taken = float(1.0 + (TAKEN_SPREAD * rate) ** 2 * (1.0 + 1.0 / len(counts)) / by_chance)
         excess = (degrees * observed + TAKEN_DEGREES * taken) / (degrees + TAKEN_DEGREES)
@@ -104,7 +107,7 @@ def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores
         return "No new rows were scored by a champion."
     tested = {name: scores for name, scores in scored.items() if scores.p_value is not None}
     if not tested:
-        return "There are too few earlier shards to test for drift."
+        return "Drift was not tested: there is no earlier shard, or none since the last drift."
     name, worst = min((fired or tested).items(), key=lambda item: item[1].p_value or 0.0)
     more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""
     errors = (

@@ -71,7 +71,27 @@ def test_little_that_is_none_of_chance_is_no_signal_and_neither_is_an_improvemen
     assert stats.fisher_exact([[11_000, 89_000], [100_000, 900_000]], alternative="greater").pvalue < 1e-20
     assert not slightly.fired
     assert not compared(past, scored(100_000, 2_000)).fired
-    assert compared(past[:1], scored(100, 90)).p_value is None  # one shard before is too few
+
+
+def test_one_shard_before_is_enough_for_a_large_change() -> None:
+    past = [scored(2000, 450)]
+    assert compared(past, scored(2000, 1340)).fired
+    assert not compared(past, scored(2000, 600)).fired, "one day may differ from another one by a third"
+    first = compared([], scored(100, 90))
+    assert first.p_value is None
+    assert drift_of({"day-1": first})["why"].startswith("Drift was not tested: ")
+
+
+def test_a_return_to_the_old_relation_fires_although_errors_are_no_more_than_at_the_change() -> None:
+    random = np.random.default_rng(7)
+    for _ in range(20):
+        wrongs = np.concatenate([random.binomial(600, rate, n) for rate, n in ((0.15, 6), (0.45, 1)) * 2])
+        assert [index for index, one in enumerate(followed(wrongs.tolist(), 600)) if one.fired] == [6, 13]
+
+
+def test_a_champion_that_stays_bad_after_a_signal_fires_once() -> None:
+    wrongs = np.random.default_rng(8).binomial(600, [0.15] * 6 + [0.45] * 8)
+    assert [index for index, one in enumerate(followed(wrongs.tolist(), 600)) if one.fired] == [6]
 
 
 def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
