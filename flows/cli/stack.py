@@ -44,6 +44,7 @@ def up(
     from flows.stack.state import stack_folder
     from flows.stack.status import describe, variables
     from flows.stack.supervisor import ANOTHER_IS_UP, PORT_IS_TAKEN, StackOptions, supervise
+    from okl.report.format import counted
 
     options = StackOptions(okl_home(), port, workers)
     prepare(options)
@@ -69,8 +70,8 @@ def up(
         _replace_line("", terminal)
     since = f"started in {time.monotonic() - start:.1f} s" if started else f"running since {time.ctime(state.since)}"
     if not json:
-        pages = state.url.removesuffix("/api")
-        print(f"okl is up ({since}): {state.workers} workers, pool {state.pool}, pages at {pages}", file=sys.stderr)
+        pages, count = state.url.removesuffix("/api"), counted(state.workers, "worker")
+        print(f"okl is up ({since}): {count}, pool {state.pool}, pages at {pages}", file=sys.stderr)
     stack = describe(state, stack_folder(options.home)) | {"started": started} if json else {}
     print_result(stack, json, f"export {variables(state.url)}")
 

@@ -294,10 +294,9 @@ def settings_from(
                 raise refusal from None  # of settings together, which names them
             field, path = str(location[0]), ".".join(map(str, location))
             if fault["type"] == "extra_forbidden":
-                names = kind.option_names() if issubclass(kind, ExecutionSettings) else tuple(kind.model_fields)
-                names = tuple(dict.fromkeys((*names, *others)))
+                names = tuple(dict.fromkeys((*_option_names(kind), *others)))
                 takes = f"valid options: {', '.join(names)}" if path == field else f"see the fields of {field}"
-                close = get_close_matches(path, names, 2, 0.7)
+                close = _dotted(kind, path) or get_close_matches(path, names, 2, 0.7)
                 near = f" (did you mean {' or '.join(close)}?)" if close else ""
                 faults[f"{path!r} is not an option{near}; {takes}"] = []
             elif fault["type"] == "missing":
@@ -307,6 +306,20 @@ def settings_from(
                 faults.setdefault(f"{(shown or {}).get(name, name)} = {value!r}", []).append(_reason(fault))
         parts = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
         raise ConfigError(f"{where}: {'; '.join(parts)}.") from None
+
+
+def _option_names(kind: type[BaseModel]) -> tuple[str, ...]:
+    return kind.option_names() if issubclass(kind, ExecutionSettings) else tuple(kind.model_fields)
+
+
+def _dotted(kind: type[BaseModel], name: str) -> list[str]:
+    """Return the dotted names of the fields of nested settings that have this name, such as train.budget_seconds."""
+    nested = {field: info.annotation for field, info in kind.model_fields.items()}
+    return [
+        f"{field}.{name}"
+        for field, inner in nested.items()
+        if isinstance(inner, type) and issubclass(inner, BaseModel) and name in _option_names(inner)
+    ]
 
 
 def _innermost(values: Mapping[str, Any], path: Sequence[int | str]) -> tuple[str, Any]:

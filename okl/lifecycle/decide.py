@@ -437,7 +437,7 @@ def apply_rule(
 
 def constant_name(task: Task) -> str:
     """Return what a constant prediction is called in sentences."""
-    return "the mean so far" if task == "regression" else "the majority class"
+    return "the mean" if task == "regression" else "the majority class"
 
 
 def _by_rule(

@@ -186,23 +186,24 @@ def summary_text(result: Mapping[str, Any]) -> str:
 def chosen_sentence(result: Mapping[str, Any]) -> str:
     """Return what was chosen automatically for the first shards, and for how long; "" without a choice."""
     why = result.get("chosen") or []
-    kept = "Later retrainings keep this choice until errors grow or rows are four times as many (--choose)."
+    kept = "Later retrainings keep this choice until drift, more errors, or four times the rows (--choose)."
     return f"{why[0]} {kept}" if why else ""
 
 
 def choice_sentence(result: Mapping[str, Any]) -> str:
     """Return why solver and settings were chosen again, the choice, and what became of it; "" without one.
 
-    >>> choice = {"cause": "b.csv shows drift", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
+    >>> choice = {"cause": "b.csv drifts", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
     >>> choice_sentence({"choice": choice})
-    'Solver and settings were chosen again, because b.csv shows drift: ridge. Best of 8.'
+    'Solver and settings were chosen again, because b.csv drifts: ridge. Best of 8.'
     >>> choice_sentence({"choice": choice | {"outcome": "not used"}})
-    'Solver and settings were chosen again, because b.csv shows drift: ridge (not used). Best of 8.'
+    'Solver and settings were chosen again, because b.csv drifts: ridge (the settings so far are better). Best of 8.'
     """
     choice = result.get("choice")
     if not choice:
         return ""
-    outcome = "" if choice["outcome"] == "published" else f" ({choice['outcome']})"
+    outcomes = {"published": "", "not used": " (the settings so far are better)", "not published": " (not published)"}
+    outcome = outcomes[choice["outcome"]]
     made = f"Solver and settings were chosen again, because {choice['cause']}: {choice['solver']}{outcome}."
     return f"{made} {choice['why'][0]}"
 

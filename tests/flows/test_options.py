@@ -8,7 +8,8 @@ import pytest
 
 from flows.cli.options import OTHER, TRAIN, Options, metavar, resumed_settings, split_pairs, train_settings
 from okl.foundation.errors import ConfigError
-from okl.foundation.settings import IngestSettings
+from okl.foundation.settings import IngestSettings, settings_from
+from okl.lifecycle.settings import RetrainSettings
 from okl.solvers.settings import TrainSettings, solver_settings
 
 
@@ -113,3 +114,10 @@ def test_config_file_with_wrong_values_names_them(tmp_path: Path, content: str, 
     with pytest.raises(ConfigError, match=message) as caught:
         train_settings("data", {}, {}, str(tmp_path / "okl.toml"), [])
     assert "\n" not in str(caught.value)
+
+
+def test_a_setting_of_training_without_its_prefix_is_named_with_it() -> None:
+    with pytest.raises(
+        ConfigError, match=r"'budget_seconds' is not an option \(did you mean train\.budget_seconds\?\)"
+    ):
+        settings_from(RetrainSettings, {"name": "m", "source": "in", "budget_seconds": 8.0}, "okl deploy")

@@ -60,7 +60,7 @@ def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Pa
     told = " ".join(summary_text(first).split())
     assert "chosen: " in told
     assert "8 candidates" in told or "of the median distance" in told
-    assert "Later retrainings keep this choice until errors grow" in told
+    assert "Later retrainings keep this choice until drift, more errors, or four times the rows" in told
     begun = champion(place)
     model = begun.load()
     assert model.configuration["solver"] == "ridge"
