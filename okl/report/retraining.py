@@ -155,7 +155,8 @@ def _remedy(rejected: Mapping[str, Any]) -> str:
         return ""
     if not rejected.get("releasable", True):
         return " Correct the file and add it again."
-    return f" To train on it anyway: --release {rejected['sha256'][:16]}"
+    purpose = "If the relation has really changed" if "contradiction" in rejected["kinds"] else "To train on it anyway"
+    return f" {purpose}: --release {rejected['sha256'][:16]}"
 
 
 def summary_text(result: Mapping[str, Any]) -> str:
@@ -178,8 +179,13 @@ def summary_text(result: Mapping[str, Any]) -> str:
         if shard["sha256"] not in vain:
             why = shard.get("reason") or f"{', '.join(shard['kinds'])}."
             warnings.append(f"{shard['name']} is {shard['status']}: {why}{_remedy(shard)}")
-    if names := [shard["name"] for shard in (*shards["rejected"][MOST_NAMED:], *shards["standing"])]:
-        warnings.append(f"already quarantined in an earlier run: {listed(names, MOST_NAMED)}.")
+    for when, others in (
+        ("also quarantined", shards["rejected"][MOST_NAMED:]),
+        ("already quarantined in an earlier run", shards["standing"]),
+    ):
+        if others:
+            names = listed([shard["name"] for shard in others], MOST_NAMED)
+            warnings.append(f"{when}: {names}. Reasons: okl models show {result['model']}")
     return text([*blocks, *map(WarningBlock, warnings), *_passed_over(result)])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.report.blocks import Figure
-from okl.report.retraining import champion_figure, points_of
+from okl.report.retraining import champion_figure, points_of, summary_text
 from tests.lifecycle.stories import settings, shards
 
 
@@ -27,6 +27,12 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     run.close()
     result = run.result()
     assert result["outcome"] == "kept"
+    (bad,) = result["shards"]["rejected"]
+    assert f"If the relation has really changed: --release {bad['sha256'][:16]}" in summary_text(result)
+    many = [bad | {"name": f"bad-{number}", "sha256": f"{number:016}"} for number in range(12)]
+    told = summary_text(result | {"shards": result["shards"] | {"rejected": many}})
+    assert "also quarantined: bad-10, bad-11. Reasons: okl models show m" in " ".join(told.split())
+    assert "earlier run" not in told
     page = Path(result["report"]).read_text(encoding="utf-8")
     assert "Retraining of m: kept" in page
     assert "contradict the champion" in page
