@@ -40,9 +40,9 @@ class L1Part:
 
     def slopes(self, at: Point) -> tuple[FloatArray, float]:
         """Return the gradient of the losses over the weights, (n_columns,), and their sum."""
-        margins, slopes = self._margins(at), np.empty(self._problem.n_points)
-        self._problem.adjoint(slopes, margins)
-        return slopes, float(self._problem.weights @ self._problem.loss.value(margins))
+        problem = self._problem
+        slopes = problem.rows.image(problem.weights * self._derivatives(at))  # type: ignore[attr-defined]
+        return slopes, float(problem.weights @ problem.loss.value(self._margins(at)))
 
     def curvature(self, at: Point, columns: IntArray) -> FloatArray:
         """Return the second derivatives over some columns, at least their lower triangle."""
@@ -58,7 +58,12 @@ class L1Part:
         return float((self._problem.weights * derivative) @ change)
 
     def conjugate(self, at: Point, factor: float) -> float:
-        return self._problem.conjugate(self._margins(at), factor)
+        """Return minus the dual objective of the slopes at a point, made feasible by a factor in (0, 1]."""
+        problem = self._problem
+        return float(problem.weights @ problem.loss.conjugate(-factor * self._derivatives(at)))
+
+    def _derivatives(self, at: Point) -> FloatArray:
+        return self._cache(("derivatives", at.serial), lambda: self._problem.loss.derivative(self._margins(at)))
 
     def _margins(self, at: Point) -> FloatArray:
         rows: Any = self._problem.rows
@@ -97,8 +102,9 @@ class L1State(certified_steps.CertifiedState):
 
 _NEAR = 0.3  # of the slope of the penalty: columns whose losses are less steep by more stay out of a step
 _MOST_WORKING, _GROWTH = 1000, 2  # columns of a step, unless more have a weight; new ones for each that has
-_SHARE, _FLAT, _MOST_TRIALS = 0.01, 0.1, 40  # of the violation that a step leaves; of the slope along it; of lengths
-_MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 4, 100  # of the search of signs; steps in a round
+_SHARE, _ROUGH = 0.01, 0.1  # of the violation that a step leaves; where no step was short
+_FLAT, _MOST_TRIALS = 0.1, 40  # of the slope along a step; of its lengths
+_MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 16, 100  # of the search of signs; steps in a round
 _SHORT, _FULL = 0.1, 0.9  # lengths of a step that raise and lower the damping
 # first, largest; none below; by this factor
 _LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = 1e-8, 1.0, 1e-12, 10.0
@@ -117,7 +123,8 @@ class L1Newton(certified_steps.CertifiedSteps):
 
     def start(self, problem: PartsProblem, point: FloatArray | None = None) -> L1State:
         first = np.zeros(problem.n_columns) if problem.start is None else np.array(problem.start, dtype=np.float64)
-        return _checked(problem, Point(0, first, np.empty(0), 0.0), None, 0)
+        opening = Point(0, first, np.empty(0), 0.0)
+        return _checked(problem, opening, _sums(problem, opening), None, 0)
 
     def advance(self, state: L1State, problem: PartsProblem) -> L1State:
         point, slopes = state.point, state.slopes
@@ -128,17 +135,23 @@ class L1Newton(certified_steps.CertifiedSteps):
         bends = np.einsum("ii->i", products)
         bends += state.damping * float(bends.max(initial=0.0))
         weights = point.weights[columns]
-        enough = _SHARE * violation(point.weights, slopes)
+        # short steps go along faces of the penalty: rough ones would leave them too often
+        enough = (_SHARE if state.damping > 0.0 else _ROUGH) * violation(point.weights, slopes)
         target = minimised_model(weights, slopes[columns], products, enough)
         change = np.zeros(problem.n_columns)
         change[columns] = target - weights
-        direction = replace(point, serial=point.serial + 1, weights=change)
-        step, n_trials = _length(problem, point, slopes, direction)
-        moved = point.weights + step * change
-        if step == 1.0:
-            moved[columns] = target  # zeros stay zeros
-        following = replace(point, serial=point.serial + 2, weights=moved)
-        return replace(_checked(problem, following, state, n_trials + 1), damping=_next_damping(state.damping, step))
+        moved = point.weights.copy()
+        moved[columns] = target  # zeros stay zeros
+        following = replace(point, serial=point.serial + 1, weights=moved)
+        sums = _sums(problem, following)
+        direction = replace(point, serial=point.serial + 2, weights=change)
+        step, n_trials = _length(problem, point, slopes, direction, sums[0])
+        if step < 1.0:
+            following = replace(point, serial=point.serial + 3, weights=point.weights + step * change)
+            sums = _sums(problem, following)
+            n_trials += 1
+        following_state = _checked(problem, following, sums, state, n_trials + 1)
+        return replace(following_state, damping=_next_damping(state.damping, step))
 
 
 def _next_damping(damping: float, step: float) -> float:
@@ -150,10 +163,18 @@ def _next_damping(damping: float, step: float) -> float:
     return damping
 
 
-def _checked(problem: PartsProblem, point: Point, before: L1State | None, requests: int) -> L1State:
-    """Return the state at a point; requests : to all rows since the last one."""
+_Sums = tuple[FloatArray, float]
+"""The gradient of the losses over the weights, (n_columns,), and their sum."""
+
+
+def _sums(problem: PartsProblem, point: Point) -> _Sums:
     parts, risks = zip(*problem.evaluate((L1Part.slopes, point)), strict=True)
-    slopes, risk = np.sum(parts, axis=0), float(sum(risks))
+    return np.sum(parts, axis=0), float(sum(risks))
+
+
+def _checked(problem: PartsProblem, point: Point, sums: _Sums, before: L1State | None, requests: int) -> L1State:
+    """Return the state at a point; requests : to all rows since the last one, but for its sums and its certificate."""
+    slopes, risk = sums
     factor = 1.0 / max(1.0, float(np.abs(slopes).max()))
     dual = float(sum(problem.evaluate((L1Part.conjugate, point, factor))))
     certificate = problem.prototype.proof(risk, float(np.abs(point.weights).sum()), dual)
@@ -170,8 +191,13 @@ def _checked(problem: PartsProblem, point: Point, before: L1State | None, reques
     return L1State(best_record, history, point, slopes, best_point, Iterate(best_point.weights, np.empty(0)))
 
 
-def _length(problem: PartsProblem, point: Point, slopes: FloatArray, direction: Point) -> tuple[float, int]:
-    """Return how far to go, at most 1: to where the objective is nearly flat; and how often all rows were read."""
+def _length(
+    problem: PartsProblem, point: Point, slopes: FloatArray, direction: Point, slopes_at_end: FloatArray
+) -> tuple[float, int]:
+    """Return how far to go, at most 1: to where the objective is nearly flat; and how often all rows were read.
+
+    slopes, slopes_at_end : of the losses, at the point and after a step of length 1
+    """
     weights, change = point.weights, direction.weights
 
     def slope_of_norm(step: float) -> float:
@@ -182,22 +208,21 @@ def _length(problem: PartsProblem, point: Point, slopes: FloatArray, direction: 
     first = float(slopes @ change) + slope_of_norm(0.0)
     if not first < 0.0:
         return 0.0, 0
+    along = float(slopes_at_end @ change) + slope_of_norm(1.0)
+    if along <= -_FLAT * first:
+        return 1.0, 0
     low, high, step, below = 0.0, 1.0, 1.0, first
-    n_trials = 0
-    while n_trials < _MOST_TRIALS:
-        n_trials += 1
-        along = float(sum(problem.evaluate((L1Part.line, point, direction, step)))) + slope_of_norm(step)
-        if abs(along) <= -_FLAT * first or (step == 1.0 and along < 0.0):
-            break
+    for n_trials in range(1, _MOST_TRIALS):
         if along < 0.0:
             low, below = step, along
         else:
             high = step
         secant = low + (step - low) * below / (below - along) if along > 0.0 else 0.5 * (low + high)
         step = min(max(secant, low + 0.1 * (high - low)), high - 0.1 * (high - low))
-    else:
-        step = low  # beyond, the objective may be higher than at the start
-    return step, n_trials
+        along = float(sum(problem.evaluate((L1Part.line, point, direction, step)))) + slope_of_norm(step)
+        if abs(along) <= -_FLAT * first:
+            return step, n_trials
+    return low, _MOST_TRIALS - 1  # beyond, the objective may be higher than at the start
 
 
 def working_columns(weights: FloatArray, slopes: FloatArray) -> IntArray:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -163,7 +164,8 @@ def test_a_direction_of_any_length_does_not_raise_the_objective(kind: Any) -> No
     for length in (1e-3, 1.0, 1e20, 1e60):
         change = -length * np.sign(state.slopes) * (np.abs(state.slopes) > 1.0)
         direction = Point(state.point.serial + 1 + len(steps), change, np.empty(0), 0.0)
-        step, _ = l1_newton._length(opened, state.point, state.slopes, direction)
+        slopes_at_end, _ = l1_newton._sums(opened, replace(direction, serial=-direction.serial))
+        step, _ = l1_newton._length(opened, state.point, state.slopes, direction, slopes_at_end)
         assert objective(step * change) <= objective(state.point.weights)
         steps.append(step)
     assert min(steps[:2]) > 0.0

@@ -159,11 +159,11 @@ def test_newton_computes_lost_vectors_again_to_the_same_bits(name: str, data: Da
         held_arrays.forget()
         return work
 
-    lost = Watched(here, range(5, 60, 9), lose)
+    lost = Watched(here, range(5, 60, 4), lose)
     assert bits(newton(name), last_state(newton(name), data, lost)) == bits(
         newton(name), last_state(newton(name), data, here)
     )
-    assert lost.done > 20
+    assert lost.done > 12
 
 
 @pytest.mark.parametrize("learning", [solver("c-svm", 1e-2), newton("nu-svm", tolerance=1e-2)], ids=["fapg", "newton"])

@@ -22,11 +22,18 @@ class _L1LogisticLoss(LogisticMarginLoss):
 
     curvature = 0.25
 
+    def value(self, margins: FloatArray) -> FloatArray:
+        values: FloatArray = np.log1p(_small(margins))
+        values -= np.minimum(margins, 0.0)
+        return values
+
     def derivative(self, margins: FloatArray) -> FloatArray:
         return -_share(margins)
 
     def second_derivative(self, margins: FloatArray) -> FloatArray:
-        return _share(margins) * _share(-margins)
+        small = _small(margins)
+        values: FloatArray = small / np.square(1.0 + small)
+        return values
 
     def excess(self, margins: FloatArray, at: FloatArray) -> FloatArray:
         # that of the conjugate with the arguments exchanged: two relative entropies of shares
@@ -34,13 +41,23 @@ class _L1LogisticLoss(LogisticMarginLoss):
 
     def conjugate(self, duals: FloatArray) -> FloatArray:
         inside = np.clip(duals, np.finfo(np.float64).tiny, 1.0 - np.finfo(np.float64).epsneg)
-        return inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside)
+        entropies: FloatArray = np.log(inside)
+        entropies *= inside
+        entropies += (1.0 - inside) * np.log1p(-inside)
+        return entropies
+
+
+def _small(margins: FloatArray) -> FloatArray:
+    """Return exp(-|z|)."""
+    small: FloatArray = np.exp(-np.abs(margins))
+    return small
 
 
 def _share(margins: FloatArray) -> FloatArray:
     """Return 1 / (1 + exp(z)), with all its digits where it is small."""
-    small = np.exp(-np.abs(margins))
-    return np.where(margins > 0.0, small, 1.0) / (1.0 + small)
+    share: FloatArray = np.exp(np.minimum(-margins, 0.0))
+    share /= 1.0 + _small(margins)
+    return share
 
 
 def _relative_entropy(left_margins: FloatArray, right_margins: FloatArray) -> FloatArray:
