@@ -694,12 +694,13 @@ class SmoothLoss(MarginLoss, Protocol):
     """A smooth loss.
 
     curvature : its largest second derivative
-    second_derivative : or a generalised one, at a kink of the derivative
+    has_kinks : whether the derivative has kinks; second_derivative : a generalised one, at a kink
     excess : value(z) - value(z') - derivative(z') (z - z'), without its cancellation
     conjugate : value of the conjugate at -a, for the a = -derivative that occur and their multiples by [0, 1]
     """
 
     curvature: float
+    has_kinks: bool
 
     def second_derivative(self, margins: FloatArray) -> FloatArray: ...
 

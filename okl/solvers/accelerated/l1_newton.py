@@ -4,6 +4,9 @@ A step minimises the penalty and a quadratic model of the losses over the column
 coordinate descent, which finds their signs, and by the linear system of the weights of these signs, which does not slow
 down where columns are of unlike size or nearly dependent. Slopes of the losses give the dual point.
 
+Where the losses have second derivatives and rows have many values, every second step takes the matrix of the last one
+times a factor: the matrix takes longer than all else, and far from the optimum an exact one gains little.
+
 Where the second derivatives change much along a step, as for squared hinges of rows that can nearly be separated, the
 model holds near the start of the step only, and steps are short. The squared length of the step times a damping is then
 added to the model; the damping rises after a short step and falls after a full one.
@@ -88,6 +91,38 @@ class L1Work(NewtonWork):
         return L1Part(problem, cached)
 
 
+@stored("l1-curvature")
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives of the losses over some columns, as those of an earlier point imply them.
+
+    columns : ascending, (k,); products : (k, k)
+    """
+
+    columns: IntArray
+    products: FloatArray
+
+    def over(self, columns: IntArray, slopes: FloatArray) -> Curvature | None:
+        """Return those over some of the columns; None where others are as steep as the penalty."""
+        shared, places, _ = np.intersect1d(self.columns, columns, assume_unique=True, return_indices=True)
+        others = np.setdiff1d(columns, shared, assume_unique=True)
+        if np.abs(slopes[others]).max(initial=0.0) > 1.0:
+            return None
+        return replace(self, columns=shared, products=self.products[np.ix_(places, places)])
+
+    def after(self, change: FloatArray, change_of_slopes: FloatArray) -> Curvature | None:
+        """Return those after a step over the columns, as if all had changed by one factor; None without a factor.
+
+        The mean along the step follows from the slopes. If they fall or rise geometrically, those at its end are, to
+        first order, the square of the mean in those at its start.
+        """
+        first, along = float(change @ self.products @ change), float(change @ change_of_slopes)
+        if not 0.0 < along < _MOST_CHANGED * first:
+            return None
+        mean = along / first
+        return Curvature(self.columns, mean**2 * self.products)
+
+
 @stored("l1-newton-state")
 @dataclass(frozen=True, eq=False)
 class L1State(certified_steps.CertifiedState):
@@ -98,6 +133,7 @@ class L1State(certified_steps.CertifiedState):
     best_point: Point
     best: Iterate
     damping: float = 0.0  # of the next step, in the largest second derivative
+    curvature: Curvature | None = None  # for the next step, unless it is computed anew
 
 
 _NEAR = 0.3  # of the slope of the penalty: columns whose losses are less steep by more stay out of a step
@@ -105,6 +141,8 @@ _MOST_WORKING, _GROWTH = 1000, 2  # columns of a step, unless more have a weight
 _SHARE, _ROUGH = 0.01, 0.1  # of the violation that a step leaves; where no step was short
 _FLAT, _MOST_TRIALS = 0.1, 40  # of the slope along a step; of its lengths
 _MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 16, 100  # of the search of signs; steps in a round
+_MANY_VALUES = 100_000  # of rows in memory: second derivatives of fewer take less time than the steps that reuse them
+_GOOD, _MOST_CHANGED = 0.8, 10.0  # of the violation: left by a good step; factor of second derivatives after it
 _SHORT, _FULL = 0.1, 0.9  # lengths of a step that raise and lower the damping
 # first, largest; none below; by this factor
 _LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = 1e-8, 1.0, 1e-12, 10.0
@@ -119,24 +157,26 @@ class L1Newton(certified_steps.CertifiedSteps):
         if point is not None:
             check_start(point, problem.n_points)
         evaluate = partial(result_of, L1Part(problem, LastArrays()))
-        return PartsProblem(problem, problem.n_points, evaluate, point)
+        rows: Any = problem.rows
+        reuses_curvature = rows.rows.size >= _MANY_VALUES
+        return PartsProblem(problem, problem.n_points, evaluate, point, reuses_curvature=reuses_curvature)
 
     def start(self, problem: PartsProblem, point: FloatArray | None = None) -> L1State:
         first = np.zeros(problem.n_columns) if problem.start is None else np.array(problem.start, dtype=np.float64)
         opening = Point(0, first, np.empty(0), 0.0)
-        return _checked(problem, opening, _sums(problem, opening), None, 0)
+        return _checked(problem, opening, _sums(problem, opening), None, 2)
 
     def advance(self, state: L1State, problem: PartsProblem) -> L1State:
         point, slopes = state.point, state.slopes
         columns = working_columns(point.weights, slopes)
-        parts = problem.evaluate((L1Part.curvature, point, columns))
-        lower = np.tril(np.sum(parts, axis=0))
-        products = lower + np.tril(lower, -1).T
+        reused = state.curvature and state.curvature.over(columns, slopes)
+        curvature = reused or _curvature(problem, point, columns)
+        columns, products, before = curvature.columns, curvature.products, violation(point.weights, slopes)
         bends = np.einsum("ii->i", products)
         bends += state.damping * float(bends.max(initial=0.0))
         weights = point.weights[columns]
         # short steps go along faces of the penalty: rough ones would leave them too often
-        enough = (_SHARE if state.damping > 0.0 else _ROUGH) * violation(point.weights, slopes)
+        enough = (_SHARE if state.damping > 0.0 else _ROUGH) * before
         target = minimised_model(weights, slopes[columns], products, enough)
         change = np.zeros(problem.n_columns)
         change[columns] = target - weights
@@ -150,8 +190,18 @@ class L1Newton(certified_steps.CertifiedSteps):
             following = replace(point, serial=point.serial + 3, weights=point.weights + step * change)
             sums = _sums(problem, following)
             n_trials += 1
-        following_state = _checked(problem, following, sums, state, n_trials + 1)
-        return replace(following_state, damping=_next_damping(state.damping, step))
+        after = _checked(problem, following, sums, state, n_trials + (2 if reused else 3))
+        if reused:
+            return after
+        is_good = step == 1.0 and state.damping == 0.0 and violation(moved, sums[0]) <= _GOOD * before
+        if is_good and problem.reuses_curvature and not problem.prototype.loss.has_kinks:
+            return replace(after, curvature=curvature.after(target - weights, (sums[0] - slopes)[columns]))
+        return replace(after, damping=_next_damping(state.damping, step))
+
+
+def _curvature(problem: PartsProblem, point: Point, columns: IntArray) -> Curvature:
+    lower = np.tril(np.sum(problem.evaluate((L1Part.curvature, point, columns)), axis=0))
+    return Curvature(columns, lower + np.tril(lower, -1).T)
 
 
 def _next_damping(damping: float, step: float) -> float:
@@ -173,7 +223,7 @@ def _sums(problem: PartsProblem, point: Point) -> _Sums:
 
 
 def _checked(problem: PartsProblem, point: Point, sums: _Sums, before: L1State | None, requests: int) -> L1State:
-    """Return the state at a point; requests : to all rows since the last one, but for its sums and its certificate."""
+    """Return the state at a point; requests : to all rows since the last one."""
     slopes, risk = sums
     factor = 1.0 / max(1.0, float(np.abs(slopes).max()))
     dual = float(sum(problem.evaluate((L1Part.conjugate, point, factor))))
@@ -183,7 +233,7 @@ def _checked(problem: PartsProblem, point: Point, sums: _Sums, before: L1State |
         objective=certificate.primal,
         certificate=certificate,
         residual=violation(point.weights, slopes),
-        reads=requests + 2 + (0 if before is None else before.reads),
+        reads=requests + (0 if before is None else before.reads),
         free=int(np.count_nonzero(point.weights)),
     )
     best_record, history, better = certified_steps.compared(record, before)

@@ -49,12 +49,14 @@ class PartsProblem:
     prototype : the terms that do not depend on rows; n_columns : of w
     evaluate : returns the results of all partitions to a request, in order
     start : first weights of a warm start, for margin models with the thresholds, or None
+    reuses_curvature : whether steps may take second derivatives of an earlier point
     """
 
     prototype: Any
     n_columns: int
     evaluate: Callable[[Request], list[Any]]
     start: Any = None
+    reuses_curvature: bool = True
 
 
 @dataclass(frozen=True, eq=False)

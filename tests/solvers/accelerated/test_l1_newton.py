@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from okl.solvers.accelerated import l1_newton
 from okl.solvers.accelerated.choice import MethodChoice, solve
 from okl.solvers.accelerated.fapg import Fapg
-from okl.solvers.accelerated.l1_newton import L1Newton, L1Part, minimised_model, violation, working_columns
+from okl.solvers.accelerated.l1_newton import Curvature, L1Newton, L1Part, minimised_model, violation, working_columns
 from okl.solvers.accelerated.models.l1 import L1LogisticRegression, L1SquaredHinge
 from okl.solvers.accelerated.newton_parts import Point
 from okl.solvers.accelerated.operators import DenseRows, SparseRows
@@ -170,3 +170,52 @@ def test_a_direction_of_any_length_does_not_raise_the_objective(kind: Any) -> No
         steps.append(step)
     assert min(steps[:2]) > 0.0
     assert steps[3] < 1e-40
+
+
+def test_second_derivatives_of_the_last_step_are_reused_for_smooth_losses_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    n_matrices = 0
+    of_rows = L1Part.curvature
+
+    def counted(self: L1Part, *given: Any) -> Any:
+        nonlocal n_matrices
+        n_matrices += 1
+        return of_rows(self, *given)
+
+    monkeypatch.setattr(L1Part, "curvature", counted)
+    for kind, is_reused in ((L1LogisticRegression, True), (L1SquaredHinge, False)):
+        ends = []
+        for least in (1, 10**9):
+            monkeypatch.setattr(l1_newton, "_MANY_VALUES", least)
+            n_matrices = 0
+            state, outcome, _ = solved(kind(2.0), two_classes(3), tolerance=1e-9)
+            assert outcome.kind == "done"
+            ends.append((n_matrices, state.history[-1].iteration, state.best_record.certificate.primal))
+        (n_reusing, n_steps, objective), (n_fresh, n_fresh_steps, fresh_objective) = ends
+        assert n_fresh == n_fresh_steps
+        assert n_reusing < min(n_steps, n_fresh) if is_reused else n_reusing == n_steps
+        assert objective == pytest.approx(fresh_objective, rel=1e-8)
+
+
+def test_second_derivatives_that_fall_geometrically_are_followed() -> None:
+    """Losses exp(-w) have the slopes -exp(-w) and the second derivatives exp(-w)."""
+    change = np.array([0.01, 0.0])
+    start = Curvature(np.array([2, 5]), np.diag([1.0, 1.0]))
+    end = start.after(change, np.array([1.0 - np.exp(-0.01), 0.0]))
+    assert end is not None
+    assert end.products[0, 0] == pytest.approx(np.exp(-0.01), rel=1e-4)
+    assert start.after(change, -change) is None  # slopes of a convex function do not fall
+    assert start.after(change, 100.0 * change) is None
+
+
+def test_reused_second_derivatives_hold_every_steep_column() -> None:
+    curvature = Curvature(np.array([1, 4, 6]), np.arange(9.0).reshape(3, 3))
+    slopes = np.zeros(8)
+    slopes[[3, 4]] = -0.9, 2.0
+    some = curvature.over(np.array([3, 4, 6]), slopes)
+    assert some is not None
+    assert some.columns.tolist() == [4, 6]
+    assert some.products.tolist() == [[4.0, 5.0], [7.0, 8.0]]
+    slopes[3] = -1.1
+    assert curvature.over(np.array([3, 4, 6]), slopes) is None

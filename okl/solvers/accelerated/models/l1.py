@@ -21,6 +21,7 @@ class _L1LogisticLoss(LogisticMarginLoss):
     """log(1 + exp(-z))."""
 
     curvature = 0.25
+    has_kinks = False
 
     def value(self, margins: FloatArray) -> FloatArray:
         values: FloatArray = np.log1p(_small(margins))

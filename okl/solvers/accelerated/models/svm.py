@@ -63,6 +63,7 @@ class SquaredHinge:
     """max(0, 1 - z)^2."""
 
     curvature = 2.0
+    has_kinks = True
 
     def value(self, margins: FloatArray) -> FloatArray:
         values: FloatArray = np.square(np.maximum(0.0, 1.0 - margins))
