@@ -5,7 +5,7 @@
 | `okl.model.promoted` | the champion was not announced yet | model, registry, version, parent, reason |
 | `okl.model.current` | a run has ended and there is a champion | model, registry, version |
 | `okl.model.drifted` | a run detects drift | the drift report |
-| `okl.data.missing` | several consecutive runs have no new file | model, source, windows |
+| `okl.data.missing` | several consecutive runs have no new file, or only quarantined ones | model, source, windows |
 
 Their resource is `okl.model.NAME`. The artifact `okl-arrivals-NAME` has a row for every run; the next run reads the
 last row. If a run is killed between publishing and announcing, the next run makes the announcement.
@@ -152,7 +152,7 @@ NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None}
 
 
 def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int) -> None:
-    """Emit the events of a retraining run, one of them after most_empty runs without a new file; store its row."""
+    """Emit the events of a retraining run, one of them after most_empty runs without a usable file; store its row."""
     name, key = settings.name, artifact_key("okl-arrivals", settings.name)
     before = _last_row(key, result["registry"])
     champion = result["version"] or result["parent"]
@@ -174,11 +174,8 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
 
 
 def _is_empty(settings: RetrainSettings, result: dict[str, Any]) -> bool:
-    """Return whether the source had no new file; a run with a time window (a backfill) is never empty."""
-    shards = result["shards"]
-    # rejected again in every run, so not new
-    rejected_again = [shard for shard in shards.get("released_in_vain", ()) if shard["there"]]
-    arrived = shards["accepted"] or shards["still_written"] or len(shards["rejected"]) > len(rejected_again)
+    """Return whether no new file could be used; a run with a time window (a backfill) is never empty."""
+    arrived = result["shards"]["accepted"] or result["shards"]["still_written"]
     return not arrived and settings.window_from is None and settings.window_to is None
 
 

@@ -47,7 +47,9 @@ class RetrainService(ServiceSettings):
     """Service levels of a retraining deployment."""
 
     empty_windows: int = Field(
-        3, ge=1, description="consecutive runs without a new file after which an alert is sent (okl.data.missing)"
+        3,
+        ge=1,
+        description="consecutive runs without a valid new file, after which an alert is sent (okl.data.missing)",
     )
 
 

@@ -219,6 +219,8 @@ class RetrainingRun(Run[RetrainSettings]):
         scoring = Scoring(self.settings, self._given, self.store, champion, self.history, self.execution)
         scoring.score(self._pending)
         record.progressive, record.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
+        refused = {record.sha256 for record in scoring.rejected}
+        self.intake.accepted = [record for record in self.intake.accepted if record.sha256 not in refused]
         self.intake.bad += scoring.rejected
         self._stop_at(self.intake.bad)
         return {"shards": len(scoring.rows), "rejected": len(scoring.rejected), "drift": record.drift["why"]}

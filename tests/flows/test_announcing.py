@@ -33,6 +33,7 @@ def tell(results: list[dict[str, Any]]) -> None:
 
 def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
     in_vain = {"accepted": [], "rejected": [{}], "still_written": [], "released_in_vain": [{"there": True}]}
+    bad = in_vain | {"released_in_vain": []}
     drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
     choice = {"cause": "day shows drift", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
     tell(
@@ -42,7 +43,8 @@ def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
             result(None, 1, shards=in_vain),  # twice in a row: what is released in vain is held each night
             result(2, 1, came=1, drift=drift, choice=choice),
             result(None, 2),
-            result(None, 3),  # somebody promoted 3 by hand, or a run was killed before it could tell
+            # somebody promoted 3 by hand, or a run was killed before it could tell; its file is quarantined
+            result(None, 3, shards=bad),
             result(None, 3),  # three in a row
             result(None, 3, registry="/another"),  # in which nothing was announced
         ]

@@ -28,6 +28,7 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     result = run.result()
     assert result["outcome"] == "kept"
     (bad,) = result["shards"]["rejected"]
+    assert bad["name"] not in [shard["name"] for shard in result["shards"]["accepted"]]
     assert f"If the relation has really changed: --release {bad['sha256'][:16]}" in summary_text(result)
     many = [bad | {"name": f"bad-{number}", "sha256": f"{number:016}"} for number in range(12)]
     told = summary_text(result | {"shards": result["shards"] | {"rejected": many}})
