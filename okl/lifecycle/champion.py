@@ -17,6 +17,7 @@ from okl.foundation.telemetry import Observer
 from okl.lifecycle.shard_store import ShardRecord, ShardStore, Time, accepted_among
 from okl.models.file import Model
 from okl.models.registry import CHAMPION, RegisteredModel, Version
+from okl.report.format import counted
 from okl.runs.checkpoint import ARRAYS, HEAD, STATE, checkpoints_of, name_of, read_head, read_value, write_checkpoint
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.solvers.accelerated.solver import AcceleratedSolver
@@ -277,7 +278,7 @@ def solve_window(
     """Solve a batch problem over the latest shards from a warm solution and its map, or raise DivergedError."""
     data = store.union(list(window))
     solver = make_solver(within(settings, data), data)
-    how = f"solved on the latest {len(window)} shards"
+    how = f"solved on the latest {counted(len(window), 'shard')}"
     if isinstance(solver, AcceleratedSolver | SubgradientSolver) and isinstance(warm, LinearPredictor):
         state: Any = solver.start(data, execution, warm)
         how = f"{how}, warm-started from the champion in its feature map"

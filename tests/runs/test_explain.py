@@ -113,7 +113,7 @@ def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Ter
     rates = [f"{result['metrics'][name]['mistake_rate']:.4f}" for name in ("challenger", "champion")]
     assert re.search(rf"on {told['judged']['rows']} held-out rows of 2 shards +this model +m@1\n", lines)
     assert re.search(rf"Mistake rate +{rates[0]} +{rates[1]}\n", lines)
-    assert re.search(r"how +solved on the latest 1 shards", lines)
+    assert re.search(r"how +solved on the latest 1 shard\b", lines)
     assert re.search(
         r"on \d+ held-out rows of 1 shard +this model +majority class\n", terminal.okl("explain", "m@1", *registry).out
     )
