@@ -152,6 +152,9 @@ def make_unfinished(folder: Path) -> tuple[Path, int | None]:
             continue
         except OSError:  # no locks: no process removes unfinished folders
             return temporary_path, None
+        except BaseException:  # an interrupt, before the caller knows the folder
+            temporary_path.rmdir()
+            raise
         if temporary_path.exists():  # names are unique, so the lock is of this folder
             return temporary_path, lock
         os.close(lock)

@@ -203,3 +203,16 @@ def test_umask_of_okl_grants_more_but_never_the_home_folder(tmp_path: Path, monk
         monkeypatch.setenv("OKL_UMASK", wrong)
         with pytest.raises(ConfigError, match=r"OKL_UMASK = '.*'; expected an octal number up to 077, such as 027"):
             keep_private()
+
+
+def test_an_interrupt_while_a_folder_is_made_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(folder: Path) -> int:
+        assert folder.is_dir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("okl.foundation.folders.lock_folder", interrupted)
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(KeyboardInterrupt):
+        folder.open()
+    folder.close()
+    assert list(tmp_path.iterdir()) == []
