@@ -70,7 +70,7 @@ def test_four_times_the_rows_make_a_choice_due() -> None:
 
 
 def test_few_false_causes_where_nothing_changes() -> None:
-    """Of 60 streams of 60 nights each, 300 rows a night, whose rates vary by 10% from day to day."""
+    """Rates of 60 streams of 60 nights, 300 rows a night, vary by 10% from day to day."""
     random, causes = np.random.default_rng(3), 0
     for _ in range(60):
         rates = 0.15 * np.clip(1 + 0.1 * random.standard_normal(60), 0, 3)
