@@ -164,10 +164,11 @@ def add_sparse_products(
     columns: NDArray[Any],
     starts: NDArray[Any],
     weights: FloatArray,
+    least: float,
 ) -> None:
     """Add the sum of a_i z_i z_i' to the lower triangle of products (n, n), that of a_i z_i to sums (n,).
 
-    Columns of a row ascend.
+    Columns of a row ascend. Rows of weights below `least` add to the diagonal alone.
     """
     for i in range(weights.shape[0]):
         if weights[i] == 0.0:
@@ -176,7 +177,8 @@ def add_sparse_products(
             column = np.uint64(columns[place])
             value, line = weights[i] * data[place], products[column]
             sums[column] += value
-            for other in range(np.uint64(starts[i]), place + np.uint64(1)):
+            first = np.uint64(starts[i]) if weights[i] >= least else place
+            for other in range(first, place + np.uint64(1)):
                 line[np.uint64(columns[other])] += value * data[other]
 
 
@@ -188,10 +190,12 @@ def add_some_sparse_products(
     columns: NDArray[Any],
     starts: NDArray[Any],
     weights: FloatArray,
+    least: float,
 ) -> None:
     """Add the sum of a_i z_i z_i' over some columns to the lower triangle of products (k, k).
 
-    places : of each column in products, ascending, or -1 (n,). Columns of a row ascend.
+    places : of each column in products, ascending, or -1 (n,). Columns of a row ascend. Rows of weights below `least`
+    add to the diagonal alone.
     """
     some, values = np.empty(products.shape[0], dtype=np.uint64), np.empty(products.shape[0])
     for i in range(weights.shape[0]):
@@ -203,9 +207,10 @@ def add_some_sparse_products(
             if place >= 0:
                 some[count], values[count] = place, data[at]
                 count += 1
+        is_small = weights[i] < least
         for j in range(count):
             value, line = weights[i] * values[j], products[some[j]]
-            for k in range(j + 1):
+            for k in range(j if is_small else 0, j + 1):
                 line[some[k]] += value * values[k]
 
 

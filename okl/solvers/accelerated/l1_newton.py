@@ -5,7 +5,8 @@ coordinate descent, which finds their signs, and by the linear system of the wei
 down where columns are of unlike size or nearly dependent. Slopes of the losses give the dual point.
 
 Where the losses have second derivatives and rows have many values, every second step takes the matrix of the last one
-times a factor: the matrix takes longer than all else, and far from the optimum an exact one gains little.
+times a factor: the matrix takes longer than all else, and far from the optimum an exact one gains little. For the same
+reason sparse rows of small second derivatives add to its diagonal alone, until a step is not good.
 
 Where the second derivatives change much along a step, as for squared hinges of rows that can nearly be separated, the
 model holds near the start of the step only, and steps are short. The squared length of the step times a damping is then
@@ -47,11 +48,15 @@ class L1Part:
         slopes = problem.rows.image(problem.weights * self._derivatives(at))  # type: ignore[attr-defined]
         return slopes, float(problem.weights @ problem.loss.value(self._margins(at)))
 
-    def curvature(self, at: Point, columns: IntArray) -> FloatArray:
-        """Return the second derivatives over some columns, at least their lower triangle."""
+    def curvature(self, at: Point, columns: IntArray, least: float) -> FloatArray:
+        """Return the second derivatives over some columns, at least their lower triangle.
+
+        least : of the mean second derivative; of sparse rows below it the diagonal is enough
+        """
         problem, rows = self._problem, self._problem.rows
         weights = problem.weights * problem.loss.second_derivative(self._margins(at))
-        curvature: FloatArray = rows.curvature(weights, np.empty((0, rows.n_points)), columns)  # type: ignore[attr-defined]
+        border = np.empty((0, rows.n_points))
+        curvature: FloatArray = rows.curvature(weights, border, columns, least * float(weights.mean()))  # type: ignore[attr-defined]
         return curvature
 
     def line(self, at: Point, direction: Point, step: float) -> float:
@@ -134,6 +139,7 @@ class L1State(certified_steps.CertifiedState):
     best: Iterate
     damping: float = 0.0  # of the next step, in the largest second derivative
     curvature: Curvature | None = None  # for the next step, unless it is computed anew
+    needs_all_rows: bool = False  # as a step with the diagonal of some was not good
 
 
 _NEAR = 0.3  # of the slope of the penalty: columns whose losses are less steep by more stay out of a step
@@ -143,6 +149,7 @@ _FLAT, _MOST_TRIALS = 0.1, 40  # of the slope along a step; of its lengths
 _MOST_ROUNDS, _SWEEPS, _MOST_FACES = 60, 16, 100  # of the search of signs; steps in a round
 _MANY_VALUES = 100_000  # of rows in memory: second derivatives of fewer take less time than the steps that reuse them
 _GOOD, _MOST_CHANGED = 0.8, 10.0  # of the violation: left by a good step; factor of second derivatives after it
+_LEAST_CURVED = 0.02  # of the mean second derivative: products of two columns in rows below it are left out
 _SHORT, _FULL = 0.1, 0.9  # lengths of a step that raise and lower the damping
 # first, largest; none below; by this factor
 _LEAST_DAMPING, _MOST_DAMPING, _NO_DAMPING, _DAMPED = 1e-8, 1.0, 1e-12, 10.0
@@ -170,7 +177,8 @@ class L1Newton(certified_steps.CertifiedSteps):
         point, slopes = state.point, state.slopes
         columns = working_columns(point.weights, slopes)
         reused = state.curvature and state.curvature.over(columns, slopes)
-        curvature = reused or _curvature(problem, point, columns)
+        least = 0.0 if state.needs_all_rows or problem.prototype.loss.has_kinks else _LEAST_CURVED
+        curvature = reused or _curvature(problem, point, columns, least)
         columns, products, before = curvature.columns, curvature.products, violation(point.weights, slopes)
         bends = np.einsum("ii->i", products)
         bends += state.damping * float(bends.max(initial=0.0))
@@ -191,16 +199,17 @@ class L1Newton(certified_steps.CertifiedSteps):
             sums = _sums(problem, following)
             n_trials += 1
         after = _checked(problem, following, sums, state, n_trials + (2 if reused else 3))
+        is_good = step == 1.0 and state.damping == 0.0 and violation(moved, sums[0]) <= _GOOD * before
+        after = replace(after, needs_all_rows=state.needs_all_rows or not is_good)
         if reused:
             return after
-        is_good = step == 1.0 and state.damping == 0.0 and violation(moved, sums[0]) <= _GOOD * before
         if is_good and problem.reuses_curvature and not problem.prototype.loss.has_kinks:
             return replace(after, curvature=curvature.after(target - weights, (sums[0] - slopes)[columns]))
         return replace(after, damping=_next_damping(state.damping, step))
 
 
-def _curvature(problem: PartsProblem, point: Point, columns: IntArray) -> Curvature:
-    lower = np.tril(np.sum(problem.evaluate((L1Part.curvature, point, columns)), axis=0))
+def _curvature(problem: PartsProblem, point: Point, columns: IntArray, least: float) -> Curvature:
+    lower = np.tril(np.sum(problem.evaluate((L1Part.curvature, point, columns, least)), axis=0))
     return Curvature(columns, lower + np.tril(lower, -1).T)
 
 

@@ -76,18 +76,23 @@ class ExplicitRows(SignedRows, RowOperator):
         """Return blocks of the rows z_i with their place."""
         raise NotImplementedError
 
-    def curvature(self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None) -> Doubles:
+    def curvature(
+        self, weights: FloatArray, border: FloatArray, columns: IntArray | None = None, least: float = 0.0
+    ) -> Doubles:
         """Return sum_i weight_i x_i x_i', x_i = (s_i z_i, border_i), for weights (m,) >= 0 and border (k, m).
 
-        Of sparse rows the lower triangle alone.
+        Of sparse rows the lower triangle alone, and of those of weights below `least` the diagonal alone.
 
         columns : of z_i, ascending, or None for all
         """
         n = self.n_image if columns is None else len(columns)
         total = np.zeros((n + len(border),) * 2)
         for cut, rows in self.blocks():
-            add = _add_sparse_curvature if sparse.issparse(rows) else _add_curvature
-            add(total, rows, self.signs[cut], weights[cut], border[:, cut], columns)
+            part = (total, rows, self.signs[cut], weights[cut], border[:, cut], columns)
+            if sparse.issparse(rows):
+                _add_sparse_curvature(*part, least)
+            else:
+                _add_curvature(*part)
         return total
 
     def squared_columns(self, weights: FloatArray) -> Doubles:
@@ -293,18 +298,24 @@ def _add_curvature(
 
 
 def _add_sparse_curvature(
-    total: FloatArray, rows: Any, signs: FloatArray, weights: FloatArray, border: FloatArray, columns: IntArray | None
+    total: FloatArray,
+    rows: Any,
+    signs: FloatArray,
+    weights: FloatArray,
+    border: FloatArray,
+    columns: IntArray | None,
+    least: float,
 ) -> None:
     """Add the lower triangle of the same of sparse rows."""
     if columns is not None and len(columns) < rows.shape[1]:
         assert not len(border), "some columns are of problems without a bias"
         places = np.full(rows.shape[1], -1)
         places[columns] = np.arange(len(columns))
-        compiled.add_some_sparse_products(total, places, *_arrays(rows), weights)
+        compiled.add_some_sparse_products(total, places, *_arrays(rows), weights, least)
         return
     n = rows.shape[1]
     products = total if not len(border) else np.zeros((n, n))
-    compiled.add_sparse_products(products, np.zeros(n), *_arrays(rows), weights)
+    compiled.add_sparse_products(products, np.zeros(n), *_arrays(rows), weights, least)
     if len(border):
         total[:n, :n] += products
         for line, values in enumerate(border):

@@ -369,7 +369,7 @@ def _sums(
     def of_stretch(index: int) -> tuple[Doubles, Doubles]:
         products, sums, cut = np.zeros((n, n)), np.zeros(n), slice(ends[index], ends[index + 1])
         starts = rows.indptr[ends[index] : ends[index + 1] + 1]
-        add_sparse_products(products, sums, data, rows.indices, starts, np.ascontiguousarray(counted[cut]))
+        add_sparse_products(products, sums, data, rows.indices, starts, np.ascontiguousarray(counted[cut]), 0.0)
         return products, sums
 
     products, sums = np.zeros((n, n)), np.zeros(n)

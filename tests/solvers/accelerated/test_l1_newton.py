@@ -35,7 +35,7 @@ def test_second_derivatives_match_finite_differences(kind: Any) -> None:
         problem = kind(0.7).problem(form)
         opened = L1Newton().opened(problem)
         base, columns = 0.3 * rng.standard_normal(4), np.array([0, 2, 3])
-        (curvature,) = opened.evaluate((L1Part.curvature, Point(0, base, np.empty(0), 0.0), columns))
+        (curvature,) = opened.evaluate((L1Part.curvature, Point(0, base, np.empty(0), 0.0), columns, 0.0))
         curvature = np.tril(curvature) + np.tril(curvature, -1).T
         for place, column in enumerate(columns):
             step = np.zeros(4)
@@ -45,6 +45,22 @@ def test_second_derivatives_match_finite_differences(kind: Any) -> None:
             np.testing.assert_allclose(curvature[place], (up - down)[columns] / 2e-6, rtol=1e-5, atol=1e-6)
             derivative = opened.evaluate((L1Part.line, points[1], Point(99 + place, step, np.empty(0), 0.0), 2.0))[0]
             assert derivative == pytest.approx(up @ step, rel=1e-9)
+
+
+@pytest.mark.parametrize("columns", [np.array([0, 2, 3]), np.arange(4)], ids=["some columns", "all columns"])
+def test_of_sparse_rows_below_a_share_of_the_mean_curvature_the_diagonal_is_taken(columns: Any) -> None:
+    rows = two_classes(2)
+    form = SparseRows(sparse.csr_array(rows.rows), rows.labels)
+    problem = L1LogisticRegression(0.7).problem(form)
+    weights = 0.7 * problem.loss.second_derivative(form.margins(np.array([2.0, -1.0, 3.0, 1.0])))
+    small = weights < 0.5 * weights.mean()
+    assert 0.2 < small.mean() < 0.8
+    part = rows.rows[:, columns].astype(np.float64)
+    full = part[~small].T @ (weights[~small, np.newaxis] * part[~small])
+    expected = full + np.diag(weights[small] @ np.square(part[small]))
+    at = Point(0, np.array([2.0, -1.0, 3.0, 1.0]), np.empty(0), 0.0)
+    (curvature,) = L1Newton().opened(problem).evaluate((L1Part.curvature, at, columns, 0.5))
+    np.testing.assert_allclose(np.tril(curvature), np.tril(expected), rtol=1e-10)
 
 
 def test_the_model_of_a_step_is_minimised_for_columns_of_any_size() -> None:
