@@ -366,6 +366,53 @@ class Choice:
         return self.models[-1][0]
 
 
+@dataclass(frozen=True)
+class _Task:
+    """Settings, with those that follow from the data, the data set, and what models are compared by.
+
+    group : a stored column whose groups no fold divides, or None
+    """
+
+    settings: TrainSettings
+    data: Dataset
+    outputs: Outputs
+    group: str | None
+
+    @property
+    def options(self) -> AutoSettings:
+        return _options_of(self.settings)
+
+    @property
+    def criterion(self) -> Criterion:
+        return self.outputs.criterion
+
+    @property
+    def shape(self) -> Shape:
+        schema = self.data.schema
+        return Shape(self.data.rows("train"), schema.n_features, schema.n_outputs)
+
+
+def _options_of(settings: TrainSettings) -> AutoSettings:
+    assert isinstance(settings.options, AutoSettings), "the solver is auto"
+    return settings.options
+
+
+def _task_of(settings: TrainSettings, data: Dataset, group: str | None) -> _Task:
+    schema, rows = data.schema, data.rows("train")
+    if rows < 2:
+        raise ConfigError(f"There are {rows} training rows, but --solver auto needs at least 2. Name a solver.")
+    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    if criterion == "balanced-accuracy" and _options_of(settings).class_weights == "none":
+        settings = settings.replaced(class_weights="balanced")
+    group = group or group_of(data)
+    if group and _options_of(settings).validation == "auto":
+        settings = settings.replaced(validation="blocks")
+    if schema.sparse is None and _is_scaling_open(settings, schema):
+        data = with_squashed(data, settings.seed)
+    weights = _options_of(settings).weights_of_classes(schema)
+    return _Task(settings, data, Outputs(schema.task, schema.n_outputs, weights, criterion), group)
+
+
 def choose_solver(
     settings: TrainSettings, data: Dataset, observer: Observer | None = None, group: str | None = None
 ) -> Choice:
@@ -377,132 +424,151 @@ def choose_solver(
     Raises ConfigError : fewer than two training rows; validation is blocks, and no class has two rows
     Raises DataError : shards that cannot be read
     """
-    assert settings.solver == "auto", "there is something to choose"
-    rows = data.rows("train")
-    if rows < 2:
-        raise ConfigError(f"There are {rows} training rows, but --solver auto needs at least 2. Name a solver.")
-    options = settings.options
-    assert isinstance(options, AutoSettings), "the solver is auto"
-    started_at, observer, schema = time.perf_counter(), observer or NullObserver(), data.schema
-    shape = Shape(rows, schema.n_features, schema.n_outputs)
-    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
-    if criterion == "balanced-accuracy" and options.class_weights == "none":
-        settings = settings.replaced(class_weights="balanced")
-        options = settings.options
-        assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
-    weights = options.weights_of_classes(schema)
-    group = group or group_of(data)
-    if group and options.validation == "auto":
-        settings = settings.replaced(validation="blocks")
-        options = settings.options
-        assert isinstance(options, AutoSettings), "another option leaves the solver as it is"
-    if schema.sparse is not None:
-        chosen, record = _choose_sparse(settings, data, criterion, weights, options.budget_seconds)
-        record |= {"criterion": criterion, "budget_seconds": options.budget_seconds}
+    started_at, task = time.perf_counter(), _task_of(settings, data, group)
+    if data.schema.sparse is not None:
+        chosen, record = _choose_sparse(task)
         return Choice(((chosen, None),), record | {"seconds": time.perf_counter() - started_at})
-    if _is_scaling_open(settings, schema):
-        data = with_squashed(data, settings.seed)
-        schema = data.schema
-    outputs = Outputs(schema.task, schema.n_outputs, weights, criterion)
-    result, by, sentences, track = _raced(settings, options, data, outputs, observer, group)
-    rival = result.winner if criterion in OF_PROBABILITIES else None
-    if criterion == "accuracy" and weights is None and _is_linear_enough(result):
-        rival = result.best_linear
-    if schema.task == "multiclass":
-        rival = result.winner if result.best_linear.error <= _NEAR_LINEAR * result.winner.error else None
-    if schema.task != "regression" and rival and (some := track.can_fit_logistic(result.winner.rows)):
-        folds = track.judging("blocks" if by == "blocks" else "fifths")
-        kernel = folds.run(rival.candidate, some, min(some, rival.landmarks), in_last_round=False)
-        logistic, of_scores = folds.run_logistic(some, "robust" if rival.candidate.scale in ROBUST else "standard")
-        result = replace(result, logistic=(logistic, kernel, of_scores))
-    result = with_lasso(track.judging("blocks" if by == "blocks" else "fifths"), settings, result, shape)
-    update, why = _best_of(result, by, criterion)
-    hint = tails = ""
-    if (
-        schema.task == "regression"
-        and not result.sparse
-        and rows >= LEAST_ROWS
-        and sizes_of(shape, of_classes=False)[0].solver == "ridge"
-    ):
-        taken = result.best_linear if update["kernel"] == "linear" else result.winner
-        if track.clip is not None:
-            update["huber"] = HUBER
-            hint = _far_targets(track.clip, schema)
-            tails = "Huber's loss, as a few targets are far from all others; models are compared with these clipped."
-        elif tails := _heavy_tails(track.judging(by), taken, result.winner.rows, len(result.ran)):
-            update["huber"] = HUBER
-        if track.clip is None:
-            tried, hint = _logarithm(track.judging(by), taken, result.winner.rows, schema.target)
-            why += tried
-    metric = result.winner.candidate.metric if result.sparse or update.get("kernel") != "linear" else ()
-    if result.sparse:
-        update["metric"] = "diagonal"
-    elif metric:
-        update["metric"] = "diagonal"
-        why.append(metric_sentence(result, schema, criterion))
-    elif result.check and not result.check.helps:
-        why.append(f"No metric was learnt, {_no_help(result.check, criterion)}.")
-    models: list[tuple[TrainSettings, Size | None]] = []
-    tuned_seconds = 0.0
-    if "solver" in update:
-        models.append((_complete(settings, update, result, by), None))
-    else:
-        cells = track.clip is None  # these know squares only
-        sizes, local, tuned_seconds = _sizes_with_cells(settings, update, data, result, by, outputs, why, cells)
-        for size in sizes:
-            sized = update | size.options | {"solver": size.solver}
-            if size.solver == "falkon" and "bandwidth" in update:
-                fewer = result.winner.landmarks / size.options["n_landmarks"]
-                sized["bandwidth"] = update["bandwidth"] * fewer**_NARROWER
-            if size.solver == "fogd" and schema.task == "binary" and criterion in OF_PROBABILITIES:
-                sized["loss"] = "logistic"
-            if size.solver == "local":
-                sized |= {"kernel": local["kernel"], "bandwidth": local["bandwidth"]}
-                sized["penalty"] = local["ridge"] / size.options["cell_rows"]
-            models.append((_complete(settings, sized, result, by), size))
+    result, by, of_neighbours, track = _raced(task, observer or NullObserver())
+    in_folds = track.judging("blocks" if by == "blocks" else "fifths")
+    result = with_lasso(in_folds, task.settings, _with_logistic(task, result, track, in_folds), task.shape)
+    update, why = _best_of(result, by, task.criterion)
+    tails, tried, hint = _robust(task, result, update, track, by)
+    update |= {"huber": HUBER} if tails else {}
+    metric, on_metric = _metric_of(task, result, update)
+    update |= {"metric": "diagonal"} if metric or result.sparse else {}
+    why += tried + on_metric
+    models, tuned_seconds = _models_of(task, result, by, update, why, track.clip is None)
     if "huber" in update:  # cells may have taken its place
         why[:1] = [tails, f"By least squares: {why[0]}"]
-    if len(models) == 1 and (only := models[0][1]) is not None:
-        exact = only.options.get("n_landmarks") == rows
-        name = only.name[0].upper() + only.name[1:]
-        allowed = f"as many as {options.budget_seconds:g} s allow on a machine with two cores"
-        limit = f"{name}, {'the largest size that is tried' if only.largest else allowed}."
-        if not exact and not only.largest:
-            hint = hint or larger_budget(options.budget_seconds)
-        why.append(f"All {rows:,} training rows are landmarks, so the solution is exact." if exact else limit)
-    if group and by == "blocks":
-        why = [sentence.replace(_LEFT_OUT[by], f"5 folds of whole groups of {group!r}") for sentence in why]
-    if weights is not None:  # by which the sampled rows count
-        why = [sentence.replace("% mistakes", "% weighted mistakes") for sentence in why]
-    record = (
-        {
-            "validation": by,
-            "criterion": criterion,
-            "rows": result.winner.rows,
-            "budget_seconds": options.budget_seconds,
-            "nominal_seconds": _nominal_seconds(settings, options, schema, shape, by)
-            + tuned_seconds
-            + result.enlarged * large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
-            + _seconds_of_check(result, shape)
-            + (lasso_seconds(shape) if result.sparse else 0.0)
-            + (models[0][1].seconds if len(models) == 1 and models[0][1] is not None else 0.0),
-            "seconds": time.perf_counter() - started_at,
-            "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
-            "why": ordered_reasons(why + sentences, models[0][0]) if len(models) == 1 else why + sentences,
-        }
-        | ({"hint": hint} if hint else {})
-        | ({"far_targets": True} if track.clip else {})
-    )
-    calibration = result.check.calibration if result.check and metric else None
+    only = models[0][1] if len(models) == 1 else None
+    if only is not None:
+        sentence, advice = _limit(task, only)
+        why.append(sentence)
+        hint = hint or advice
+    why = _in_words_of(task, why, by) + of_neighbours
+    record = {
+        "validation": by,
+        "criterion": task.criterion,
+        "rows": result.winner.rows,
+        "budget_seconds": task.options.budget_seconds,
+        "nominal_seconds": _nominal_seconds(task, result, by) + tuned_seconds + (only.seconds if only else 0.0),
+        "seconds": time.perf_counter() - started_at,
+        "candidates": [candidate.as_json() for candidate in (*result.ran, *(result.logistic or ())[:1])],
+        "why": ordered_reasons(why, models[0][0]) if len(models) == 1 else why,
+    }
+    record |= ({"hint": hint} if hint else {}) | ({"far_targets": True} if track.clip else {})
+    return Choice(tuple(models), record, metric, _calibration_of(task, result, models, update, track, by))
+
+
+def _with_logistic(task: _Task, result: Selection, track: ValidationSample, in_folds: ValidationSample) -> Selection:
+    """Return results with logistic regression in folds, if it may be the best model."""
+    rival = result.winner if task.criterion in OF_PROBABILITIES else None
+    if task.criterion == "accuracy" and task.outputs.class_weights is None and _is_linear_enough(result):
+        rival = result.best_linear
+    if task.outputs.task == "multiclass":
+        rival = result.winner if result.best_linear.error <= _NEAR_LINEAR * result.winner.error else None
+    if task.outputs.task == "regression" or rival is None or not (some := track.can_fit_logistic(result.winner.rows)):
+        return result
+    least_squares = in_folds.run(rival.candidate, some, min(some, rival.landmarks), in_last_round=False)
+    scale: Scaling = "robust" if rival.candidate.scale in ROBUST else "standard"
+    logistic, of_scores = in_folds.run_logistic(some, scale)
+    return replace(result, logistic=(logistic, least_squares, of_scores))
+
+
+def _robust(
+    task: _Task, result: Selection, update: dict[str, Any], track: ValidationSample, by: Validation
+) -> tuple[str, list[str], str]:
+    """Return a sentence if Huber's loss suits a regression, otherwise "", sentences on its target, and a hint."""
+    rows, schema = task.shape.rows, task.data.schema
     if (
-        calibration is None and by == "blocks" and schema.task != "regression"
-    ):  # rows left out singly are too like others
-        calibration = track.calibration(result.best_linear if update["kernel"] == "linear" else result.winner)
+        schema.task != "regression"
+        or result.sparse
+        or rows < LEAST_ROWS
+        or sizes_of(task.shape, of_classes=False)[0].solver != "ridge"
+    ):
+        return "", [], ""
+    if track.clip is not None:
+        tails = "Huber's loss, as a few targets are far from all others; models are compared with these clipped."
+        return tails, [], _far_targets(track.clip, schema)
+    taken = result.best_linear if update["kernel"] == "linear" else result.winner
+    tails = _heavy_tails(track.judging(by), taken, result.winner.rows, len(result.ran))
+    return tails, *_logarithm(track.judging(by), taken, result.winner.rows, schema.target)
+
+
+def _metric_of(task: _Task, result: Selection, update: dict[str, Any]) -> tuple[tuple[float, ...], list[str]]:
+    """Return the metric of the chosen model, or (), and sentences on it."""
     if result.sparse:
-        calibration = result.sparse[1]
+        return result.winner.candidate.metric, []
+    metric = () if update.get("kernel") == "linear" else result.winner.candidate.metric
+    if metric:
+        return metric, [metric_sentence(result, task.data.schema, task.criterion)]
+    if result.check and not result.check.helps:
+        return (), [f"No metric was learnt, {_no_help(result.check, task.criterion)}."]
+    return (), []
+
+
+def _models_of(
+    task: _Task, result: Selection, by: Validation, update: dict[str, Any], why: list[str], cells: bool
+) -> tuple[list[tuple[TrainSettings, Size | None]], float]:
+    """Return the models to train, the cheapest first, and the nominal seconds of what was tuned for them.
+
+    update, why, cells : see `_sizes_with_cells`; cells know squares only
+    """
+    if "solver" in update:
+        return [(_complete(task.settings, update, result, by), None)], 0.0
+    models = list[tuple[TrainSettings, Size | None]]()
+    sizes, local, tuned_seconds = _sizes_with_cells(task, update, result, by, why, cells)
+    for size in sizes:
+        sized = update | size.options | {"solver": size.solver}
+        if size.solver == "falkon" and "bandwidth" in update:
+            fewer = result.winner.landmarks / size.options["n_landmarks"]
+            sized["bandwidth"] = update["bandwidth"] * fewer**_NARROWER
+        if size.solver == "fogd" and task.outputs.task == "binary" and task.criterion in OF_PROBABILITIES:
+            sized["loss"] = "logistic"
+        if size.solver == "local":
+            sized |= {"kernel": local["kernel"], "bandwidth": local["bandwidth"]}
+            sized["penalty"] = local["ridge"] / size.options["cell_rows"]
+        models.append((_complete(task.settings, sized, result, by), size))
+    return models, tuned_seconds
+
+
+def _limit(task: _Task, size: Size) -> tuple[str, str]:
+    """Return a sentence on what limits the size of the only model, and an advice or ""."""
+    if size.options.get("n_landmarks") == task.shape.rows:
+        return f"All {task.shape.rows:,} training rows are landmarks, so the solution is exact.", ""
+    name, seconds = _capitalised(size.name), task.options.budget_seconds
+    if size.largest:
+        return f"{name}, the largest size that is tried.", ""
+    return f"{name}, as many as {seconds:g} s allow on a machine with two cores.", larger_budget(seconds)
+
+
+def _in_words_of(task: _Task, why: list[str], by: Validation) -> list[str]:
+    """Return sentences that name the folds of groups, and weighted mistakes."""
+    if task.group and by == "blocks":
+        why = [sentence.replace(_LEFT_OUT[by], f"5 folds of whole groups of {task.group!r}") for sentence in why]
+    if task.outputs.class_weights is not None:  # by which the sampled rows count
+        why = [sentence.replace("% mistakes", "% weighted mistakes") for sentence in why]
+    return why
+
+
+def _calibration_of(
+    task: _Task,
+    result: Selection,
+    models: list[tuple[TrainSettings, Size | None]],
+    update: dict[str, Any],
+    track: ValidationSample,
+    by: Validation,
+) -> ScoreCalibration | None:
+    """Return the calibration of the chosen model's scores on held-out folds; None where rows are left out singly."""
     if result.logistic and models[0][0].solver == "logistic":
-        calibration = result.logistic[2]
-    return Choice(tuple(models), record, metric, calibration)
+        return result.logistic[2]
+    if result.sparse:
+        return result.sparse[1]
+    if result.check and update.get("metric") and result.check.calibration is not None:
+        return result.check.calibration
+    if by == "blocks" and task.outputs.task != "regression":  # rows left out singly are too like others
+        return track.calibration(result.best_linear if update["kernel"] == "linear" else result.winner)
+    return None
 
 
 def lasso_seconds(shape: Shape) -> float:
@@ -517,10 +583,8 @@ def with_lasso(track: ValidationSample, settings: TrainSettings, result: Selecti
 
     track : the sample, in folds, which has all rows
     """
-    options = settings.options
-    assert isinstance(options, AutoSettings), "the solver is auto"
     is_few = shape.rows < min(_ROUNDS[-1][0], _MANY_INPUTS * shape.inputs) and track.has_folds(shape.rows)
-    affordable = lasso_seconds(shape) <= _CHECK_SHARE * options.budget_seconds
+    affordable = lasso_seconds(shape) <= _CHECK_SHARE * _options_of(settings).budget_seconds
     if settings.metric == "none" or not is_few or not affordable or track.clip is not None:
         return result
     winner = result.winner
@@ -541,41 +605,32 @@ def with_lasso(track: ValidationSample, settings: TrainSettings, result: Selecti
 
 
 def _sizes_with_cells(
-    settings: TrainSettings,
-    update: dict[str, Any],
-    data: Dataset,
-    result: Selection,
-    by: Validation,
-    outputs: Outputs,
-    why: list[str],
-    cells: bool,
+    task: _Task, update: dict[str, Any], result: Selection, by: Validation, why: list[str], cells: bool
 ) -> tuple[list[Size], dict[str, Any], float]:
     """Return the sizes that the budget allows, what was tuned in cells, and the nominal seconds of that.
 
     update : loses Huber's loss where cells are clearly better; why : gets a sentence if cells were tried
     cells : whether they may be tried
     """
-    options, rows, schema = settings.options, data.rows("train"), data.schema
-    assert isinstance(options, AutoSettings), "the solver is auto"
-    shape, local, tuned_seconds = Shape(rows, schema.n_features, schema.n_outputs), dict[str, Any](), 0.0
+    options, shape, local, tuned_seconds = task.options, task.shape, dict[str, Any](), 0.0
     seconds = (1.0 - SELECTION_SHARE) * options.budget_seconds
     if by == "blocks" and options.validation != "blocks":  # there were rounds before those in folds
         seconds -= SELECTION_SHARE * options.budget_seconds
     if result.enlarged:
         seconds -= large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
     seconds -= _seconds_of_check(result, shape)
-    sizes = sizes_of(shape, schema.task != "regression")
-    if cells and by == "rows" and rows > ENOUGH_LANDMARKS and rows * shape.inputs <= _MOST_SUPPORTS:
+    sizes = sizes_of(shape, task.outputs.task != "regression")
+    if cells and by == "rows" and shape.rows > ENOUGH_LANDMARKS and shape.rows * shape.inputs <= _MOST_SUPPORTS:
         smallest = local_sizes(shape)[:1]
         needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
-        if smallest and not _fitting(settings, update, smallest, data):
+        if smallest and not _fitting(task, update, smallest):
             why.append(_too_large(smallest[0]))
         elif smallest and smallest[0].seconds + needed <= seconds:
             tuned_seconds = needed
             # where both are trained, a sample need not decide; online models cannot be compared with these
             most = 1.0 if sizes[0].solver == "fogd" else _NEAR
             most = _CLEARLY if "huber" in update else most
-            local, sentence = _local(settings, update, data, result, outputs, most)
+            local, sentence = _local(task, update, result, most)
             why.append(sentence)
     if local and update.pop("huber", None):
         why.append("Least squares in cells are clearly better, so Huber's loss is not used.")
@@ -586,7 +641,7 @@ def _sizes_with_cells(
         offline = [size for size in sizes if size.solver != "fogd"]
         sizes = sorted([*offline, *local_sizes(shape)], key=lambda size: size.seconds)
         sizes = [replace(size, largest=size is sizes[-1]) for size in sizes]
-    fitting = _fitting(settings, update, sizes, data)
+    fitting = _fitting(task, update, sizes)
     if len(fitting) < len(sizes):
         why.append(_too_large(next(size for size in sizes if size not in fitting)))
         sizes = fitting or sizes[:1]  # training refuses the smallest, and says what it needs
@@ -595,16 +650,16 @@ def _sizes_with_cells(
     return largest_affordable(sizes, seconds) if one else affordable_sizes(sizes, left), local, tuned_seconds
 
 
-def _fitting(settings: TrainSettings, update: dict[str, Any], sizes: list[Size], data: Dataset) -> list[Size]:
+def _fitting(task: _Task, update: dict[str, Any], sizes: list[Size]) -> list[Size]:
     """Return the sizes that can be trained in the memory of this machine."""
-    workload, of_cells = workload_of(data), {"precision": "float64", "kernel": "gaussian"}
+    workload, of_cells = workload_of(task.data), {"precision": "float64", "kernel": "gaussian"}
     more = {"ridge": {"precision": "float64"}, "local": of_cells}
 
     def fitted(size: Size) -> bool:
         values = update | size.options | {"solver": size.solver} | more.get(size.solver, {})
         if size.solver == "local":
             values.pop("huber", None)
-        return fits(settings.replaced(**values), workload)
+        return fits(task.settings.replaced(**values), workload)
 
     return [size for size in sizes if fitted(size)]
 
@@ -635,50 +690,56 @@ def _local_kernels(update: dict[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in ("laplacian", update["kernel"]) if name in able))
 
 
-def _local(
-    settings: TrainSettings, update: dict[str, Any], data: Dataset, result: Selection, outputs: Outputs, most: float
-) -> tuple[dict[str, Any], str]:
+def _local(task: _Task, update: dict[str, Any], result: Selection, most: float) -> tuple[dict[str, Any], str]:
     """Return the kernel, bandwidth and ridge of models in cells, with a sentence; {} if they are not good enough.
 
     In cells there are all rows, of which the other candidates have seen a sample.
 
     most : their error over that of the best candidate
     """
-    candidate, criterion, tried = result.winner.candidate, outputs.criterion, {}
+    candidate, data, tried = result.winner.candidate, task.data, {}
     rescaled = replace(data, schema=data.schema.scaled_as(candidate.scale)).with_metric(candidate.metric)
     for kernel in _local_kernels(update):
         solver = LocalSolver(
             kernel=kernel,
-            class_weights=outputs.class_weights,
-            seed=settings.seed,
+            class_weights=task.outputs.class_weights,
+            seed=task.settings.seed,
             precision="float64",
-            criterion=criterion,
+            criterion=task.criterion,
         )
-        tried[kernel] = solver.tuned(rescaled, _threads(settings), compared=True)
+        tried[kernel] = solver.tuned(rescaled, _threads(task.settings), compared=True)
     kernel = min(tried, key=lambda name: tried[name].error)
     best = tried[kernel]
     sentence = (
         f"{IN_CELLS}, {kernel} kernel, all {data.rows('train'):,} training rows: "
-        f"{named_error(criterion, best.error)} in sampled cells (leave-one-out)"
+        f"{named_error(task.criterion, best.error)} in sampled cells (leave-one-out)"
     )
     if best.error >= most * result.winner.error:
         return {}, f"{sentence}, not better."
     return {"kernel": kernel, "bandwidth": best.bandwidth, "ridge": best.ridge}, f"{sentence}."
 
 
-def _nominal_seconds(
-    settings: TrainSettings, options: AutoSettings, schema: Schema, shape: Shape, by: Validation
-) -> float:
-    """Return the nominal seconds of the rounds, and of those in folds that follow them or stand in their place."""
+def _nominal_seconds(task: _Task, result: Selection, by: Validation) -> float:
+    """Return the nominal seconds of the choice, but for what is tuned in cells.
+
+    These are the rounds, those in folds that follow them or stand in their place, a larger sample, a check of the
+    metric, and a lasso.
+    """
+    options, shape = task.options, task.shape
 
     def of_rounds(cost: float, learns_metric: bool) -> float:
         rounds = selection_rounds(options.budget_seconds / cost, shape, n_candidates, learns_metric)
         return cost * rounds_seconds(rounds, shape, n_candidates, learns_metric)
 
-    n_candidates, learns_metric = _n_candidates(_scales(settings, schema)), settings.metric != "none"
+    scales, learns_metric = _scales(task.settings, task.data.schema), task.settings.metric != "none"
+    n_candidates = _n_candidates(scales)
     if options.validation == "blocks":
-        return of_rounds(_FOLDED, learns_metric)
-    return of_rounds(1.0, learns_metric) + (of_rounds(_FOLDED, False) if by == "blocks" else 0.0)
+        seconds = of_rounds(_FOLDED, learns_metric)
+    else:
+        seconds = of_rounds(1.0, learns_metric) + (of_rounds(_FOLDED, False) if by == "blocks" else 0.0)
+    if result.enlarged:
+        seconds += large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
+    return seconds + _seconds_of_check(result, shape) + (lasso_seconds(shape) if result.sparse else 0.0)
 
 
 def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> str:
@@ -795,24 +856,17 @@ def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection
     return settings.replaced(**update)
 
 
-def _raced(
-    settings: TrainSettings,
-    options: AutoSettings,
-    data: Dataset,
-    outputs: Outputs,
-    observer: Observer,
-    group: str | None,
-) -> tuple[Selection, Validation, list[str], ValidationSample]:
+def _raced(task: _Task, observer: Observer) -> tuple[Selection, Validation, list[str], ValidationSample]:
     """Return the results that decide, their validation, sentences on similar neighbouring rows, and the sample."""
+    settings, options, data, outputs, shape = task.settings, task.options, task.data, task.outputs, task.shape
     scales = _scales(settings, data.schema)
-    shape = Shape(data.rows("train"), data.schema.n_features, data.schema.n_outputs)
     learns_metric = settings.metric != "none"
     by: Validation = "blocks" if options.validation == "blocks" else "rows"
     in_folds = options.budget_seconds / _FOLDED
     budget = in_folds if by == "blocks" else options.budget_seconds
     rounds = selection_rounds(budget, shape, _n_candidates(scales), learns_metric)
     check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
-    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by, group)  # the same for any budget
+    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by, task.group)  # the same for any budget
     tell = _teller(observer)
     starters = _starters(track, scales, *rounds[0])
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
@@ -1003,15 +1057,10 @@ MOST_SPARSE, LEAST_SPARSE, HELD_OUT = 131_072, 16_384, 4  # of the sample, by sc
 SPARSE_TOLERANCE = 1e-3  # relative gap of the model
 
 
-def _choose_sparse(
-    settings: TrainSettings,
-    data: Dataset,
-    criterion: Criterion,
-    weights: tuple[float, ...] | None,
-    budget_seconds: float,
-) -> tuple[TrainSettings, dict[str, Any]]:
-    """Return settings of a linear l2-svm, of fogd for a regression, and what its record adds."""
-    schema = data.schema
+def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any]]:
+    """Return settings of a linear l2-svm, of fogd for a regression, and the record of the choice."""
+    settings, data, schema, criterion = task.settings, task.data, task.data.schema, task.criterion
+    budget_seconds = task.options.budget_seconds
     # the best C falls with the rows: many, where they are cheap
     n_rows = max(LEAST_SPARSE, MOST_SPARSE // schema.n_outputs)
     sample = sample_rows(data, "train", n_rows, settings.seed, "float32", n_rows)
@@ -1028,7 +1077,7 @@ def _choose_sparse(
         model, named = "linear fogd", "passes = {}"
     else:
         classes = class_indices(schema, targets)
-        best, errors = best_sparse_cost(inputs, classes, criterion, weights, schema.n_outputs)
+        best, errors = best_sparse_cost(inputs, classes, criterion, task.outputs.class_weights, schema.n_outputs)
         settings = settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE)
         model, named = "linear l2-svm", "C = {:g}"
     candidates = [
@@ -1040,7 +1089,14 @@ def _choose_sparse(
         f"Rows are sparse, {schema.n_features:,} columns: a {model}. {named.format(best)} has the least error of "
         f"{len(errors)} values, {named_error(criterion, errors[best])} on {-(-len(order) // HELD_OUT):,} held-out rows."
     )
-    return settings, {"validation": "rows", "rows": len(order), "candidates": candidates, "why": [why]}
+    return settings, {
+        "validation": "rows",
+        "criterion": criterion,
+        "rows": len(order),
+        "budget_seconds": budget_seconds,
+        "candidates": candidates,
+        "why": [why],
+    }
 
 
 def best_sparse_passes(
