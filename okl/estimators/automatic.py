@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 from sklearn.base import RegressorMixin
+from sklearn.datasets import dump_svmlight_file
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -26,6 +30,7 @@ from sklearn.utils.validation import (
 from okl.data.dataset import Dataset, Label, Schema
 from okl.data.ingest.columns import SPLIT
 from okl.data.ingest.run import ingest
+from okl.data.ingest.sources import MANY_COLUMNS
 from okl.data.manifest import provenance
 from okl.data.reading import read_rows
 from okl.data.values import is_text
@@ -82,12 +87,42 @@ def named_columns(values: Any) -> pa.Table:
     return table_of(values)
 
 
+Rows = Any
+"""A pyarrow.Table, or a csr_array of many columns."""
+
+
+def _dense_or_sparse(rows: Any) -> Any:
+    """Return sparse rows as an array, unless they have many columns; other rows as they are."""
+    if not issparse(rows):
+        return rows
+    if rows.shape[1] <= MANY_COLUMNS:
+        return rows.toarray()
+    rows = csr_array(rows, copy=True)
+    rows.sum_duplicates()
+    return rows
+
+
+@contextmanager
+def _file_of(rows: Rows, targets: NDArray[Any], name: str) -> Iterator[Path]:
+    """Yield a temporary file of rows and their targets: Parquet of a table, svmlight text of sparse rows."""
+    if isinstance(rows, pa.Table):
+        with location_of(rows.append_column(name, pa.array(targets)), "X") as location:
+            yield Path(str(location))
+        return
+    with TemporaryDirectory(prefix="okl-rows-") as folder:
+        file = Path(folder) / "X.svm"
+        dump_svmlight_file(rows, targets, str(file), zero_based=True)
+        yield file
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class AutomaticEstimator(base.ScoringEstimator):
     """Solver, scaling, kernel, bandwidth and size chosen on a sample of the rows, as `okl train` does.
 
     Rows are an array of numbers, or a table (pandas, polars, Arrow) whose columns are numbers, text, dates or booleans;
-    values may be missing. Nothing has to be scaled or encoded before. The same rows and parameters give the same bits,
+    values may be missing. Nothing has to be scaled or encoded before. SciPy's sparse matrices are arrays, too, unless
+    they have more than 1,024 columns: as `okl train` does, a linear model is then fitted to the rows, divided by their
+    lengths. The same rows and parameters give the same bits,
     whatever n_jobs is, and those of `okl train` on these rows as training rows.
 
     With sample_weight, the choice is made without the weights. Kernel least squares and linear logistic regression are
@@ -126,11 +161,11 @@ class AutomaticEstimator(base.ScoringEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
-    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[pa.Table, base.Labels]:
-        """Return columns and finite y (rows,); X is validated as scikit-learn does.
+    def _checked(self, X: Any, y: Any, **options: Any) -> tuple[Rows, base.Labels]:
+        """Return columns, or sparse rows, and finite y (rows,); X is validated as scikit-learn does.
 
         Raises DataError : a value of y is missing or infinite, or a table has no rows
         """
@@ -149,14 +184,13 @@ class AutomaticEstimator(base.ScoringEstimator):
             assert_all_finite(targets)
             check_consistent_length(X, targets)
         else:
-            X, targets = validate_data(
-                self, X, y, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=2, **options
-            )
-        return named_columns(X), targets
+            X, targets = validate_data(self, X, y, **_ACCEPTED, ensure_min_samples=2, **options)
+            X = _dense_or_sparse(X)
+        return X if issparse(X) else named_columns(X), targets
 
     def _fit(
         self,
-        table: pa.Table,
+        rows: Rows,
         name: str,
         targets: NDArray[Any],
         task: Task,
@@ -171,21 +205,10 @@ class AutomaticEstimator(base.ScoringEstimator):
         name : of the target; targets : (rows,), class indices or numbers; labels : of the classes
         options : of the settings
         """
-        if SPLIT in table.column_names and is_text(table.schema.field(SPLIT).type):
-            raise ConfigError(
-                "A text column named 'split' divides rows into train and test. Rename it or leave it out."
-            )
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, targets, dtype=np.float64, ensure_non_negative=True)
-            kept = weights > 0.0
-            table, targets, weights = table.filter(pa.array(kept)), targets[kept], weights[kept]
-            if len(labels) and (lost := set(range(len(labels))) - set(targets.tolist())):
-                raise DataError(f"Every row of class {labels[min(lost)]!r} has sample_weight 0. Give one a weight.")
-            weights = weights / weights.mean()
-        while name in table.column_names:
-            name += "'"
-        table = table.append_column(name, pa.array(targets))
+            rows, targets, weights = self._of_positive_weight(rows, targets, weights, labels)
         threads = effective_n_jobs(self.n_jobs)
         values = {
             "data": "X",
@@ -197,19 +220,15 @@ class AutomaticEstimator(base.ScoringEstimator):
             **options,
         }
         settings = settings_from(TrainSettings, values, type(self).__name__)
-        texts = (self.text,) if isinstance(self.text, str) else tuple(self.text or ())
-        if texts and weights is not None:
-            raise ConfigError("sample_weight is given with text, whose models take weights of classes only. Remove it.")
-        most = None if self.max_categories is None else check_at_least("max_categories", self.max_categories, 1)
-        ingested = IngestSettings(target=name, task=task, compression="none", text=texts, max_categories=most)
-        with location_of(table, "X") as location, LocalExecution(threads) as execution:
-            file = Path(str(location))
+        ingested = self._of_ingestion(rows, name, task)
+        notes = list[str]()
+        with _file_of(rows, targets, ingested.target) as file, LocalExecution(threads) as execution:
             data = ingest(file, file.with_name("data"), ingested).dataset
             better = encoding_by_trial(settings, ingested, data, lambda one, place: ingest(file, place, one).dataset)
             if better != ingested:
                 ingested, data = better, ingest(file, file.with_name("data"), better, overwrite=True).dataset
             choice = choose_solver(settings, data)
-            chosen, record, notes = choice.settings, choice.record, list[str]()
+            chosen, record = choice.settings, choice.record
             if weights is not None:
                 direct = [model for model, _ in choice.models if model.solver in ("ridge", "logistic")]
                 predictor, data = _fit_weighted((direct or [chosen])[-1], data, weights, threads, choice.metric)
@@ -223,10 +242,10 @@ class AutomaticEstimator(base.ScoringEstimator):
                 data = training_columns(chosen, data, metric=choice.metric)
                 best = train_growing_models(choice, data, execution)
                 chosen, trained, record = best.settings, best.trained, best.record
-                predictor, found = calibrated(
+                predictor, without = calibrated(
                     chosen, trained.state, trained.predictor, data, threads, choice.calibration
                 )
-                if "none" in found:
+                if "none" in without:
                     notes.append(
                         "The model has no probabilities: a class has too few held-out rows. Give more rows of it."
                     )
@@ -237,19 +256,57 @@ class AutomaticEstimator(base.ScoringEstimator):
         rare = [f"{one[0].upper()}{one[1:]}." for one in rare_values(data.schema, "max_categories")]
         self.notes_ = (*data.warnings, *rare, *notes)
 
-    def _rows(self, X: Any) -> pa.Table:
-        """Return the columns of rows to predict, validated as scikit-learn does."""
+    def _of_positive_weight(
+        self, rows: Rows, targets: NDArray[Any], weights: Doubles, labels: tuple[Label, ...]
+    ) -> tuple[pa.Table, NDArray[Any], Doubles]:
+        """Return rows of positive weight, their targets and their weights, of mean 1."""
+        if self.text or not isinstance(rows, pa.Table):
+            raise ConfigError(
+                f"sample_weight is given with {'text' if self.text else 'sparse rows'}, whose models take weights of "
+                "classes only. Remove it."
+            )
+        positive = weights > 0.0
+        rows, targets, weights = rows.filter(pa.array(positive)), targets[positive], weights[positive]
+        if len(labels) and (lost := set(range(len(labels))) - set(targets.tolist())):
+            raise DataError(f"Every row of class {labels[min(lost)]!r} has sample_weight 0. Give one a weight.")
+        return rows, targets, weights / weights.mean()
+
+    def _of_ingestion(self, rows: Rows, name: str, task: Task) -> IngestSettings:
+        most = None if self.max_categories is None else check_at_least("max_categories", self.max_categories, 1)
+        options: dict[str, Any] = {"task": task, "compression": "none", "max_categories": most}
+        if not isinstance(rows, pa.Table):
+            return IngestSettings(storage="sparse", svmlight_index=0, **options)
+        if SPLIT in rows.column_names and is_text(rows.schema.field(SPLIT).type):
+            raise ConfigError(
+                "A text column named 'split' divides rows into train and test. Rename it or leave it out."
+            )
+        while name in rows.column_names:
+            name += "'"
+        texts = (self.text,) if isinstance(self.text, str) else tuple(self.text or ())
+        return IngestSettings(target=name, text=texts, **options)
+
+    def _rows(self, X: Any) -> Rows:
+        """Return the columns of rows to predict, or sparse rows, validated as scikit-learn does."""
         check_is_fitted(self)
         if is_table(X):
             X = checked_table(X)
             validate_data(self, X, reset=False, skip_check_array=True)
         else:
-            X = validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite="allow-nan")
+            X = validate_data(self, X, reset=False, **_ACCEPTED)
+            known = self.model_.schema.sparse
+            if known is not None and not known.texts:
+                X = csr_array(X, copy=True)
+                X.resize((X.shape[0], known.n_columns))  # the last columns may be 0 in all rows of the training
+                return X
+            X = _dense_or_sparse(X)
         return named_columns(X)
 
     def _scores(self, X: Any) -> FloatArray:
         rows = self._rows(X)
         return self.model_.scores(rows, effective_n_jobs(self.n_jobs))
+
+
+_ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric", "ensure_all_finite": "allow-nan"}
 
 
 def _missing_or_infinite(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -222,6 +222,9 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
             f"the {len(schema.labels)} whole numbers of {schema.target} are classes; if they count or measure "
             "something: --task regression"
         )
+    is_svmlight = schema.svmlight is not None or (schema.sparse is not None and not schema.texts)
+    if is_svmlight and schema.task == "regression" and (given is None or given.task == "auto"):
+        sentences.append("labels of more than 10 values are numbers; if they are classes: --task multiclass")
     if schema.texts:
         texts = _named([text.column for text in schema.texts])
         sentences.append(f"with a text column ({texts}), all columns enter a linear model (--text)")

@@ -11,8 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_gaussian_quantiles
+from sklearn.datasets import dump_svmlight_file, load_breast_cancer, load_diabetes, load_iris, make_gaussian_quantiles
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -29,7 +30,8 @@ from okl.solvers.ridge.penalty_path import fit_rows
 from tests.runs.small_choice import make_choice_small
 
 UNEQUAL = {
-    "check_sample_weight_equivalence_on_dense_data": "the choice of kernel and bandwidth does not know the weights",
+    f"check_sample_weight_equivalence_on_{form}_data": "the choice of kernel and bandwidth does not know the weights"
+    for form in ("dense", "sparse")
 }
 
 
@@ -134,6 +136,51 @@ def test_labels_and_names_are_kept_in_the_model() -> None:
     for kind in kinds:
         coded = KernelClassifier().fit(table, kind(labels))
         np.testing.assert_array_equal(coded.predict(table), kind(fitted.predict(table)))
+
+
+def words(n_rows: int, n_columns: int) -> tuple[sparse.csr_array, Any]:
+    """Return counts of words, and three classes of rows by words of their own."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 3, n_rows)
+    columns = np.stack([kinds, *(3 + rng.integers(0, n_columns - 3, (5, n_rows)))])
+    counts = sparse.coo_array((np.ones(columns.size), (np.tile(np.arange(n_rows), 6), columns.ravel())))
+    return sparse.csr_array(counts), kinds
+
+
+def test_sparse_rows_of_many_columns_have_the_bits_of_okl_train_on_svmlight_text(tmp_path: Path) -> None:
+    rows, kinds = words(900, 1500)
+    dense = rows.toarray()
+    dense[:600, -1] = 0.0  # no row that is learned from has the last column
+    rows, labels = sparse.csr_array(dense), np.array(["a", "b", "c"])[kinds]
+    model = KernelClassifier(validation="rows").fit(rows[:600], labels[:600])
+    assert model.settings_.solver == "l2-svm"
+    assert model.score(rows[600:], labels[600:]) > 0.95
+    dump_svmlight_file(rows[:600], kinds[:600], str(tmp_path / "rows.svm"), zero_based=True)
+    options = {"storage": "sparse", "svmlight_index": 0, "validation": "rows", "holdout": 0.2, "stratify": True}
+    trained = okl.train(tmp_path / "rows.svm", task="multiclass", **options).model
+    expected = trained.scores(rows[600:, : trained.schema.n_features])
+    # values in two parts, the order of the indices and zeros change nothing
+    at = sparse.coo_array(rows[600:])
+    parts = np.repeat(at.data / 2, 2)[::-1], np.repeat(np.stack(at.coords), 2, axis=1)[:, ::-1]
+    for given in (rows[600:], sparse.coo_array(parts, shape=at.shape), dense[600:]):
+        np.testing.assert_array_equal(model.decision_function(given), expected)
+
+
+def test_sparse_rows_of_few_columns_are_an_array() -> None:
+    rows, kinds = words(200, 20)
+    dense, other = (
+        KernelClassifier(validation="rows").fit(given, kinds) for given in (rows.toarray(), sparse.csc_matrix(rows))
+    )
+    assert dense.settings_.solver != "l2-svm"
+    np.testing.assert_array_equal(dense.decision_function(rows), other.decision_function(rows.toarray()))
+
+
+def test_weights_of_sparse_rows_are_refused() -> None:
+    rows, kinds = words(60, 1500)
+    with pytest.raises(
+        ConfigError, match="sample_weight is given with sparse rows, whose models take weights of classes"
+    ):
+        KernelClassifier().fit(rows, kinds, sample_weight=np.ones(60))
 
 
 def test_classes_between_others_are_predicted() -> None:

@@ -320,6 +320,29 @@ def test_whole_numbers_that_became_classes_are_stated(tmp_path: Path) -> None:
         assert assumptions(run_ingest(file, tmp_path / task, settings).dataset, settings) == expected
 
 
+def test_labels_of_svmlight_text_that_became_numbers_are_stated(tmp_path: Path) -> None:
+    file = tmp_path / "rows.svm"
+    file.write_text("".join(f"{row % 12} 1:{row % 5}\n" for row in range(300)))
+    stated = "labels of more than 10 values are numbers; if they are classes: --task multiclass"
+    for task, expected in (("auto", [stated]), ("regression", []), ("multiclass", [])):
+        settings = IngestSettings(task=task, holdout=0.2)
+        assert assumptions(run_ingest(file, tmp_path / task, settings).dataset, settings) == expected
+
+
+@pytest.mark.parametrize(("labels", "task"), [("text", "auto"), ("numbers", "multiclass")])
+def test_a_class_of_one_row_is_a_training_row_however_few_rows_there_are(
+    labels: str, task: Any, tmp_path: Path
+) -> None:
+    for single in range(30):
+        kinds = [row % 4 if row != single else 9 for row in range(30)]
+        y = [f"kind {kind}" for kind in kinds] if labels == "text" else kinds
+        file = write(tmp_path, pa.table({"x": [float(row) for row in range(30)], "y": y}), f"{single}.parquet")
+        settings = IngestSettings(task=task, holdout=0.2, stratify=True)
+        data = run_ingest(file, tmp_path / f"set-{single}", settings).dataset
+        assert len(data.schema.labels) == 5
+        assert data.rows("test") > 0
+
+
 def test_rare_values_of_a_text_column_that_share_an_input_are_stated(tmp_path: Path) -> None:
     words = [f"sku{i // 3:03d}" for i in range(270)] + ["common"] * 30
     table = pa.table({"sku": words, "kind": ["a", "b"] * 150, "y": [float(i % 7) for i in range(300)]})

@@ -702,7 +702,8 @@ def ingest(
         if roles.group is not None:
             roles = grouped(roles, opened.batches([roles.group], exact=[roles.group]), settings.seed)
         else:
-            roles = stratified(roles, opened.batches([roles.target]), settings.seed, reader.task != "regression")
+            known = None if reader.task == "auto" and not reader.text else reader.task != "regression"
+            roles = stratified(roles, opened.batches([roles.target]), settings.seed, known)
     if reference is None:
         ids = identifier_warnings(opened, roles, settings.categories)
         if "" in opened.columns and "" not in (*roles.features, roles.target, *roles.keys, *settings.drop):

@@ -308,11 +308,12 @@ ROWS_OF_CLASS = 10
 """Rows of a class on average, of fewer the values are rather numbers."""
 
 
-def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class: bool) -> Roles:
+def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, of_classes: bool | None) -> Roles:
     """Return roles whose share of test rows is exact in each class of few rows, at least one row of two or more.
 
     batches : all rows, with the target; seed : of the hash of row numbers
-    by_class : whether the target may have classes; of a regression, the share of all rows is exact if they are few
+    of_classes : whether the target has classes; None: if its values have enough rows. Without, the share of all rows is
+        exact if they are few
     """
     counts, hashes, rows = Counter[str](), dict[str, list[NDArray[np.float64]]](), 0
     whole, n_present = list[NDArray[np.float64]](), 0
@@ -326,7 +327,7 @@ def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class
         n_present += int(present.sum())
         if n_present <= RARE_ROWS:
             whole.append(shares[present])
-        if not by_class or len(counts) > MAX_LABELS:
+        if of_classes is False or len(counts) > MAX_LABELS:
             continue
         encoded = pc.dictionary_encode(column.cast(pa.string()))
         index = np.where(present, codes_of(encoded), -1)
@@ -336,7 +337,8 @@ def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, by_class
             if counts[text] <= RARE_ROWS:
                 hashes.setdefault(text, []).append(found)
     counts = +counts  # without values that no row has
-    if by_class and len(counts) <= MAX_LABELS and ROWS_OF_CLASS * len(counts) <= n_present:
+    many = of_classes or (of_classes is None and ROWS_OF_CLASS * len(counts) <= n_present)
+    if many and len(counts) <= MAX_LABELS:
         few = [text for text, count in sorted(counts.items()) if count <= RARE_ROWS]
         limits = [_limit_of(np.sort(np.concatenate(hashes[text])), roles.share) for text in few]
         return replace(roles, strata=tuple(zip(few, limits, strict=True)))
