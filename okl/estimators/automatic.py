@@ -36,7 +36,7 @@ from okl.data.reading import read_rows
 from okl.data.values import is_text
 from okl.distributed.in_process import LocalExecution
 from okl.estimators import base
-from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
+from okl.features.predictors import BasePredictor, CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Doubles, FloatArray, Optimise, Task
@@ -233,7 +233,7 @@ class AutomaticEstimator(base.ScoringEstimator):
                 direct = [model for model, _ in choice.models if model.solver in ("ridge", "logistic")]
                 predictor, data = _fit_weighted((direct or [chosen])[-1], data, weights, threads, choice.metric)
             else:
-                needed = (_needs_test_rows(model, data.schema) for model, _ in choice.models)
+                whole, needed = data, (_needs_test_rows(model, data.schema) for model, _ in choice.models)
                 if choice.calibration is None and any(needed):
                     share = min(DEFAULT_HOLDOUT, MOST_ROWS / len(targets))
                     split = ingested.model_copy(update={"holdout": share, "stratify": True})
@@ -245,6 +245,12 @@ class AutomaticEstimator(base.ScoringEstimator):
                 predictor, without = calibrated(
                     chosen, trained.state, trained.predictor, data, threads, choice.calibration
                 )
+                if chosen.solver == "l2-svm":  # whose scores hardly change with the rows that were held out
+                    data = whole
+                    learnt = train_growing_models(choice, data, execution).trained.predictor
+                    assert isinstance(learnt, BasePredictor), "its models are linear"
+                    held = predictor if isinstance(predictor, CalibratedPredictor) else None
+                    predictor = learnt if held is None else replace(held, base=learnt)
                 if "none" in without:
                     notes.append(
                         "The model has no probabilities: a class has too few held-out rows. Give more rows of it."
@@ -411,7 +417,7 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
     """A classifier that chooses its solver, scaling, kernel, bandwidth and size, with calibrated probabilities.
 
     Where the chosen solver is trained online and does not give probabilities, 20% of the rows, at most 32,768, are held
-    out for these.
+    out for these. So they are of sparse rows and words, but the linear model is then trained again on all rows.
 
     Parameters
     ----------
