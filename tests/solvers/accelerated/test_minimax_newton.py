@@ -113,3 +113,19 @@ def test_a_warm_start_is_near_at_once_and_wide_problems_are_left_to_fapg(monkeyp
     assert again.history[-1].iteration <= 2
     monkeypatch.setattr(choice, "MOST_COLUMNS", problem.n_image - 1)
     assert isinstance(MethodChoice().of(problem), Fapg)
+
+
+@pytest.mark.parametrize("method", [MethodChoice(tolerance=1e-4), Fapg(tolerance=1e-4)])
+@pytest.mark.parametrize("kind", MODELS)
+def test_certificate_of_more_columns_than_rows_is_that_of_the_given_kappa(kind: Any, method: Any) -> None:
+    rows = two_classes(5, n_rows=8, n_columns=20)
+    problem = problem_of(kind, rows, 50.0)  # the weights are those of kappa_max, their objective need not be
+    state, _, solver = solve(problem, method)
+    found = solver.solution(state, problem)
+    groups = [rows.rows[rows.labels == sign] for sign in (1.0, -1.0)]
+    spreads = [float(np.std(group @ found.weights)) for group in groups]
+    spread = float(np.hypot(*spreads)) if kind is MMFDA else sum(spreads)
+    along = float((groups[0].mean(axis=0) - groups[1].mean(axis=0)) @ found.weights)
+    expected = 0.5 * float(found.weights @ found.weights) - along + problem.kappa * spread
+    assert found.certificate.primal == pytest.approx(expected, rel=1e-9)
+    assert found.certificate.relative_gap <= 1e-4

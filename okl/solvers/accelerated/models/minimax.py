@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 from okl.compiled.jit import one_blas_thread
 from okl.foundation.errors import ConfigError, DataError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_positive
 from okl.solvers.accelerated.base import Classifier, ParameterName
 from okl.solvers.accelerated.dual import MinimaxProblem
@@ -84,12 +84,14 @@ class MinimaxModel(Classifier):
         largest = self.kappa_max(moments)
         if self.kappa >= largest and _vanishes(moments):
             raise ConfigError(f"kappa = {self.kappa} is outside (0, {largest:.6g}), the valid range for these rows.")
-        roots, n_balls = self._roots(moments)
+        difference, (roots, n_balls) = moments.difference, self._roots(moments)
+        if 0.0 < largest <= self.kappa:  # a solution at kappa_max would have spreads that a larger kappa multiplies
+            difference, roots = _unspread(moments), np.zeros_like(roots)
         return MinimaxProblem(
-            difference=moments.difference,
+            difference=difference,
             roots=roots,
             n_balls=n_balls,
-            kappa=min(self.kappa, largest) if largest > 0.0 else self.kappa,
+            kappa=self.kappa,
             centre=0.5 * (moments.positive.mean + moments.negative.mean),
             intercept=self.fit_intercept,
         )
@@ -191,6 +193,14 @@ _OUTSIDE = 1e-9  # of the length of a vector: that of rounding
 
 def _vanishes(moments: ClassMoments) -> bool:
     """Return whether the weights are 0 from kappa_max on: whether rows spread wherever the means differ."""
-    apart = moments.difference
+    return float(np.linalg.norm(_unspread(moments))) <= _OUTSIDE * float(np.linalg.norm(moments.difference))
+
+
+def _unspread(moments: ClassMoments) -> Doubles:
+    """Return the part of the difference of the means in the directions in which no row spreads, (n,)."""
+    apart: Doubles = moments.difference
     vectors = range_of(moments.total_covariance)
-    return float(np.linalg.norm(apart - vectors @ (vectors.T @ apart))) <= _OUTSIDE * float(np.linalg.norm(apart))
+    with one_blas_thread():
+        for _ in range(2):  # the first leaves its rounding, by the size of the means
+            apart = apart - vectors @ (vectors.T @ apart)
+    return apart
