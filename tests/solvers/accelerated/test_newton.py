@@ -73,6 +73,16 @@ def test_newton_and_fapg_reach_the_same_optimum(name: str) -> None:
         assert value == pytest.approx(found.primal, rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_bound_holds_where_rows_lie_far_from_the_origin(seed: int) -> None:
+    rows = two_classes(seed, n_columns=3)
+    moved = np.round(rows.rows * 2**20) / 2**20  # exact in float64 after a shift of 2^14
+    model = CSVM(100.0)
+    best = solve(model.problem(DenseRows(moved, rows.labels)), Newton(1e-12))[0].best_record.certificate.primal
+    found = solve(model.problem(DenseRows(moved + 2.0**14, rows.labels)), Newton(1e-8))[0].best_record.certificate
+    assert found.dual <= best * (1.0 + 1e-11)
+
+
 def test_optimality_conditions_hold_on_random_problems() -> None:
     rng = np.random.default_rng(0)
     for seed in range(12):
