@@ -270,6 +270,8 @@ class DualProblem(CompositeProblem):
         primal, dual = risk + regulariser, -(exact + penalties)
         sizes = abs(risk) + regulariser + exact + abs(penalties) + math.sqrt(length) * terms
         rounding = 8.0 * EPSILON * sizes + 0.5 * (_CANCELLED * terms) * (_CANCELLED * terms)
+        if self._is_homogeneous and not isinstance(self.rows, DenseRows | SparseRows):
+            rounding += 8.0 * EPSILON * terms * terms  # a'K a may cancel, where A a is not known
         if self._is_homogeneous and 0.0 <= -dual <= rounding:
             primal = min(primal, 0.0)  # that of w = 0
         floor = self.outer.floor(squared_norm) if weights is None else 0.0

@@ -204,7 +204,14 @@ class NuSVM(base.Classifier):
 
     def check(self, solution: base.Solution, rows: Any, sample_weight: FloatArray | None = None) -> None:
         """Raise ConfigError where w = 0 is as good as what was found because nu is not above nu_min."""
-        if solution.certificate.primal < 0.0:
+        certificate = solution.certificate
+        if certificate.primal < 0.0:
+            return
+        if not isinstance(rows, DenseRows | SparseRows):  # no linear program gives the least nu
+            if -certificate.dual <= certificate.rounding:
+                self.check_weights(
+                    certificate, self.highest(rows.signs, base.weights_of(rows, sample_weight), self.fit_intercept)
+                )
             return
         least, largest = self.valid_range(rows, sample_weight, self.fit_intercept)
         if least >= largest:

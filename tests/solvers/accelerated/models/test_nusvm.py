@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.optimize import linprog
 
 from okl.foundation.errors import ConfigError, DataError
-from okl.kernels import Gaussian
+from okl.kernels import Gaussian, Polynomial
 from okl.solvers.accelerated.choice import MethodChoice
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.fitting import ModelTask, fit_binary, fit_task, path, solve_problem
@@ -71,6 +71,17 @@ def test_weights_vanish_below_nu_min_and_not_above_it() -> None:
         fit_binary(NuSVM(0.98 * low), rows, METHOD)
     with pytest.raises(ConfigError, match=r"outside \(0, 0\.\d+\]"):
         fit_binary(NuSVM(1.02 * high), rows, METHOD)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_kernel_of_low_rank_has_no_weights_below_nu_min_either(intercept: bool) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(20, 1))
+    labels = np.where(inputs[:, 0] + rng.normal(size=20) > 0.0, 1.0, -1.0)
+    rows = kernel_matrix(Polynomial(degree=2), inputs, labels)
+    with pytest.raises(ConfigError, match="below the valid range for these rows, so the optimal weights are all 0"):
+        fit_binary(NuSVM(0.1, intercept), rows, MethodChoice(tolerance=1e-4, max_iterations=100))
+    assert fit_binary(NuSVM(0.9, intercept), rows, MethodChoice(tolerance=1e-4)).certificate.primal < 0.0
 
 
 @pytest.mark.parametrize("name", ["mm-fda", "mm-mpm"])
