@@ -289,8 +289,10 @@ class RegretAtHorizon:
             figures["excess"] = float(self.learner.kept.excess(weights).max())
         return figures
 
-    def kernel_bound(self, schema: Schema, rows: MemoryRows) -> dict[str, Any] | None:
+    def kernel_bound(self, schema: Schema, rows: MemoryRows, independent: bool) -> dict[str, Any] | None:
         """Return the bound against functions of the kernel itself; None where none applies.
+
+        independent : whether frequencies are independent draws, as the theorems and Hoeffding's inequality need them
 
         Fourier maps : Theorem 1 or 3 against f = sum_t alpha_t k(x_t, .) with the comparator's own alpha; of a
             regression, and of sparse rows, whose extent is unknown, see `_floor_bound`
@@ -301,7 +303,7 @@ class RegretAtHorizon:
             return None
         if rows.residuals is not None:
             return self._floor_bound(rows)
-        if not isinstance(feature_map, FourierFeatures):
+        if not (isinstance(feature_map, FourierFeatures) and independent):
             return None
         if self.learner.task == "regression" or schema.sparse is not None:  # the theorems take a Lipschitz loss
             return self._floor_bound(rows, fourier_error(self.played.rows, feature_map.n_frequencies))
@@ -580,7 +582,12 @@ def excess_proof(
 
 
 def regret_proof(
-    state: OnlineState, recorded: Sequence[SolverProgress], data: Dataset, execution: Execution, observer: Observer
+    state: OnlineState,
+    recorded: Sequence[SolverProgress],
+    data: Dataset,
+    execution: Execution,
+    observer: Observer,
+    independent: bool = True,
 ) -> Certification:
     """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
 
@@ -591,7 +598,7 @@ def regret_proof(
     up to epsilon, convexity gives the same bound.
 
     state : of an exact run of one pass that has finished; recorded : on its way, the last one at its end
-    observer : notified of rows read and of rows of certified horizons
+    observer : notified of rows read and of rows of certified horizons; independent : see `kernel_bound`
     Returns regret, average_regret, bound and comparator of all rows, the same at five horizons, and how regret grew;
         without a ball, or with more rows than memory holds, only the reason why there is none.
     """
@@ -630,7 +637,7 @@ def regret_proof(
             "comparator": last.comparator(),
             "horizons": [horizon.figures() | {"comparator": horizon.comparator()} for horizon in horizons],
             "growth_exponent": grown,
-            "kernel_bound": last.kernel_bound(data.schema, rows),
+            "kernel_bound": last.kernel_bound(data.schema, rows, independent),
         },
     )
 

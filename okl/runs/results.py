@@ -52,6 +52,7 @@ from okl.solvers.online.constraints import measure_constraints, parse_constraint
 from okl.solvers.online.settings import OnlineSettings, constraints_of
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.tracking import TrackingLearner
+from okl.solvers.options import FourierOptions
 from okl.solvers.settings import TrainSettings
 from okl.solvers.subgradient.settings import PegasosSettings
 
@@ -423,7 +424,10 @@ class RunRecord:
         elif isinstance(trained.state.learner, TrackingLearner):
             self.proof = tracking_proof(trained.solver, trained.state, recorded, data, execution, observer)
         else:
-            self.proof = regret_proof(trained.state, recorded, data, execution, observer)
+            # sparse rows have no other frequencies
+            dependent = isinstance(options, FourierOptions) and options.map != "independent"
+            independent = not dependent or data.schema.sparse is not None
+            self.proof = regret_proof(trained.state, recorded, data, execution, observer, independent)
         return self.proof
 
     def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:

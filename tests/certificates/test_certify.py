@@ -296,6 +296,16 @@ def test_runs_of_every_task_are_certified(solver: str, task: Any, more: dict[str
     assert not np.isclose(result["chosen"]["step_size"], 0.0)
 
 
+@pytest.mark.parametrize(("drawn", "bounded"), [("independent", True), ("orthogonal", False), ("quasi", False)])
+def test_theorem_of_independent_frequencies_is_not_claimed_for_others(
+    drawn: str, bounded: bool, tmp_path: Path
+) -> None:
+    values = {"data": str(write(tmp_path, curved(400))), "out": str(tmp_path / "run"), "frequencies": 20, "map": drawn}
+    result = train(settings_from(TrainSettings, values | {"radius": 3.0, "certify": True}, "test"))
+    assert result["certificate"]["shown"]
+    assert (result["certificate"]["kernel_bound"] is not None) == bounded
+
+
 def test_nogd_without_a_full_budget_has_no_map_to_compare_in(tmp_path: Path) -> None:
     data, values = str(write(tmp_path, curved(400))), {"budget": 270, "radius": 3.0, "certify": True}
     settings = settings_from(
