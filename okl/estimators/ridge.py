@@ -229,6 +229,8 @@ class KernelRidgeRegressor(LeastSquaresRegressor, KernelRidgeEstimator):
 class LocalRidgeEstimator(LeastSquaresEstimator):
     """Kernel least squares in cells of neighbouring rows, solved exactly in each and averaged over partitions.
 
+    A cell minimises penalty cell_rows / 2 ||f||^2 + 1/2 sum_i (y_i - f(x_i) - b)^2 over its rows, however many it has.
+
     Inputs should be of like scale: put a StandardScaler before it. They are rounded to float32. The same rows,
     parameters and random_state give the same bits, whatever n_jobs is, and those of `okl train` on these rows as
     training rows with random_state as its seed.

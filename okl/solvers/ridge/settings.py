@@ -166,8 +166,8 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
     )
     penalty: InRange | Literal["auto"] = Field(
         "auto",
-        description="weight of the squared norm, added to the mean squared error of a cell; auto: the value with the "
-        "smallest leave-one-out error in sampled cells",
+        description="weight of the squared norm, added to a cell's sum of squared errors over the rows of a full cell; "
+        "auto: the value with the smallest leave-one-out error in sampled cells",
     )
 
     def build(self, run: Run, schema: Schema, rows: int | None) -> LocalSolver:
