@@ -243,7 +243,20 @@ class DualProblem(CompositeProblem):
         bias = self.risk.best_bias(margins) if self.intercept else 0.0
         penalties = self.separable.value(point) + self.region.value(point)
         terms = float(np.abs(point) @ self._lengths)
-        return self.proof(squared_norm, self.risk.value(margins, bias), penalties, bias, terms)
+        certificate = self.proof(squared_norm, self.risk.value(margins, bias), penalties, bias, terms)
+        missed = self._missed(point) * (float(np.abs(margins).max()) if self._is_homogeneous else abs(bias))
+        if missed > certificate.rounding:  # short rows take steps that are far longer than the set is wide
+            certificate = replace(certificate, dual=certificate.dual - missed)
+        return certificate
+
+    def _missed(self, point: FloatArray) -> float:
+        """Return by how much the sums of a point miss the hyperplanes of the region, because of rounding."""
+        region: Any = self.region
+        if not len(region.normals):
+            return 0.0
+        total, signed = float(point.sum()), float(inner(region.signs, point))
+        sums = 0.5 * np.array([total + signed, total - signed])
+        return float(np.abs(region.normals @ sums - region.totals).sum())
 
     @cached_property
     def _lengths(self) -> Doubles:

@@ -7,7 +7,11 @@ import pytest
 
 from okl.solvers.accelerated.dual import DualProblem
 from okl.solvers.accelerated.fapg import Fapg, solve
+from okl.solvers.accelerated.fitting import solve_problem
 from okl.solvers.accelerated.models.nusvm import NuSVM
+from okl.solvers.accelerated.models.svm import CSVM
+from okl.solvers.accelerated.newton import Newton
+from okl.solvers.accelerated.operators import DenseRows
 from tests.solvers.accelerated.certificate_cases import Case, gap_violation, is_solved, proof_of, random_case
 from tests.solvers.accelerated.model_cases import MAKERS, pulled_of, two_classes
 
@@ -56,3 +60,12 @@ def test_optimum_of_zero_ends_the_run() -> None:
     assert outcome.kind == "done"
     assert "optimum is 0" in outcome.reason
     assert state.history[-1].iteration < 1000
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bound_holds_where_rows_are_so_short_that_steps_are_far_longer_than_the_set(seed: int) -> None:
+    rows = two_classes(seed, n_rows=10, n_columns=2)
+    problem = CSVM(0.002).problem(DenseRows(1e-6 * rows.rows, rows.labels))
+    best = solve_problem(problem, Newton(1e-10)).certificate.primal
+    found = solve_problem(problem, Fapg(tolerance=1e-6, max_iterations=200)).certificate
+    assert found.dual <= best * (1.0 + 1e-9)
