@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # okl models
 
 models = typer.Typer(
-    help="Manage registered models: immutable versions, and aliases (champion, previous, candidate) that name them.",
+    help="Manage registered models: immutable versions, and aliases (champion, previous) that name them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -72,8 +72,12 @@ def show_model(
         from okl.lifecycle.report import latest_attempts, quarantined
 
         attempts, quarantine = latest_attempts(registered), quarantined(registered)
-        described = describe_model(registered)
-        parts = [model_text(described)]
+        if (attempts or quarantine) and not registered.state().latest:
+            described: dict[str, Any] = {"model": name, "folder": str(registered.folder), "versions": []}
+            parts = [f"{name}: no version yet  ({registered.folder})"]
+        else:
+            described = describe_model(registered)
+            parts = [model_text(described)]
         parts += [attempts_text(attempts)] if attempts else []
         parts += [quarantined_text(quarantine)] if quarantine else []
         print_result(described | {"attempts": attempts, "quarantined": quarantine}, json, "\n\n".join(parts))
@@ -144,7 +148,7 @@ def publish(
 @models.command(short_help="Promote a version to champion.")
 def promote(
     name: Name,
-    which: Annotated[str | None, argument("WHICH", "Number or alias, such as 7 or candidate.")] = None,
+    which: Annotated[str | None, argument("WHICH", "Number or alias, such as 7 or previous.")] = None,
     expect: Expected = None,
     why: Why = "",
     registry: Registered = None,

@@ -66,6 +66,16 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
     assert soon(lambda: query(configured.home, promoted) == [(2,)]), query(configured.home, promoted)
 
 
+def test_a_model_without_a_version_shows_its_quarantined_files(tmp_path: Path, terminal: Terminal) -> None:
+    land(tmp_path / "inbox", "day-0.parquet", content(0, rows=10))
+    words = ["tides", "--registry", str(tmp_path / "registry")]
+    assert terminal.okl("retrain", *words, tmp_path / "inbox", *WORDS).code == 0
+    shown = terminal.okl("models", "show", *words)
+    assert (shown.code, "tides: no version yet" in shown.out) == (0, True), shown.err
+    assert re.search(r"day-0\.parquet +--release \w+ +.*10 rows", shown.out)
+    assert terminal.okl_json("models", "show", *words)["versions"] == []
+
+
 def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> None:
     outcome = terminal.okl("retrain", "hours")
     assert (outcome.code, "give the folder, URL or glob of the new files" in outcome.sentence) == (2, True)
