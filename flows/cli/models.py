@@ -118,7 +118,7 @@ def publish(
     threshold: Annotated[
         float | None,
         option(
-            "FLOAT",
+            "NUMBER",
             "Probability from which on the version predicts the second of two classes, which retraining keeps; none: "
             "that of the model.",
         ),

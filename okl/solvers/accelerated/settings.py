@@ -89,7 +89,8 @@ class ModelSettings(FourierOptions, IterationOptions):
     method: MethodName = Field(
         "auto",
         description="newton: Newton's method; fapg: accelerated gradients; proven: fapg with a bound on its "
-        "iterations; auto: newton up to 1,000 columns, and for logistic with any number, else fapg",
+        "iterations; auto: newton up to 1,000 columns and for logistic, unless C is so small that fapg is faster; "
+        "else fapg",
     )
 
     @property
