@@ -27,6 +27,7 @@ NOT_RUN = {
     r"--resume RUN": "an unfinished run: tests/flows/test_resume.py",
     r"compare .*--models all|--optimise auc": "minutes: tests/runs/compare",
     r"okl reproduce": "minutes, and the data of the papers: tests/papers",
+    r"s3://": "an object store: tests/models/test_remote.py",
     r"/tutorial/": "test_tutorial.py",
     r"/add\.md": "test_added.py",
 }
