@@ -294,7 +294,8 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     method : "newton" for Newton's method, on explicit columns; "working-sets" for exact kernels of c-svm, l2-svm and
         nu-svm, which "auto" takes for them; "fapg" for accelerated gradients, or "proven" for those with a bound on
         their iterations; "auto" for newton with up to 1,000 columns, for logistic and for c-svm of sparse inputs with
-        any number, and for l1 models with up to 5,000 columns or rows, else fapg
+        any number, and for l1 models with up to 5,000 columns or rows, unless C is so small that fapg is faster, else
+        fapg
     n_jobs : threads, None for 1, -1 for all cores; no result depends on it
     random_state : int, RandomState or None, of maps, samples and folds
 
