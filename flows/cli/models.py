@@ -27,6 +27,7 @@ app.add_typer(
     models, name="models", short_help="Manage registered models: list, show, diff, publish, promote, rollback, prune."
 )
 
+VERIFIED = "Verified: all files have the sha256 in the log."
 Name = Annotated[str, argument("NAME", "Name of the model.")]
 Which = Annotated[str | None, argument("WHICH", "Number or alias of a version.")]
 Why = Annotated[str, option("TEXT", "Reason, stored in the log; none: no reason.", "--why")]
@@ -80,13 +81,14 @@ def show_model(
             parts = [model_text(described)]
         parts += [attempts_text(attempts)] if attempts else []
         parts += [quarantined_text(quarantine)] if quarantine else []
+        parts += [VERIFIED] if verify else []
         print_result(described | {"attempts": attempts, "quarantined": quarantine}, json, "\n\n".join(parts))
         return
     version = registered.version(which)
     if verify:
         version.verify()
     described = describe_one(registered, version)
-    print_result(described, json, version_text(described, whole))
+    print_result(described, json, version_text(described, whole) + (f"\n{VERIFIED}" if verify else ""))
 
 
 @models.command(short_help="Show the differences between two versions of a model.")

@@ -67,6 +67,9 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert "test.mistake_rate 0.2" in shown
     one = terminal.okl_json("models", "show", "churn@champion", "--verify")
     assert (one["version"], one["metrics"], one["ancestors"]) == (2, {"test": {"mistake_rate": 0.2}}, [])
+    for name in ("churn", "churn@2"):
+        said = ["Verified" in terminal.okl("models", "show", name, *more).out for more in ([], ["--verify"])]
+        assert said == [False, True], name
     short, whole = (terminal.okl("models", "show", "churn@2", *more).out for more in ([], ["--all"]))
     assert "metrics.test.mistake_rate  0.2" in short
     assert "weights_sha256" in whole
