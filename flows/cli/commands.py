@@ -21,10 +21,10 @@ COMMAND_ORDER = (
 )  # fmt: skip
 FIRST_STEPS = """\b
 First steps:
-  okl train rows.csv --target y --holdout 0.2    train, evaluate on 20% held-out rows, write a report
-  okl predict MODEL new.csv --out scores         MODEL: name of a run, as listed by okl runs
-  okl compare rows.csv --target y                compare models on the same folds
-  okl train -h                                   show the options of a command; --help-all shows all of them"""
+  okl train rows.csv --target y               train, evaluate on 20% held-out rows, write a report
+  okl predict MODEL new.csv --out scores.csv  MODEL: name of a run, as listed by okl runs
+  okl compare rows.csv --target y             compare models on the same folds
+  okl train -h                                show the options of a command; --help-all shows all of them"""
 
 
 class OrderedCommands(TyperGroup):
@@ -212,9 +212,8 @@ def train(
     """Train a model, evaluate it, and save it with a report.
 
     \b
-    okl train rows.csv --target y --holdout 0.2                 choose the solver automatically
-    okl train rows.csv --target y --missing mean --dates parts  with missing numbers and dates
-    okl train rows.csv --target y --scale standard --solver c-svm
+    okl train rows.csv --target y --key id --name churn  choose the solver automatically
+    okl train rows.csv --target y --solver c-svm         train the model of a solver
 
     A data set made by okl ingest needs no options for its data. With --resume, all settings come from the interrupted
     run, including its mode; only the options of workers and threads may change.
