@@ -16,9 +16,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import okl
 from okl.data.ingest.run import ingest
 from okl.foundation.settings import IngestSettings
-from tests.docs.test_site import READ, ROOT, told_commands
+from tests.docs.test_site import DOCS, READ, ROOT, told_commands
 from tests.flows.commandline import Terminal
 
 NOT_RUN = {
@@ -151,3 +152,34 @@ def test_the_python_of_the_readme_runs(place: Path, monkeypatch: pytest.MonkeyPa
     exec(code, names)
     assert names["chances"].shape == (len(names["flights"]), 2)
     np.testing.assert_allclose(names["chances"].sum(axis=1), 1.0, rtol=1e-6)
+
+
+def python_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (DOCS / "how-to" / page).read_text(), re.DOTALL)
+
+
+def test_the_estimators_of_the_page_on_python_fit_the_rows_of_the_page() -> None:
+    names: dict[str, Any] = {}
+    exec(python_of("from-python.md")[1], names)
+    assert names["classifier"].score(names["X_test"], names["y_test"]) > 0.9
+
+
+@pytest.mark.parametrize("dates", ["parts", "calendar"])
+def test_the_python_of_the_page_on_onnx_scores_as_okl_does(
+    dates: str,
+    place: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    (tmp_path / "data").symlink_to(place / "data")
+    terminal, fast = Terminal(capsys, monkeypatch), ("--solver", "c-svm", "--frequencies", "20", "--dates", dates)
+    train, export = commands(DOCS / "how-to" / "export.md")[:2]
+    assert terminal.okl(*shlex.split(train)[1:], *fast).code == 0
+    assert terminal.okl(*shlex.split(export)[1:]).code == 0
+    names: dict[str, Any] = {}
+    exec(python_of("export.md")[1], names)
+    scores = okl.load("flights").scores(names["csv"].read_csv("data/flights.csv"))
+    np.testing.assert_allclose(names["outputs"]["scores"].ravel(), np.ravel(scores), rtol=1e-4, atol=1e-5)
