@@ -375,7 +375,10 @@ def assess(
         apart = {metric: apart} if "mean" in apart else apart  # as in results of earlier versions
         if (gain := _mean_and_error(apart.get(metric))) is not None:
             excess[name] = gain
-        if (gain := _mean_and_error(apart.get(second))) is not None and abs(gain[0]) > STANDARD_ERRORS * gain[1]:
+        gain = _mean_and_error(apart.get(second))
+        # a difference beyond chance of the digits that are not shown says nothing: 0.7502 is higher than 0.7502
+        visible = number(figures.get(second)) != number(one.get(second))
+        if gain is not None and abs(gain[0]) > STANDARD_ERRORS * gain[1] and visible:
             hidden[name] = Second(second, figures[second], one[second])
     counts = tuple(sum(line) for line in figures.get("confusion") or ())
     return Assessment(

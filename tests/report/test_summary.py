@@ -422,6 +422,9 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
     )
     assert told(0.1).endswith(clear)
     assert told(1.0).endswith("a tie (within two standard errors).")
+    alike = result(0.1)
+    alike["test"]["mae"] = 2.0 - 1e-6
+    assert text_summary(alike).splitlines()[0].endswith("a tie (within two standard errors).")
     assert not any("by chance" in warning for warning in warning_sentences(result(0.1, "mean")))
     worse = result(0.1, "mean")
     worse["test"] |= {"mse": 31.0, "mae": 5.0}
