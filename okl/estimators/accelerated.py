@@ -125,6 +125,7 @@ def label_rows(
     weights = None
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+        check_weighted(classes, codes[weights > 0.0])
     if class_weight is not None:
         given = np.ones(len(labels)) if weights is None else weights
         by_class = compute_class_weight(class_weight, classes=classes, y=labels, sample_weight=given)

@@ -208,7 +208,7 @@ class AutomaticEstimator(base.ScoringEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, targets, dtype=np.float64, ensure_non_negative=True)
-            rows, targets, weights = self._of_positive_weight(rows, targets, weights, labels)
+            rows, targets, weights = self._of_positive_weight(rows, targets, weights)
         threads = effective_n_jobs(self.n_jobs)
         values = {
             "data": "X",
@@ -263,7 +263,7 @@ class AutomaticEstimator(base.ScoringEstimator):
         self.notes_ = (*data.warnings, *rare, *notes)
 
     def _of_positive_weight(
-        self, rows: Rows, targets: NDArray[Any], weights: Doubles, labels: tuple[Label, ...]
+        self, rows: Rows, targets: NDArray[Any], weights: Doubles
     ) -> tuple[pa.Table, NDArray[Any], Doubles]:
         """Return rows of positive weight, their targets and their weights, of mean 1."""
         if self.text or not isinstance(rows, pa.Table):
@@ -273,8 +273,6 @@ class AutomaticEstimator(base.ScoringEstimator):
             )
         positive = weights > 0.0
         rows, targets, weights = rows.filter(pa.array(positive)), targets[positive], weights[positive]
-        if len(labels) and (lost := set(range(len(labels))) - set(targets.tolist())):
-            raise DataError(f"Every row of class {labels[min(lost)]!r} has sample_weight 0. Give one a weight.")
         return rows, targets, weights / weights.mean()
 
     def _of_ingestion(self, rows: Rows, name: str, task: Task) -> IngestSettings:
@@ -456,7 +454,11 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
         table, labels = self._checked(X, y)
         self.classes_ = base.classes_of(self, labels)
         codes = np.searchsorted(self.classes_, labels)
-        given = base.weights_of_classes(self.class_weight, self.classes_, labels)
+        of_rows: Doubles | None = None
+        if sample_weight is not None:
+            of_rows = _check_sample_weight(sample_weight, labels, dtype=np.float64, ensure_non_negative=True)
+            base.check_weighted(self.classes_, codes[of_rows > 0.0])
+        given = base.weights_of_classes(self.class_weight, self.classes_, labels, of_rows)
         weights = {str(code): weight for code, weight in enumerate(given or ())} or "none"
         task: Task = "binary" if len(self.classes_) == 2 else "multiclass"
         names = tuple(self.classes_.tolist())

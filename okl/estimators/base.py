@@ -110,7 +110,7 @@ def check_weighted(classes: Labels, codes: NDArray[Any]) -> None:
     """Raise DataError unless every class is among the codes of rows with a weight."""
     if len(missing := np.setdiff1d(np.arange(len(classes)), codes)):
         raise DataError(
-            f"Every row of class {classes[missing[0]].item()!r} has sample_weight 0. Give at least one row of each "
+            f"Every row of class {classes.tolist()[missing[0]]!r} has sample_weight 0. Give at least one row of each "
             "class a weight above 0."
         )
 
@@ -233,12 +233,12 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
         inputs, labels = self._valid(X, y, reset=True)
         self.classes_ = classes_of(self, labels)
         given = row_weights(sample_weight, inputs)
-        weights = weights_of_classes(self.class_weight, self.classes_, labels, given)
-        if not all(0.0 < weight < float("inf") for weight in weights or ()):
-            raise ConfigError(f"class_weight = {self.class_weight!r}, but each weight must be a finite number above 0.")
         codes = np.searchsorted(self.classes_, labels).astype(np.float64)
         if given is not None:
             check_weighted(self.classes_, codes[given > 0.0])
+        weights = weights_of_classes(self.class_weight, self.classes_, labels, given)
+        if not all(0.0 < weight < float("inf") for weight in weights or ()):
+            raise ConfigError(f"class_weight = {self.class_weight!r}, but each weight must be a finite number above 0.")
         two = len(self.classes_) == 2
         targets, n_outputs = (2.0 * codes - 1.0, 1) if two else (codes, len(self.classes_))
         self._learn_classes(Rows(inputs, targets), n_outputs, weights, given)

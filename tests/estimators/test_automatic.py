@@ -302,6 +302,11 @@ def test_rows_of_weight_0_are_left_out() -> None:
     labels = targets > 100
     with pytest.raises(DataError, match=r"Every row of class True has sample_weight 0"):
         KernelClassifier().fit(inputs, labels, ~labels)
+    counted = np.where(labels & (np.arange(len(labels)) % 4 > 0), 0.0, 1.0)  # other shares of the classes
+    balanced = KernelClassifier(class_weight="balanced").fit(inputs, labels, counted)
+    left = counted > 0.0
+    without = KernelClassifier(class_weight="balanced").fit(inputs[left], labels[left], counted[left])
+    np.testing.assert_array_equal(balanced.predict_proba(inputs), without.predict_proba(inputs))
 
 
 # Parameters, and rows that are refused.

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from okl.estimators.accelerated import CSVMClassifier, MMFDAClassifier, NuSVMClassifier, UnifiedClassifier
+from okl.estimators.subgradient import SCSClassifier
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
@@ -102,6 +103,10 @@ def test_rows_that_do_not_fit_are_named() -> None:
         CSVMClassifier().fit(inputs, np.ones(100))
     with pytest.raises(DataError, match="Every row of class 0 has sample_weight 0"):
         CSVMClassifier().fit(inputs, labels, sample_weight=labels)
+    words = np.array(["no", "yes"], dtype=object)[labels.astype(int)]
+    for estimator in (CSVMClassifier(class_weight="balanced"), SCSClassifier(class_weight="balanced")):
+        with pytest.raises(DataError, match="Every row of class 'no' has sample_weight 0"):
+            estimator.fit(inputs, words, sample_weight=labels)
     with pytest.raises(TypeError, match="Sparse data was passed"):
         CSVMClassifier(kernel="gaussian").fit(sparse.csr_array(inputs), labels)
     with pytest.raises(DataError, match="the same mean"):
