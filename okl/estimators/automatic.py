@@ -81,7 +81,10 @@ def checked_table(values: Any) -> Any:
 def named_columns(values: Any) -> pa.Table:
     """Return rows as an Arrow table; columns of an array, or of a table without names, are named x0, x1, ..."""
     if not is_table(values):
-        return pa.table({f"x{index}": column for index, column in enumerate(np.asarray(values).T)})
+        columns = np.asarray(values)
+        if columns.dtype == np.longdouble:  # which Arrow does not have
+            columns = columns.astype(np.float64)
+        return pa.table({f"x{index}": column for index, column in enumerate(columns.T)})
     if not all(isinstance(name, str) for name in values.columns) and not isinstance(values, pa.Table):
         values = values.set_axis([f"x{index}" for index in range(values.shape[1])], axis=1)
     return table_of(values)
@@ -179,6 +182,8 @@ class AutomaticEstimator(base.ScoringEstimator):
             X = checked_table(X)
             if not len(X):
                 raise DataError("X has no rows; expected at least two.")
+            if not len(X.columns):
+                raise DataError("X has no columns; expected at least one.")
             validate_data(self, X, y, skip_check_array=True)
             targets = column_or_1d(y, warn=True)
             assert_all_finite(targets)
@@ -303,7 +308,9 @@ class AutomaticEstimator(base.ScoringEstimator):
                 X.resize((X.shape[0], known.n_columns))  # the last columns may be 0 in all rows of the training
                 return X
             X = _dense_or_sparse(X)
-        return named_columns(X)
+        # warned of above where only one of the calls had names: columns in order, as in scikit-learn
+        table, names = named_columns(X), getattr(self, "feature_names_in_", None)
+        return table.rename_columns([f"x{i}" for i in range(table.num_columns)] if names is None else names.tolist())
 
     def _scores(self, X: Any) -> FloatArray:
         rows = self._rows(X)
@@ -496,6 +503,8 @@ class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
         ConfigError, ValueError : as `KernelClassifier.fit` does
         """
         table, targets = self._checked(X, y, y_numeric=True)
+        if targets.dtype.kind in "mM":
+            raise DataError(f"y holds dates or times ({targets.dtype}); expected numbers, such as days since a date.")
         targets = np.asarray(targets, dtype=np.float64)
         if len(targets) > 1 and targets.min() == targets.max():
             raise DataError(f"Every target is {targets[0]:.15g}; expected numbers that differ. Choose another target.")

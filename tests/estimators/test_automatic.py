@@ -122,6 +122,28 @@ def test_intervals_are_text_and_names_differ() -> None:
         KernelClassifier().fit(twice, labels[:200])
 
 
+def test_columns_without_names_are_those_of_the_fit_in_order() -> None:
+    inputs, labels = load_iris(return_X_y=True)
+    table = pd.DataFrame(inputs, columns=list("abcd"))
+    of_array, of_table = KernelClassifier().fit(inputs, labels), KernelClassifier().fit(table, labels)
+    expected = of_array.predict_proba(inputs)
+    np.testing.assert_array_equal(of_table.predict_proba(table), expected)
+    for fitted, rows, message in (
+        (of_array, table, "X has feature names, but KernelClassifier was fitted without"),
+        (of_table, inputs, "X does not have valid feature names, but KernelClassifier was fitted with"),
+    ):
+        with pytest.warns(UserWarning, match=message):
+            np.testing.assert_array_equal(fitted.predict_proba(rows), expected)
+    of_unnamed = KernelClassifier().fit(pd.DataFrame(inputs), labels)
+    np.testing.assert_array_equal(of_unnamed.predict_proba(inputs), expected)
+
+
+def test_numbers_of_extended_precision_are_those_of_double_precision() -> None:
+    inputs, targets = load_diabetes(return_X_y=True)
+    extended, double = (KernelRegressor().fit(inputs.astype(kind), targets) for kind in (np.longdouble, np.float64))
+    np.testing.assert_array_equal(extended.predict(inputs.astype(np.longdouble)), double.predict(inputs))
+
+
 def test_labels_and_names_are_kept_in_the_model() -> None:
     table, labels = mixed(200)
     fitted = KernelClassifier().fit(table, pd.Series(labels, name="town"))  # the name of a column, too
@@ -368,6 +390,15 @@ def test_labels_that_are_missing_and_tables_without_rows_are_refused(absent: obj
     for estimator in (KernelClassifier(), KernelRegressor()):
         with pytest.raises(DataError, match="X has no rows; expected at least two"):
             estimator.fit(rows.iloc[:0], labels.iloc[:0])
+        with pytest.raises(DataError, match="X has no columns; expected at least one"):
+            estimator.fit(rows[[]], np.arange(6))
+
+
+def test_targets_that_are_dates_are_refused() -> None:
+    rows = np.random.default_rng(0).normal(size=(6, 2))
+    for dates in (pd.Series(pd.date_range("2026-01-01", periods=6)), np.arange(6).astype("m8[h]")):
+        with pytest.raises(DataError, match=r"y holds dates or times \(.*\); expected numbers, such as days since"):
+            KernelRegressor().fit(rows, dates)
 
 
 def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
