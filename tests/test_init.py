@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,11 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
         assert okl.explain(model, table)["importance"] == explained
         okl.predict(model, source, scores := tmp_path / f"{type(model).__name__}.csv")
         assert len(scores.read_text().splitlines()) == 1 + table.num_rows
+        scored = okl.predict(model, table, of_rows := tmp_path / f"{type(model).__name__}-table.csv")
+        assert (of_rows.read_text(), scored["source"]) == (scores.read_text(), "table in memory")
+        if find_spec("onnxruntime"):
+            exported = okl.export(model, tmp_path / f"{type(model).__name__}.onnx")
+            assert exported["model"] == (of_table["model"] if model is of_table else "model in memory")
     assert measured["model"] == okl.explain(of_table.model)["folder"] == "model in memory"
     assert okl.evaluate(of_table)["split"] == "test"
     with pytest.raises(ConfigError, match=r"^the model in memory has no data set of its run\. Give labelled rows"):
@@ -216,6 +222,14 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
         okl.train(table, target="z")
     with pytest.raises(DataError, match=r"rows.parquet has no target column 'z'.* target=\"NAME\"\."):
         okl.train(source, target="z")
+    with_lists = table.append_column("a b", pa.array([[1]] * table.num_rows))
+    with pytest.raises(DataError, match=r"leave it out \(drop=\"a b\"\) or carry it along \(key=\"a b\"\)"):
+        okl.train(with_lists, target="y")
+    frame = table.to_pandas()
+    with pytest.raises(DataError, match="The table has 2 columns named 'y'; expected different names"):
+        okl.train(frame.assign(z=0).set_axis([*frame.columns, "y"], axis=1), target="y")
+    with pytest.raises(ModelError, match="Expected a table or an array, but got Series"):
+        okl.train(frame["y"], target="y")
     with pytest.raises(ConfigError, match=r"'categry' is not an option \(did you mean categories\?\); .* holdout,"):
         okl.train(table, categry="x")
     with pytest.raises(ConfigError, match=r"'key' is not an option \(did you mean keys\?\)"):

@@ -300,9 +300,12 @@ def check_kinds(schema: Schema, columns: pa.Schema, where: str, whose: str = "th
                 hint = f" {_advise_text_column(name)}"
             elif is_text(kind) and "number" in fault:
                 hint = " Write numbers such as 1234.5, and leave missing ones empty."
+                hint = f" In pandas: to_numeric(rows[{name!r}])." if where == "table" else hint
             elif is_text(kind):
                 start = " In" if where == "table" else " Write dates such as 2026-12-31; in"
                 hint = f"{start} pandas: read_csv(..., parse_dates=[{name!r}]), or to_datetime."
+            elif where == "table" and encoding is not None and is_date(kind) and "zone" in fault:
+                hint = f" In pandas: rows[{name!r}].dt.tz_localize({encoding.time_zone or None!r})."
             raise DataError(f"{where}: column {name!r} is of type {kind}, but {whose} requires {fault}.{hint}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -43,8 +43,8 @@ from okl.foundation.types import Doubles, FloatArray, Optimise, Task
 from okl.foundation.validation import check_at_least
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
-from okl.models.inputs import class_indices, table_of
-from okl.runs.api import location_of
+from okl.models.inputs import check_names, class_indices, table_of
+from okl.runs.api import in_python, location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
 from okl.runs.encodings import encoding_by_trial
@@ -65,17 +65,26 @@ from okl.solvers.settings import TrainSettings
 
 def is_table(values: Any) -> bool:
     """Return whether rows are a table with named columns (pandas, polars, Arrow), and no array."""
+    if hasattr(values, "collect"):  # lazy, and refused in a sentence
+        return True
     return hasattr(values, "columns") and (hasattr(values, "__arrow_c_stream__") or hasattr(values, "iloc"))
 
 
 def checked_table(values: Any) -> Any:
     """Return a table as it is, a record batch as a table; DataError for two columns of one name."""
-    if isinstance(values, pa.RecordBatch):
-        values = pa.Table.from_batches([values])
-    names = Counter(values.column_names if isinstance(values, pa.Table) else values.columns)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise DataError(f"The table has {names[twice[0]]} columns named {twice[0]!r}; expected different names.")
+    if isinstance(values, pa.RecordBatch) or hasattr(values, "collect"):
+        values = table_of(values)
+    check_names(values.column_names if isinstance(values, pa.Table) else values.columns)
     return values
+
+
+def without_options(text: str) -> str:
+    """Return a sentence on a column without the options of commands in brackets; text is a parameter here, too.
+
+    >>> without_options("Left out (--category z takes it) or carry it along (--key z). --text z takes its words.")
+    'Left out. text="z" takes its words.'
+    """
+    return in_python(re.sub(r" \(--[^()]*\)", "", text).replace(" or carry it along", ""))
 
 
 def named_columns(values: Any) -> pa.Table:
@@ -109,7 +118,7 @@ def _dense_or_sparse(rows: Any) -> Any:
 def _file_of(rows: Rows, targets: NDArray[Any], name: str) -> Iterator[Path]:
     """Yield a temporary file of rows and their targets: Parquet of a table, svmlight text of sparse rows."""
     if isinstance(rows, pa.Table):
-        with location_of(rows.append_column(name, pa.array(targets)), "X") as location:
+        with location_of(rows.append_column(name, pa.array(targets)), "X", without_options) as location:
             yield Path(str(location))
         return
     with TemporaryDirectory(prefix="okl-rows-") as folder:
@@ -265,7 +274,7 @@ class AutomaticEstimator(base.ScoringEstimator):
         self.model_ = Model(schema, predictor, chosen.model_dump(mode="json"), origin)
         self.settings_, self.choice_ = chosen, record
         rare = [f"{one[0].upper()}{one[1:]}." for one in rare_values(data.schema, "max_categories")]
-        self.notes_ = (*data.warnings, *rare, *notes)
+        self.notes_ = (*map(without_options, data.warnings), *rare, *notes)
 
     def _of_positive_weight(
         self, rows: Rows, targets: NDArray[Any], weights: Doubles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 from zipfile import ZIP_DEFLATED
@@ -43,7 +43,10 @@ Location = str | os.PathLike[str]
 
 
 def export(
-    model: Location, out: Location, format: Format | None = None, registry: Location | None = None
+    model: Location | Model | Mapping[str, Any],
+    out: Location,
+    format: Format | None = None,
+    registry: Location | None = None,
 ) -> dict[str, Any]:
     """Write a model as one file that other programs score raw rows with: `okl export`.
 
@@ -52,7 +55,8 @@ def export(
 
     Parameters
     ----------
-    model : folder or URL of a model, or NAME@WHICH of a registry; out : file or URL to make
+    model : folder or URL of a model, NAME@WHICH of a registry, the result of a run, or a model in memory
+    out : file or URL to make
     format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
         scikit-learn's own estimators, as `skops.io.load` opens it). ONNX takes sparse rows of at most 262,144 columns,
         as a dense matrix or as the words of each document. None: the ending of `out`
@@ -82,7 +86,9 @@ def export(
     out_path = place_of(os.fspath(out))
     if out_path.exists():
         raise ConfigError(f"{out_path} already exists and is not overwritten. Remove it, or choose another name.")
-    opened = load(model, registry)
+    if isinstance(model, Mapping):  # the result of a run
+        model = os.fspath(model["model"])
+    opened = model if isinstance(model, Model) else load(model, registry)
     if format == "onnx" and opened.schema.sparse is not None and opened.schema.n_features > MOST_DENSE:
         fewer = ", okl predict, or fewer terms (--max-terms)" if opened.schema.texts else " or okl predict"
         raise ConfigError(
@@ -111,7 +117,7 @@ def export(
         )
     write_durably(out_path, content)
     return {
-        "model": os.fspath(model),
+        "model": "model in memory" if isinstance(model, Model) else os.fspath(model),
         "out": str(out_path),
         "format": format,
         "bytes": len(content),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -392,10 +392,27 @@ def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
     return beside(np.empty((rows.shape[0], 0)), rows.astype(precision), schema.sparse)
 
 
+def check_names(names: Iterable[Any]) -> None:
+    """Raise DataError for two columns of one name."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"The table has {count} columns named {name!r}; expected different names.")
+
+
 def table_of(values: Any) -> pa.Table:
-    """Return a table (pandas, polars, Arrow) as an Arrow table; ModelError for no table, or mixed types."""
+    """Return a table (pandas, polars, Arrow) as an Arrow table.
+
+    Raises
+    ------
+    ModelError : no table, or mixed types; DataError : two columns of one name in pandas
+    """
+    if hasattr(values, "collect"):
+        raise ModelError(f"Expected a table or an array, but got {type(values).__name__}. Call its method collect.")
+    of_pandas = hasattr(values, "iloc") and hasattr(values, "columns")
+    if of_pandas:
+        check_names(values.columns)
     try:
-        if hasattr(values, "iloc"):  # pandas, whose index is no column
+        if of_pandas:  # whose index is no column
             return pa.Table.from_pandas(_with_text_intervals(values), preserve_index=False)
         table = pa.table(values)
         columns = dict(zip(table.column_names, map(_without_viewed_names, table.columns), strict=True))
@@ -403,7 +420,7 @@ def table_of(values: Any) -> pa.Table:
         return table.cast(without_view_types(table.schema))
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
-        if hasattr(values, "iloc"):
+        if of_pandas:
             raise ModelError(
                 f"A column of the table has mixed or unknown types: {why}. Give it values of one type."
             ) from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -152,17 +153,17 @@ def evaluate(
 
 
 def predict(
-    model: Place | Any, source: Place, out: Place, *, observer: Observer | None = None, **options: Any
+    model: Place | Any, source: Place | Any, out: Place, *, observer: Observer | None = None, **options: Any
 ) -> dict[str, Any]:
     """Score raw rows or a data set with a saved model, out of core, in the order of the rows.
 
     `okl predict`.
 
-    Rows in memory are scored by `okl.load(model).predict(rows)`.
+    `okl.load(model).predict(rows)` returns the labels or numbers of rows in memory.
 
     Parameters
     ----------
-    model : as of `evaluate`; source : rows
+    model : as of `evaluate`; source : rows, or a table in memory
     out : new folder for Parquet files of scores, or new file (.csv, .parquet)
     options : fields of `ScoreSettings`: keys, registry, workers, scheduler, threads
 
@@ -177,12 +178,15 @@ def predict(
     """
     from okl.runs.predict import ONE_FILE, ScoreSettings, ScoringRun, score_to_file
 
-    with _location_of_model(model) as place:
-        given = _plain({"model": place, "source": source, "out": out} | options)
+    with _location_of_model(model) as place, location_of(source) as location:
+        given = _plain({"model": place, "source": location, "out": out} | options)
         settings = settings_from(ScoreSettings, given, "okl.predict")
         if settings.out.endswith(ONE_FILE):
-            return score_to_file(settings, observer or NullObserver()) | _named(model, "model")
-        return ScoringRun(settings, observer or NullObserver()).perform() | _named(model, "model")
+            scored = score_to_file(settings, observer or NullObserver())
+        else:
+            scored = ScoringRun(settings, observer or NullObserver()).perform()
+        scored |= {"source": IN_MEMORY} if is_in_memory(source) else {}
+        return scored | _named(model, "model")
 
 
 def explain(
@@ -258,9 +262,23 @@ def is_in_memory(data: Any) -> bool:
     return not (data is None or isinstance(data, str | os.PathLike))
 
 
+def in_python(text: str) -> str:
+    """Return a message with the options of commands that name a column as arguments.
+
+    >>> in_python("Leave it out (--drop t) or use --key 'a b'. Name the target: --target NAME.")
+    'Leave it out (drop="t") or use key="a b". Name the target: target="NAME".'
+    """
+    return re.sub(r"--(target|key|drop|category|text) (?:'([^']+)'|([\w./-]*\w))", r'\1="\2\3"', text)
+
+
 @contextmanager
-def location_of(data: Place | Any | None, name: str = TABLE) -> Iterator[str | None]:
-    """Yield the location of rows: as given, or of a temporary Parquet file of a table; or raise ModelError."""
+def location_of(
+    data: Place | Any | None, name: str = TABLE, reworded: Callable[[str], str] = in_python
+) -> Iterator[str | None]:
+    """Yield the location of rows: as given, or of a temporary Parquet file of a table; or raise ModelError.
+
+    reworded : changes the options of commands in the messages of errors
+    """
     with TemporaryDirectory(prefix="okl-rows-") if is_in_memory(data) else nullcontext("") as folder:
         location, file = data, ""
         if folder:
@@ -279,7 +297,7 @@ def location_of(data: Place | Any | None, name: str = TABLE) -> Iterator[str | N
             yield None if location is None else os.fspath(location)
         except (DataError, DivergedError) as error:
             said = str(error).replace(file, name) if file else str(error)
-            raise type(error)(said.replace("--target NAME", 'target="NAME"')) from None
+            raise type(error)(reworded(said)) from None
 
 
 def _with_ingest(kind: type[BaseModel], options: dict[str, Any], where: str) -> dict[str, Any]:

@@ -494,6 +494,16 @@ def test_columns_of_another_kind_are_named(data: Dataset, column: str, values: l
         check_columns(data.schema, pa.Table.from_pandas(content).schema, "new")
 
 
+def test_other_kinds_in_tables_are_named_with_what_converts_them(data: Dataset) -> None:
+    for column, values, advice in (
+        ("age", ["7"], r"In pandas: to_numeric\(rows\['age'\]\)\."),
+        ("at", [pd.Timestamp("2026-01-01", tz="UTC")], r"In pandas: rows\['at'\]\.dt\.tz_localize\(None\)\."),
+    ):
+        content = mixed(1).assign(**{column: values})
+        with pytest.raises(DataError, match=advice):
+            check_columns(data.schema, pa.Table.from_pandas(content).schema, "table")
+
+
 def test_shards_held_to_a_reference_get_its_inputs(data: Dataset, tmp_path: Path) -> None:
     later = mixed(200, seed=3).assign(city="Lima")
     source = parquet(tmp_path, pa.Table.from_pandas(later, preserve_index=False))

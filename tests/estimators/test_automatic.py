@@ -349,7 +349,8 @@ def test_class_weights_favour_their_class_and_accuracy_is_cross_validated() -> N
     ("change", "error", "message"),
     [
         ({"split": "train"}, ConfigError, "A text column named 'split' divides rows"),
-        ({"x": [[1]] * 200}, DataError, "X: column 'x' is of type list"),
+        ({"x": [[1]] * 200}, DataError, r"X: column 'x' is of type list.* Convert it, leave it out\.$"),
+        ({"x": [b"\xff"] * 200}, DataError, r"X: column 'x' holds bytes .*type string\), leave it out\.$"),
         ({"x": [1, "a"] * 100}, ModelError, "mixed or unknown types: .*Conversion failed for column x"),
     ],
 )
@@ -357,6 +358,33 @@ def test_columns_that_are_no_inputs_are_named(change: dict[str, Any], error: typ
     table, labels = mixed(200)
     with pytest.raises(error, match=message):
         KernelClassifier().fit(table.assign(**change), labels)
+
+
+class _Lazy:
+    """A lazy frame as polars has them."""
+
+    columns = ("a",)
+
+    def collect(self) -> None: ...
+
+
+def test_lazy_frames_are_refused() -> None:
+    fitted = KernelRegressor().fit(pd.DataFrame({"a": np.arange(20.0)}), np.arange(20.0))
+    for call in (lambda: fitted.fit(_Lazy(), np.arange(3)), lambda: fitted.predict(_Lazy())):
+        with pytest.raises(
+            ModelError, match=r"Expected a table or an array, but got _Lazy\. Call its method collect\."
+        ):
+            call()
+
+
+def test_notes_name_no_options_of_commands() -> None:
+    table, labels = mixed(200)
+    changed = table.assign(id=np.arange(200) + 7, key=[f"id{i}" for i in range(200)])
+    changed["words of it"] = [f"words to read in row {i}" for i in range(200)]
+    notes = KernelClassifier(budget_seconds=1).fit(changed, labels).notes_
+    assert len(notes) == 4
+    assert not any("--" in note for note in notes)
+    assert any('text="words of it" takes their words' in note for note in notes)
 
 
 def test_parameters_are_checked() -> None:

@@ -228,7 +228,7 @@ def _check_features(
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             raise DataError(
                 f"{where}: column {name!r} holds bytes that are no text in UTF-8. Save text as UTF-8 (in Parquet as "
-                f"type string), or use {out}."
+                f"type string), leave it out (--drop {quote(name)}) or carry it along (--key {quote(name)})."
             )
         if not (is_number(kind) or is_text(kind) or is_date(kind)):
             raise DataError(
