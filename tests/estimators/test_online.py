@@ -10,6 +10,7 @@ from okl.estimators.online import (
     ConstrainedFOGDRegressor,
     ConstrainedNOGDClassifier,
     ConstrainedNOGDRegressor,
+    NOGDRegressor,
 )
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, DataError, DivergedError
@@ -146,3 +147,13 @@ def test_rows_that_diverge_count_for_nothing(begun: bool) -> None:
         np.testing.assert_array_equal(one.decision_function(inputs), before)
     np.testing.assert_array_equal(fed(one, slice(512, 768), labels, side), fed(other, slice(512, 768), labels, side))
     assert np.ptp(one.decision_function(inputs)) > 1.0
+
+
+@pytest.mark.parametrize("kernel", ["linear", "polynomial", "gaussian"])
+def test_tracked_numbers_stay_in_their_range_for_kernels_of_any_length(kernel: str) -> None:
+    rng = np.random.default_rng(1)
+    inputs = rng.standard_normal((240, 4))
+    targets = 1000.0 + 10.0 * inputs[:, 0] + 3.0 * rng.standard_normal(240)
+    for n_passes in (1, 5):
+        fitted = NOGDRegressor(kernel=kernel, track=True, passes=n_passes, random_state=0).fit(inputs, targets)
+        assert fitted.score(inputs, targets) > (0.1 if kernel == "gaussian" else 0.4)

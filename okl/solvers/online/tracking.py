@@ -276,5 +276,16 @@ class TrackingFactory:
         schema = context.schema
         online.check_loss(self.loss, schema)
         feature_map, chosen = self.maps.draw(schema, context.sample.inputs, context.seed, context.precision)
-        learner = TrackingLearner(feature_map, self.loss, schema.n_outputs, class_weights=self.class_weights)
+        steps = _stable_steps(feature_map, context.sample.inputs) if schema.task == "regression" else None
+        learner = TrackingLearner(feature_map, self.loss, schema.n_outputs, steps, class_weights=self.class_weights)
         return online.BuiltLearner(learner, chosen)
+
+
+def _stable_steps(feature_map: FeatureMap, inputs: FloatArray) -> tuple[float, ...] | None:
+    """Return step sizes of a regression, divided by the largest |z(x)|^2 of sampled inputs; None if that is 1.
+
+    Steps of squared residuals diverge from 2 / |z(x)|^2 upward, and Fixed Share leaves every expert some weight: one
+    that diverges ruins the mean of the weights. Only rows of the linear and the polynomial kernel are longer than 1.
+    """
+    largest = float((feature_map.transform(inputs).astype(np.float64) ** 2).sum(axis=1).max(initial=0.0))
+    return tuple(step / largest for step in STEP_SIZES["regression"]) if largest > 1.001 else None
