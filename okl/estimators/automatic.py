@@ -512,8 +512,7 @@ class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
         ConfigError, ValueError : as `KernelClassifier.fit` does
         """
         table, targets = self._checked(X, y, y_numeric=True)
-        if targets.dtype.kind in "mM":
-            raise DataError(f"y holds dates or times ({targets.dtype}); expected numbers, such as days since a date.")
+        base.refuse_dates(targets)
         targets = np.asarray(targets, dtype=np.float64)
         if len(targets) > 1 and targets.min() == targets.max():
             raise DataError(f"Every target is {targets[0]:.15g}; expected numbers that differ. Choose another target.")

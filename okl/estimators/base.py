@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, assert_all_finite, check_is_fitted, validate_data
 
 from okl.data.dataset import Schema
 from okl.data.execution import Rows
@@ -125,6 +125,12 @@ def weights_of_classes(
     return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels, **own))
 
 
+def refuse_dates(targets: Labels) -> None:
+    """Raise DataError for targets that are dates or differences of dates."""
+    if targets.dtype.kind in "mM":
+        raise DataError(f"y holds dates or times ({targets.dtype}); expected numbers, such as days since a date.")
+
+
 def large_values_refused() -> np.errstate:
     """Let scikit-learn refuse values too large for the precision, which become infinite without a warning."""
     return np.errstate(over="ignore", invalid="ignore")
@@ -156,8 +162,15 @@ class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
     def _valid(self, *data: Any, reset: bool, **options: Any) -> Any:
         """Return inputs (rows, n_features), and y if it is given, both finite."""
         accepted = "csr" if self._takes_sparse else False
+        if options.get("y_numeric"):
+            refuse_dates(np.asarray(data[1]))
         with large_values_refused():
-            return validate_data(self, *data, accept_sparse=accepted, reset=reset, **options)
+            valid = validate_data(self, *data, accept_sparse=accepted, reset=reset, **options)
+        if not options.get("y_numeric"):
+            return valid
+        targets = valid[1].astype(np.float64)
+        assert_all_finite(targets, input_name="y")  # None among objects is NaN only now
+        return valid[0], targets
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) for one output, (rows, n_outputs) for several."""

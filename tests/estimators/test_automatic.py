@@ -425,8 +425,19 @@ def test_labels_that_are_missing_and_tables_without_rows_are_refused(absent: obj
 def test_targets_that_are_dates_are_refused() -> None:
     rows = np.random.default_rng(0).normal(size=(6, 2))
     for dates in (pd.Series(pd.date_range("2026-01-01", periods=6)), np.arange(6).astype("m8[h]")):
-        with pytest.raises(DataError, match=r"y holds dates or times \(.*\); expected numbers, such as days since"):
-            KernelRegressor().fit(rows, dates)
+        for estimator in (KernelRegressor(), okl.KernelRidgeRegressor(), okl.FOGDRegressor(), okl.SCSRegressor()):
+            with pytest.raises(DataError, match=r"y holds dates or times \(.*\); expected numbers, such as days since"):
+                estimator.fit(rows, dates)
+
+
+def test_targets_as_text_are_numbers_and_none_is_missing() -> None:
+    inputs, targets = (part[:60] for part in load_diabetes(return_X_y=True))
+    for estimator in (okl.KernelRidgeRegressor(), okl.FOGDRegressor(), okl.SCSRegressor(), okl.LocalRidgeRegressor()):
+        estimator.set_params(random_state=0)
+        expected = clone(estimator).fit(inputs, targets).predict(inputs)
+        np.testing.assert_array_equal(clone(estimator).fit(inputs, targets.astype(str)).predict(inputs), expected)
+        with pytest.raises(ValueError, match="Input y contains NaN"):
+            estimator.fit(inputs, [None, *targets[1:]])
 
 
 def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
