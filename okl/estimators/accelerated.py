@@ -365,7 +365,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
             self.calibration_ = calibrate(fitting, self.space_, labelled, seed, n_threads)
         return self
 
-    @available_if(lambda self: self.probability or self._scores_are_log_odds)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self._has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> Doubles:
         """Return probabilities (rows, n_classes); monotone in the scores, of two classes exactly.
 
@@ -377,6 +377,12 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         n_scores = 1 if scores.ndim == 1 else scores.shape[1]
         calibration = self.calibration_ if self.probability else Calibration((LOG_ODDS,) * n_scores)
         return calibration.probabilities(scores)
+
+    @property
+    def _has_probabilities(self) -> bool:
+        if self.probability or self._scores_are_log_odds:
+            return True
+        raise AttributeError("Its scores are no probabilities. Set probability=True.")
 
     @property
     def _takes_sparse(self) -> bool:

@@ -166,11 +166,11 @@ class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
             refuse_dates(np.asarray(data[1]))
         with large_values_refused():
             valid = validate_data(self, *data, accept_sparse=accepted, reset=reset, **options)
-        if not options.get("y_numeric"):
-            return valid
-        targets = valid[1].astype(np.float64)
-        assert_all_finite(targets, input_name="y")  # None among objects is NaN only now
-        return valid[0], targets
+            if not options.get("y_numeric"):
+                return valid
+            targets = valid[1].astype(np.float64)
+            assert_all_finite(targets, input_name="y")  # None among objects is NaN only now
+            return valid[0], targets
 
     def _scores(self, X: ArrayLike) -> FloatArray:
         """Return scores (rows,) for one output, (rows, n_outputs) for several."""
@@ -259,6 +259,7 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
 
 # The base class of online learners.
 
+NO_PROBABILITIES = "Its scores are no probabilities.{} Put it into scikit-learn's CalibratedClassifierCV."
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
 
 
@@ -422,7 +423,11 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
     def _has_probabilities(self) -> bool:
         # tracked scores are mixed for rows that change, and are too far from 0
         logistic = getattr(self, "loss", None) == "logistic" and not getattr(self, "track", False)
-        return self.LOG_ODDS and logistic and len(getattr(self, "classes_", (0, 1))) == 2
+        if self.LOG_ODDS and logistic and len(getattr(self, "classes_", (0, 1))) == 2:
+            return True
+        raise AttributeError(
+            NO_PROBABILITIES.format(' Two classes have some with loss="logistic", without track.' * self.LOG_ODDS)
+        )
 
     def _begin_classes(self, inputs: FloatArray, targets: FloatArray, labels: Labels, n_rows: int | None) -> None:
         # a wrong name is an error whatever the classes are

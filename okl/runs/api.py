@@ -265,10 +265,11 @@ def is_in_memory(data: Any) -> bool:
 def in_python(text: str) -> str:
     """Return a message with the options of commands that name a column as arguments.
 
-    >>> in_python("Leave it out (--drop t) or use --key 'a b'. Name the target: --target NAME.")
-    'Leave it out (drop="t") or use key="a b". Name the target: target="NAME".'
+    >>> in_python("Leave it out (--drop t) or use --key 'a b'. Name the target: --target NAME. Remove --text.")
+    'Leave it out (drop="t") or use key="a b". Name the target: target="NAME". Remove text.'
     """
-    return re.sub(r"--(target|key|drop|category|text) (?:'([^']+)'|([\w./-]*\w))", r'\1="\2\3"', text)
+    text = re.sub(r"--(target|key|drop|category|text) (?:'([^']+)'|([\w./-]*\w))", r'\1="\2\3"', text)
+    return text.replace("--text", "text")
 
 
 @contextmanager

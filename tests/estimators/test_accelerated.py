@@ -223,7 +223,9 @@ def test_probabilities_rise_with_scores_and_say_more_than_shares(data: Any) -> N
     assert log_loss(labels[1::2], found) < 0.5 * log_loss(labels[1::2], constant)
     if scores.ndim == 1:
         assert (np.diff(found[np.argsort(scores), 1]) >= 0.0).all()
-    assert not hasattr(CSVMClassifier(), "predict_proba")
+    with pytest.raises(AttributeError) as raised:
+        CSVMClassifier().predict_proba(inputs)
+    assert str(raised.value.__cause__) == "Its scores are no probabilities. Set probability=True."
 
 
 @pytest.mark.parametrize("data", [cancer, iris])

@@ -389,6 +389,10 @@ def test_notes_name_no_options_of_commands() -> None:
 
 def test_parameters_are_checked() -> None:
     inputs, labels = load_iris(return_X_y=True)
+    with pytest.raises(
+        DataError, match=r"X: column 'a', named by text, is of type double; expected text\. Remove text"
+    ):
+        KernelClassifier(text="a").fit(pd.DataFrame(inputs[:, :1], columns=["a"]), labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: budget_seconds = -1"):
         KernelClassifier(budget_seconds=-1).fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"kernel = 'rbf': .*'linear' \(did you mean 'gaussian'\?\)"):

@@ -75,6 +75,9 @@ def test_probabilities_are_shares_of_rows(made: Any) -> None:
 def test_scores_that_are_no_odds_have_no_probabilities_but_can_be_calibrated() -> None:
     for made in (FOGDClassifier(), FOGDClassifier(loss="logistic", track=True), KernelRidgeClassifier()):
         assert not hasattr(made, "predict_proba")
+    with pytest.raises(AttributeError) as raised:
+        FOGDClassifier().predict_proba([[0.0]])
+    assert 'loss="logistic"' in str(raised.value.__cause__)
     inputs, labels = several()
     assert not hasattr(FOGDClassifier(loss="logistic", random_state=0).fit(inputs, labels), "predict_proba")
     calibrated = CalibratedClassifierCV(KernelRidgeClassifier(n_landmarks=100), cv=3).fit(inputs[::2], labels[::2])

@@ -191,7 +191,7 @@ def test_a_text_without_terms_is_refused_and_one_that_is_left_out_is_suggested(t
     frame.to_parquet(tmp_path / "rows.parquet")
     with pytest.raises(DataError, match="no word of column 'id' occurs in 2 of its 300 training rows"):
         ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label", text=("id",)))
-    with pytest.raises(DataError, match="column 'price' of --text is of type double; expected text"):
+    with pytest.raises(DataError, match="column 'price', named by --text, is of type double; expected text"):
         ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label", text=("price",)))
     data = ingest(tmp_path / "rows.parquet", tmp_path / "data", settings(target="label")).dataset
     assert any("look like texts. --text body takes" in warning for warning in data.warnings)

@@ -107,7 +107,8 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     for name in settings.text:
         if not is_text(types[name]):
             raise DataError(
-                f"{source.location}: column {name!r} of --text is of type {types[name]}; expected text. Remove --text."
+                f"{source.location}: column {name!r}, named by --text, is of type {types[name]}; expected text. "
+                "Remove --text."
             )
     n_sparse = source.pieces[0].n_sparse
     sparse = SparseColumns(n_sparse, unit_length=settings.normalise == "l2") if n_sparse else None
