@@ -225,12 +225,7 @@ def find_warnings(
 ) -> list[str]:
     """Return warnings about a new data set: dropped rows, missing test rows, a task guessed from whole numbers."""
     statistics = list(zip(schema.features, schema.feature_statistics, strict=True))
-    close = {name: column for name, column in statistics if _is_blurred(column)}
-    warnings = [
-        f"Values of {name} are near {column.mean:.3g} and {_difference(column)}, but inputs hold about 7 digits: most "
-        "of the differences are lost. Subtract a constant in the source, or write times as dates."
-        for name, column in list(close.items())[:MOST_SPELLINGS]
-    ]
+    close, warnings = (name for name, column in statistics if _is_blurred(column)), lost_digits(schema)
     seldom = {*close, *(name for encoding in schema.encodings for name in encoding.calendar_inputs)}  # hours of no row
     if constant := [name for name, column in statistics if column.constant and name not in seldom]:
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
@@ -255,6 +250,17 @@ def find_warnings(
     for encoding in schema.encodings:
         warnings.extend(_spelling(f"categories of column {encoding.column!r}", encoding.categories, "inputs"))
     return warnings
+
+
+def lost_digits(schema: Schema) -> list[str]:
+    """Return a sentence on each of the first columns of which float32 loses most differences."""
+    columns = zip(schema.features, schema.feature_statistics, strict=True)
+    return [
+        f"Values of {name} are near {column.mean:.3g} and {_difference(column)}, but inputs hold about 7 digits: most "
+        "of the differences are lost. Subtract a constant in the source, or write times as dates."
+        for name, column in columns
+        if _is_blurred(column)
+    ][:MOST_SPELLINGS]
 
 
 def _is_blurred(column: ColumnStatistics) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -31,7 +32,7 @@ from okl.data.dataset import Dataset, Label, Schema
 from okl.data.ingest.columns import SPLIT
 from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import MANY_COLUMNS
-from okl.data.manifest import provenance
+from okl.data.manifest import lost_digits, provenance
 from okl.data.reading import read_rows
 from okl.data.values import is_text
 from okl.distributed.in_process import LocalExecution
@@ -241,6 +242,8 @@ class AutomaticEstimator(base.ScoringEstimator):
             better = encoding_by_trial(settings, ingested, data, lambda one, place: ingest(file, place, one).dataset)
             if better != ingested:
                 ingested, data = better, ingest(file, file.with_name("data"), better, overwrite=True).dataset
+            for sentence in lost_digits(data.schema):
+                warnings.warn(sentence, UserWarning, stacklevel=3)
             choice = choose_solver(settings, data)
             chosen, record = choice.settings, choice.record
             if weights is not None:
@@ -461,6 +464,10 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
         """Fit rows X, an array or a table, with labels y (rows,).
 
         sample_weight : (rows,) at least 0; rows of weight 0 are left out
+
+        Warns
+        -----
+        UserWarning : most differences of a column are lost in float32
 
         Raises
         ------

@@ -387,6 +387,13 @@ def test_notes_name_no_options_of_commands() -> None:
     assert any('text="words of it" takes their words' in note for note in notes)
 
 
+def test_columns_that_lose_their_digits_are_warned_of() -> None:
+    inputs, targets = (part[:60] for part in load_diabetes(return_X_y=True))
+    far = np.column_stack([inputs[:, 2], inputs[:, 3] + 1e8])
+    with pytest.warns(UserWarning, match=r"Values of x1 are near 1e\+08 .* most of the differences are lost"):
+        KernelRegressor(budget_seconds=1).fit(far, targets)
+
+
 def test_parameters_are_checked() -> None:
     inputs, labels = load_iris(return_X_y=True)
     with pytest.raises(
