@@ -420,7 +420,7 @@ def scaling_of(scale: Scale, column: ColumnStatistics) -> tuple[float, float]:
 
 
 @stored("dataset")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """A sharded Parquet data set; made by `okl.data.ingest.run`, opened by `okl.data.manifest.open_dataset`.
 
@@ -434,6 +434,11 @@ class Dataset:
     sha256: str
     source_sha256: str = ""
     warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    def __repr__(self) -> str:
+        rows = f"{self.rows('train'):,} training and {self.rows('test'):,} test rows"
+        what = f"{self.schema.n_features:,} inputs, target {self.schema.target!r} ({self.schema.task})"
+        return f"Dataset({str(self.folder)!r}: {rows}, {what})"
 
     @cached_property
     def read_sha256(self) -> str:

@@ -234,7 +234,8 @@ class AutomaticEstimator(base.ScoringEstimator):
             "metric": self.metric,
             **options,
         }
-        settings = settings_from(TrainSettings, values, type(self).__name__)
+        shown = {"seed": "random_state", "class_weights": "class_weight"}
+        settings = settings_from(TrainSettings, values, type(self).__name__, shown)
         ingested = self._of_ingestion(rows, name, task)
         notes = list[str]()
         with _file_of(rows, targets, ingested.target) as file, LocalExecution(threads) as execution:

@@ -126,6 +126,12 @@ def test_a_description_shows_a_regression_target_warnings_and_the_first_of_many_
     assert "warning: 80 of 85 input columns never change" in text
 
 
+def test_a_data_set_is_shown_in_one_line(data: Dataset) -> None:
+    counts = f"{data.rows('train'):,} training and {data.rows('test'):,} test rows, {data.schema.n_features} inputs"
+    target = f"target {data.schema.target!r} ({data.schema.task})"
+    assert repr(data) == f"Dataset({str(data.folder)!r}: {counts}, {target})"
+
+
 def test_the_sample_data_set_is_whole() -> None:
     data = open_dataset(Path(__file__).parents[2] / "data" / "covtype")
     verify(data)

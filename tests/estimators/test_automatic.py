@@ -402,6 +402,10 @@ def test_parameters_are_checked() -> None:
         KernelClassifier(text="a").fit(pd.DataFrame(inputs[:, :1], columns=["a"]), labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: budget_seconds = -1"):
         KernelClassifier(budget_seconds=-1).fit(inputs, labels)
+    with pytest.raises(ConfigError, match=r"KernelClassifier: random_state = -1: input should be greater"):
+        KernelClassifier(random_state=-1).fit(inputs, labels)
+    with pytest.raises(ConfigError, match=r"KernelClassifier: class_weight = {'0': 1\.0, '1': -5\.0}"):
+        KernelClassifier(class_weight={0: 1.0, 1: -5.0}).fit(inputs[:100], labels[:100])
     with pytest.raises(ConfigError, match=r"kernel = 'rbf': .*'linear' \(did you mean 'gaussian'\?\)"):
         okl.KernelRidgeClassifier(kernel="rbf").fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"optimise = 'auc'"):
