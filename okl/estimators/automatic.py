@@ -234,7 +234,7 @@ class AutomaticEstimator(base.ScoringEstimator):
             "metric": self.metric,
             **options,
         }
-        shown = {"seed": "random_state", "class_weights": "class_weight"}
+        shown = {"seed": "random_state", "threads": "n_jobs", "class_weights": "class_weight"}
         settings = settings_from(TrainSettings, values, type(self).__name__, shown)
         ingested = self._of_ingestion(rows, name, task)
         notes = list[str]()
