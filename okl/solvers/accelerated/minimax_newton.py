@@ -63,7 +63,8 @@ class MinimaxNewton(certified_steps.CertifiedSteps):
         slopes, hessian = derivatives(problem, weights, smoothing)
         change = -certified_steps.positive_solution(hessian, slopes)
         along, before = float(slopes @ change), objective(problem, weights, smoothing)
-        step, allowed = 1.0, 16.0 * EPSILON * abs(before)
+        # the objective is the difference of terms that may be far larger
+        step, allowed = 1.0, 16.0 * EPSILON * (abs(before) + 2.0 * abs(float(weights @ problem.difference)))
         for _ in range(_MOST_HALVINGS):
             moved = weights + step * change
             if objective(problem, moved, smoothing) <= before + _ENOUGH * step * along + allowed:

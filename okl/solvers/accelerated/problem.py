@@ -775,11 +775,23 @@ def class_moments(rows: DenseRows, sample_weight: FloatArray | None = None) -> C
     return ClassMoments(*moments_by_class(blocks, rows.n_image))
 
 
+_ALIKE = 1e6  # ratio of variances up to which eigenvalues are exact enough as they are
+
+
 def square_root(covariance: FloatArray) -> Doubles:
-    """Return the symmetric square root of a positive semidefinite matrix (n, n), by its eigenvalues."""
+    """Return a square root S (n, n) of a positive semidefinite matrix S S', by its eigenvalues.
+
+    It is symmetric, unless columns are of very different size: then it is that of their correlations, times these
+    sizes, as an eigenvalue is rounded by the size of the largest.
+    """
+    variances = np.diagonal(covariance)
+    positive = variances[variances > 0.0]
+    sizes = np.ones(len(variances))
+    if len(positive) and positive.max() > _ALIKE * positive.min():
+        sizes = np.sqrt(np.where(variances > 0.0, variances, 1.0))
     with one_blas_thread():
-        values, vectors = np.linalg.eigh(covariance)
-        root: Doubles = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        values, vectors = np.linalg.eigh(covariance / sizes / sizes[:, np.newaxis])
+        root: Doubles = sizes[:, np.newaxis] * ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
     return np.ascontiguousarray(root)
 
 

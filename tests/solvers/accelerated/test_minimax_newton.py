@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import brentq, minimize
 
 from okl.solvers.accelerated import choice
@@ -66,16 +67,18 @@ def test_columns_of_very_different_size_are_solved_to_the_root_of_one_equation(s
     # float64 ends at 1e-9 to 4e-8, by the processor
     state, outcome, method = solve(problem, MethodChoice(tolerance=3e-7))
     assert outcome.kind == "done"
-    sizes, vectors = np.linalg.eigh(moments.total_covariance)
-    along = vectors.T @ moments.difference
+    covariance = moments.total_covariance  # its factors keep small columns, its eigenvectors do not
+
+    def weights_of(spread: float) -> Doubles:
+        matrix = np.eye(len(covariance)) + problem.kappa / spread * covariance
+        return np.asarray(cho_solve(cho_factor(matrix), moments.difference))
 
     def spread_left(logarithm: float) -> float:
         spread = np.exp(logarithm)
-        weights = along / (1.0 + problem.kappa / spread * sizes)
-        return float(np.sqrt(sizes @ weights**2) / spread - 1.0)
+        weights = weights_of(spread)
+        return float(np.sqrt(weights @ covariance @ weights) / spread - 1.0)
 
-    spread = np.exp(brentq(spread_left, -30.0, 30.0, xtol=1e-14))
-    expected = vectors @ (along / (1.0 + problem.kappa / spread * sizes))
+    expected = weights_of(np.exp(brentq(spread_left, -30.0, 30.0, xtol=1e-14)))
     solution = method.solution(state, problem)
     assert solution.certificate.primal == pytest.approx(objective(problem, expected, 0.0), rel=1e-6)
 
@@ -115,6 +118,29 @@ def test_a_warm_start_is_near_at_once_and_wide_problems_are_left_to_fapg(monkeyp
     assert isinstance(MethodChoice().of(problem), Fapg)
 
 
+def objective_of_rows(kind: Any, rows: DenseRows, weights: Doubles, kappa: float) -> float:
+    """The objective by the scores of the rows, without any covariance."""
+    groups = [rows.rows[rows.labels == sign] for sign in (1.0, -1.0)]
+    spreads = [float(np.std(group @ weights)) for group in groups]
+    spread = float(np.hypot(*spreads)) if kind is MMFDA else sum(spreads)
+    along = float((groups[0].mean(axis=0) - groups[1].mean(axis=0)) @ weights)
+    return 0.5 * float(weights @ weights) - along + kappa * spread
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", MODELS)
+def test_certificate_of_columns_of_very_different_size_is_that_of_the_rows(kind: Any, seed: int) -> None:
+    rows = two_classes(seed, n_rows=40, n_columns=6)
+    rows = DenseRows(rows.rows * 10.0 ** np.array([-6.0, 6.0, -3.0, 2.0, 0.0, 4.0]), rows.labels)
+    problem = problem_of(kind, rows, 0.5)
+    state, outcome, solver = solve(problem, MethodChoice(tolerance=1e-6))
+    found = solver.solution(state, problem)
+    expected = objective_of_rows(kind, rows, found.weights, problem.kappa)
+    assert outcome.kind == "done"
+    assert found.certificate.primal == pytest.approx(expected, rel=1e-9)
+    assert found.certificate.dual <= expected
+
+
 @pytest.mark.parametrize("method", [MethodChoice(tolerance=1e-4), Fapg(tolerance=1e-4)])
 @pytest.mark.parametrize("kind", MODELS)
 def test_certificate_of_more_columns_than_rows_is_that_of_the_given_kappa(kind: Any, method: Any) -> None:
@@ -122,10 +148,6 @@ def test_certificate_of_more_columns_than_rows_is_that_of_the_given_kappa(kind: 
     problem = problem_of(kind, rows, 50.0)  # the weights are those of kappa_max, their objective need not be
     state, _, solver = solve(problem, method)
     found = solver.solution(state, problem)
-    groups = [rows.rows[rows.labels == sign] for sign in (1.0, -1.0)]
-    spreads = [float(np.std(group @ found.weights)) for group in groups]
-    spread = float(np.hypot(*spreads)) if kind is MMFDA else sum(spreads)
-    along = float((groups[0].mean(axis=0) - groups[1].mean(axis=0)) @ found.weights)
-    expected = 0.5 * float(found.weights @ found.weights) - along + problem.kappa * spread
+    expected = objective_of_rows(kind, rows, found.weights, problem.kappa)
     assert found.certificate.primal == pytest.approx(expected, rel=1e-9)
     assert found.certificate.relative_gap <= 1e-4
