@@ -271,17 +271,14 @@ def test_model_in_memory_and_out_of_core_say_the_same(data: Dataset, result: dic
     assert okl.evaluate(result["model"], data.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
 
 
-def test_readme_and_site_show_what_works(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readme_and_site_show_what_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [README.read_text(), (README.parent / "infra" / "docs" / "how-to" / "from-python.md").read_text()]
     blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(blocks) == 3
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
     flights = (README.parent / "data" / "flights.csv").read_text().splitlines(keepends=True)
     (tmp_path / "flights.csv").write_text("".join(flights[:1] + flights[1::40]))
-    rng = np.random.default_rng(0)
-    inputs = rng.standard_normal((300, len(data.schema.features)))
-    names: dict[str, Any] = {"X_train": inputs, "X_test": inputs}
-    names |= {"y_train": inputs[:, 0] > 0, "y_test": inputs[:, 0] > 0}
+    names: dict[str, Any] = {}
     for block in blocks:
         exec(block.replace("data/flights.csv", str(tmp_path / "flights.csv")).replace("4000", "100"), names)
-    assert names["classifier"].predict(inputs).shape == (300,)
+    assert names["classifier"].score(names["X_test"], names["y_test"]) > 0.9

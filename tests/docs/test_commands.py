@@ -158,12 +158,6 @@ def python_of(page: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (DOCS / "how-to" / page).read_text(), re.DOTALL)
 
 
-def test_the_estimators_of_the_page_on_python_fit_the_rows_of_the_page() -> None:
-    names: dict[str, Any] = {}
-    exec(python_of("from-python.md")[1], names)
-    assert names["classifier"].score(names["X_test"], names["y_test"]) > 0.9
-
-
 @pytest.mark.parametrize("dates", ["parts", "calendar"])
 def test_the_python_of_the_page_on_onnx_scores_as_okl_does(
     dates: str,
