@@ -55,7 +55,7 @@ def compare(
     okl compare rows.csv --target y                              the automatic choice, ridge and certified models
     okl compare rows.csv --target y --models c-svm,logistic,fogd three models by name
 
-    For a regression, auto, ridge, fogd and nogd. To compare finished runs of okl train, use okl runs.
+    To compare finished runs of okl train, use okl runs.
 
     The table shows the spread over folds, the certified gap, and a paired test against the best
     model.
