@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -405,7 +405,7 @@ def test_parameters_are_checked() -> None:
     with pytest.raises(ConfigError, match=r"KernelClassifier: random_state = -1: input should be greater"):
         KernelClassifier(random_state=-1).fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: n_jobs = 1\.5: input should be a valid integer"):
-        KernelClassifier(n_jobs=1.5).fit(inputs, labels)
+        KernelClassifier(n_jobs=cast(Any, 1.5)).fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: class_weight = {'0': 1\.0, '1': -5\.0}"):
         KernelClassifier(class_weight={0: 1.0, 1: -5.0}).fit(inputs[:100], labels[:100])
     with pytest.raises(ConfigError, match=r"kernel = 'rbf': .*'linear' \(did you mean 'gaussian'\?\)"):

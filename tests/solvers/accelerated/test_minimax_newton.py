@@ -122,7 +122,7 @@ def objective_of_rows(kind: Any, rows: DenseRows, weights: Doubles, kappa: float
     """The objective by the scores of the rows, without any covariance."""
     groups = [rows.rows[rows.labels == sign] for sign in (1.0, -1.0)]
     spreads = [float(np.std(group @ weights)) for group in groups]
-    spread = float(np.hypot(*spreads)) if kind is MMFDA else sum(spreads)
+    spread = float(np.hypot(spreads[0], spreads[1])) if kind is MMFDA else sum(spreads)
     along = float((groups[0].mean(axis=0) - groups[1].mean(axis=0)) @ weights)
     return 0.5 * float(weights @ weights) - along + kappa * spread
 
