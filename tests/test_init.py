@@ -228,6 +228,8 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
     frame = table.to_pandas()
     with pytest.raises(DataError, match="The table has 2 columns named 'y'; expected different names"):
         okl.train(frame.assign(z=0).set_axis([*frame.columns, "y"], axis=1), target="y")
+    with pytest.raises(ModelError, match=r"Got an array \(ndarray\); expected a table with named columns"):
+        okl.train(np.ones((3, 2)), target="y")
     with pytest.raises(ModelError, match="Expected a table or an array, but got Series"):
         okl.train(frame["y"], target="y")
     with pytest.raises(ConfigError, match=r"'categry' is not an option \(did you mean categories\?\); .* holdout,"):

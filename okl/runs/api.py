@@ -288,6 +288,11 @@ def location_of(
 
             from okl.models.inputs import table_of
 
+            if hasattr(data, "dtype") and not hasattr(data, "iloc"):
+                raise ModelError(
+                    f"Got an array ({type(data).__name__}); expected a table with named columns, such as a pandas "
+                    "DataFrame. The estimators okl.KernelClassifier and okl.KernelRegressor take arrays."
+                )
             location = file = str(Path(folder) / f"{name}.parquet")
             table = table_of(data)
             try:
