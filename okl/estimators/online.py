@@ -423,6 +423,8 @@ class _Constrained(OnlineEstimator):
         return sums_of(Weighings(self._parsed()), feature_map.transform(inputs), self._beside, "sensitive")
 
     def _parsed(self) -> Any:
+        if isinstance(self.constraints, str):
+            raise ConfigError(f"constraints = {self.constraints!r}; expected a list of such expressions.")
         constraints, _ = parse_constraints(tuple(self.constraints))
         if not constraints:
             raise ConfigError("constraints is empty. Give expressions such as 'abs(covariance(sex)) <= 0.01'.")
@@ -431,6 +433,9 @@ class _Constrained(OnlineEstimator):
     def _columns(self, sensitive: Mapping[str, ArrayLike] | None) -> Columns:
         columns: dict[str, Labels] = {}
         for name in columns_of(self._parsed()):
+            if sensitive is not None and not hasattr(sensitive, "keys"):
+                kind = type(sensitive).__name__
+                raise DataError(f"sensitive is of type {kind}; expected columns by name, such as {{{name!r}: values}}.")
             if sensitive is None or name not in sensitive:
                 available = ", ".join(map(str, sensitive or ())) or "nothing"
                 raise DataError(f"sensitive has no column {name!r}, which a constraint uses. It holds {available}.")

@@ -92,6 +92,13 @@ def test_missing_columns_and_constraints_are_told() -> None:
     inputs, labels = moons(100)
     with pytest.raises(DataError, match="no column 'x'"):
         ConstrainedFOGDClassifier(constraints=["mean(x=1) <= 1"]).fit(inputs, labels, {"z": labels})
+    limit = "mean(side=1) <= 1"
+    with pytest.raises(ConfigError, match=r"constraints = 'mean\(side=1\) <= 1'; expected a list of such expressions"):
+        ConstrainedFOGDClassifier(constraints=limit).fit([[0.0], [1.0]], [0, 1], {"side": [0, 1]})
+    with pytest.raises(
+        DataError, match=r"sensitive is of type ndarray; expected columns by name, such as {'side': val"
+    ):
+        ConstrainedFOGDClassifier(constraints=[limit]).fit([[0.0], [1.0]], [0, 1], np.array([0, 1]))
     with pytest.raises(ConfigError, match="constraints is empty"):
         ConstrainedFOGDClassifier().fit(inputs, labels)
     with pytest.raises(DataError, match="must have 100 rows, as X has"):
