@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ def test_missing_columns_and_constraints_are_told() -> None:
     with pytest.raises(
         DataError, match=r"sensitive is of type ndarray; expected columns by name, such as {'side': val"
     ):
-        ConstrainedFOGDClassifier(constraints=[limit]).fit([[0.0], [1.0]], [0, 1], np.array([0, 1]))
+        ConstrainedFOGDClassifier(constraints=[limit]).fit([[0.0], [1.0]], [0, 1], cast(Any, np.array([0, 1])))
     with pytest.raises(ConfigError, match="constraints is empty"):
         ConstrainedFOGDClassifier().fit(inputs, labels)
     with pytest.raises(DataError, match="must have 100 rows, as X has"):
