@@ -175,6 +175,9 @@ def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
     raw.drop(columns=target).to_csv(tmp_path / "new.csv", index=False)
     page = (Path(__file__).parents[2] / "infra" / "docs" / "how-to" / "export.md").read_text()
     *_, told = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    for of_page, own in (("data/flights.csv", "new.csv"), ("flights.onnx", "churn.onnx"), ("scheduled", "since")):
+        assert of_page in told
+        told = told.replace(of_page, own)
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}
     exec(told, found)
