@@ -34,6 +34,7 @@ from okl.data.ingest.run import ingest
 from okl.data.ingest.sources import MANY_COLUMNS
 from okl.data.manifest import lost_digits, provenance
 from okl.data.reading import read_rows
+from okl.data.sparse import MOST_COLUMNS
 from okl.data.values import is_text
 from okl.distributed.in_process import LocalExecution
 from okl.estimators import base
@@ -105,9 +106,14 @@ Rows = Any
 
 
 def _dense_or_sparse(rows: Any) -> Any:
-    """Return sparse rows as an array, unless they have many columns; other rows as they are."""
+    """Return sparse rows as an array, unless they have many columns, and other rows as they are; or raise DataError."""
     if not issparse(rows):
         return rows
+    if rows.shape[1] > MOST_COLUMNS:
+        raise DataError(
+            f"X has {rows.shape[1]:,} columns, but sparse rows have at most {MOST_COLUMNS:,}. Select columns, or fold "
+            "them into fewer by a hash, as scikit-learn's FeatureHasher does."
+        )
     if rows.shape[1] <= MANY_COLUMNS:
         return rows.toarray()
     rows = csr_array(rows, copy=True)
