@@ -8,11 +8,11 @@ import numpy as np
 
 from okl.data.execution import Rows
 from okl.foundation.types import Precision
-from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
+from okl.losses import Loss
 from okl.solvers.online.step_size_experts import Candidates, ExpertLearner, Experts, Round, draw_candidates
+from tests.solvers.online.cases import n_outputs_of, targets_of
 
-ROWS, N_INPUTS, N_CLASSES = 1600, 5, 4
-LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]
+ROWS, N_INPUTS = 1600, 5
 SPREADS = np.array([1.0, 1.0, 30.0, 0.1, 1.0])
 ROUNDS = (Round(96, 100, 100), Round(320, 4, 2), Round(800, 2, 1), Round(None, 1, 1))
 
@@ -22,12 +22,7 @@ def make_rows(loss: Loss, precision: Precision = "float32", rows: int = ROWS) ->
     rng = np.random.default_rng(9)
     inputs = rng.standard_normal((rows, N_INPUTS))
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] ** 2 - 1 + 0.2 * rng.standard_normal(rows)
-    targets = {
-        "binary": np.where(signal > 0.1, 1.0, -1.0),
-        "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),
-        "regression": signal,
-    }[loss.task]
-    return Rows((inputs * SPREADS).astype(precision), targets)
+    return Rows((inputs * SPREADS).astype(precision), targets_of(signal, loss.task, 0.1))
 
 
 def make_candidates(precision: Precision = "float32", seed: int = 3) -> Candidates:
@@ -37,12 +32,7 @@ def make_candidates(precision: Precision = "float32", seed: int = 3) -> Candidat
 
 def make_learner(loss: Loss, precision: Precision = "float32", **options: Any) -> ExpertLearner:
     settings: dict[str, Any] = {"rounds": ROUNDS} | options
-    n_outputs = N_CLASSES if loss.task == "multiclass" else 1
-    return ExpertLearner(make_candidates(precision), loss, n_outputs, **settings)
-
-
-def part(rows: Rows, first: int, last: int) -> Rows:
-    return Rows(rows.inputs[first:last], rows.targets[first:last])
+    return ExpertLearner(make_candidates(precision), loss, n_outputs_of(loss), **settings)
 
 
 def bits(state: Experts) -> tuple[Any, ...]:

@@ -10,12 +10,11 @@ from okl.features.fourier import draw_fourier_map
 from okl.features.linear import StandardisedLinear
 from okl.features.predictors import LinearPredictor
 from okl.kernels import Gaussian
-from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
+from okl.losses import Hinge, Loss, ThresholdedHalfSquared
 from okl.solvers.online.base import PLAIN_STEPS
 from okl.solvers.online.linear import ADAGRAD_STEPS, LinearLearner, race_step_sizes
+from tests.solvers.online.cases import LOSS, n_outputs_of, targets_of
 
-LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]
-LOSS = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 ADAPTIVE = pytest.mark.parametrize("adaptive", [False, True])
 
 
@@ -23,13 +22,8 @@ def make_case(loss: Loss, rows: int = 600) -> tuple[LinearLearner, Rows]:
     rng = np.random.default_rng(2)
     inputs = rng.standard_normal((rows, 3)).astype(np.float32)
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.standard_normal(rows)
-    targets = {
-        "binary": np.where(signal > 0.2, 1.0, -1.0),
-        "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),
-        "regression": signal,
-    }[loss.task]
-    learner = LinearLearner(draw_fourier_map(Gaussian(2.0), 3, 40, 0), loss, 1.0, 4 if loss.task == "multiclass" else 1)
-    return learner, Rows(inputs, targets)
+    learner = LinearLearner(draw_fourier_map(Gaussian(2.0), 3, 40, 0), loss, 1.0, n_outputs_of(loss))
+    return learner, Rows(inputs, targets_of(signal, loss.task, 0.2))
 
 
 def plain_errors(learner: LinearLearner, sample: Rows) -> dict[float, float]:

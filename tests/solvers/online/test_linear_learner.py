@@ -17,9 +17,9 @@ from okl.kernels import Gaussian
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.solvers.online.linear import SAMPLE_EVERY, LinearLearner, Weights
 from tests.naive.sgd import learn_block
+from tests.solvers.online.cases import LOSS, N_CLASSES, n_outputs_of, noisy_wave, part
 
-ROWS, N_INPUTS, N_CLASSES = 2300, 5, 4
-LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]
+ROWS, N_INPUTS = 2300, 5
 MAPS = ["fourier", "linear"]
 
 
@@ -30,32 +30,20 @@ def make_map(kind: str, precision: Precision = "float32") -> FeatureMap:
 
 
 def make_rows(loss: Loss, precision: Precision = "float32", rows: int = ROWS) -> Rows:
-    rng = np.random.default_rng(9)
-    inputs = rng.standard_normal((rows, N_INPUTS))
-    signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] + 0.2 * rng.standard_normal(rows)
-    targets = {
-        "binary": np.where(signal > 0.3, 1.0, -1.0),
-        "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),
-        "regression": signal,
-    }[loss.task]
-    return Rows(inputs.astype(precision), targets)
+    return noisy_wave(loss.task, precision, rows, N_INPUTS)
 
 
 def make_learner(loss: Loss, kind: str = "fourier", precision: Precision = "float32") -> LinearLearner:
-    return LinearLearner(make_map(kind, precision), loss, 0.6, N_CLASSES if loss.task == "multiclass" else 1)
+    return LinearLearner(make_map(kind, precision), loss, 0.6, n_outputs_of(loss))
 
 
 def bits(weights: Weights) -> tuple[bytes, bytes, int, object]:
     return weights.last.tobytes(), weights.summed.tobytes(), weights.n_sampled, weights.progress
 
 
-def part(rows: Rows, first: int, last: int) -> Rows:
-    return Rows(rows.inputs[first:last], rows.targets[first:last])
-
-
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("kind", MAPS)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_one_and_two_threads_give_the_same_bits(loss: Loss, kind: str, precision: Precision) -> None:
     learner, rows = make_learner(loss, kind, precision), make_rows(loss, precision)
     one = learner.learn(learner.start(), rows, 1)
@@ -66,7 +54,7 @@ def test_one_and_two_threads_give_the_same_bits(loss: Loss, kind: str, precision
 
 
 @pytest.mark.parametrize("kind", MAPS)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_splitting_rows_at_multiples_of_256_gives_the_same_bits(loss: Loss, kind: str) -> None:
     learner, rows = make_learner(loss, kind), make_rows(loss)
     whole = learner.learn(learner.start(), rows, 2)
@@ -76,7 +64,7 @@ def test_splitting_rows_at_multiples_of_256_gives_the_same_bits(loss: Loss, kind
     assert bits(weights) == bits(whole)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_learn_leaves_its_inputs_unchanged(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss)
     weights = learner.learn(learner.start(), part(rows, 0, 500))
@@ -88,7 +76,7 @@ def test_learn_leaves_its_inputs_unchanged(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("kind", MAPS)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_learning_matches_naive_row_by_row(loss: Loss, kind: str) -> None:
     learner = replace(make_learner(loss, kind, "float64"), class_weights=None)
     rows = make_rows(loss, "float64", 700)
@@ -133,7 +121,7 @@ def test_class_weights_scale_the_steps_of_their_class(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("kind", MAPS)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_gradient_is_that_of_the_losses(loss: Loss, kind: str) -> None:
     learner, rows = make_learner(loss, kind, "float64"), make_rows(loss, "float64", 900)
     weights = learner.learn(learner.start(), part(rows, 0, 300)).last

@@ -20,7 +20,8 @@ from okl.solvers.online.nystrom import NOGDFactory, NOGDLearner, NOGDState
 from okl.solvers.online.solver import OnlineSolver
 from tests.naive.sgd import NaiveNOGD
 from tests.solver_cases import LOSSES, MODES, last_state
-from tests.solvers.online.nogd_cases import BUDGET, KERNELS, N_INPUTS, NOGD_LOSSES, ROWS, make_learner, make_rows, part
+from tests.solvers.online.cases import EVERY_LOSS, LOSS, part
+from tests.solvers.online.nogd_cases import BUDGET, KERNELS, N_INPUTS, ROWS, make_learner, make_rows
 
 
 def twin_of(learner: NOGDLearner) -> NaiveNOGD:
@@ -58,7 +59,7 @@ def assert_equals_twin(learner: NOGDLearner, rows: Rows, state: NOGDState) -> No
 
 @pytest.mark.parametrize(
     ("loss", "kernel"),
-    [*((loss, KERNELS[0]) for loss in NOGD_LOSSES), *zip(cycle(NOGD_LOSSES), KERNELS[1:], strict=False)],
+    [*((loss, KERNELS[0]) for loss in EVERY_LOSS), *zip(cycle(EVERY_LOSS), KERNELS[1:], strict=False)],
     ids=lambda one: one.name,
 )
 def test_learning_matches_naive_row_by_row(loss: Loss, kernel: Kernel) -> None:
@@ -73,7 +74,7 @@ def test_learning_matches_naive_row_by_row(loss: Loss, kernel: Kernel) -> None:
     assert_equals_twin(learner, rows, state)
 
 
-@pytest.mark.parametrize("loss", NOGD_LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_duplicates_and_ties_match_naive(loss: Loss) -> None:
     learner = replace(make_learner(loss), rank=10)
     rows = make_rows(loss, rows=400)
@@ -93,7 +94,7 @@ def test_kernel_values_of_zero_match_naive() -> None:
     assert_equals_twin(learner, rows, state)
 
 
-@pytest.mark.parametrize("loss", NOGD_LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_before_the_budget_is_full_scores_match_naive(loss: Loss) -> None:
     learner = replace(make_learner(loss), budget=2000)
     rows = make_rows(loss, rows=400)
@@ -104,7 +105,7 @@ def test_before_the_budget_is_full_scores_match_naive(loss: Loss) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-@pytest.mark.parametrize("loss", NOGD_LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_splits_and_threads_give_the_same_bits(loss: Loss, precision: Precision) -> None:
     learner = replace(make_learner(loss, precision=precision), average=True, budget=300)
     rows = make_rows(loss, precision)
@@ -149,7 +150,7 @@ def test_scores_go_on_where_the_expansion_was_when_the_rank_is_the_budget() -> N
 
 
 def test_start_predicts_nothing() -> None:
-    for loss in NOGD_LOSSES:
+    for loss in EVERY_LOSS:
         learner = make_learner(loss)
         assert not learner.predictor(learner.start()).scores(make_rows(loss).inputs[:5]).any()
 

@@ -10,35 +10,26 @@ from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import DivergedError
 from okl.foundation.types import Precision
 from okl.kernels import Gaussian
-from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
+from okl.losses import Hinge, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.solvers.online.base import AdaGrad
 from okl.solvers.online.linear import LinearLearner, PlainGradient, Weights, add_gradients, average_shard_weights
 from tests.naive.rounds import adagrad_step, majority_mistakes, mean_squared_errors
+from tests.solvers.online.cases import LOSS, n_outputs_of, part, targets_of
 
-N_INPUTS, N_CLASSES = 3, 4
-LOSSES: list[Loss] = [Hinge(), Logistic(), MulticlassHinge(), ThresholdedHalfSquared(0.1)]
-LOSS = pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+N_INPUTS = 3
 
 
 def make_learner(loss: Loss, precision: Precision = "float32") -> LinearLearner:
     drawn = draw_fourier_map(Gaussian(1.5), N_INPUTS, 20, 0, precision)
-    return LinearLearner(drawn, loss, 0.4, N_CLASSES if loss.task == "multiclass" else 1)
+    return LinearLearner(drawn, loss, 0.4, n_outputs_of(loss))
 
 
 def make_rows(loss: Loss, rows: int, seed: int = 0) -> Rows:
     rng = np.random.default_rng(seed)
     inputs = rng.standard_normal((rows, N_INPUTS)).astype(np.float32)
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1]
-    targets = {
-        "binary": np.where(signal > 0.5, 1.0, -1.0),
-        "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),
-        "regression": 3 + signal,
-    }[loss.task]
-    return Rows(inputs, targets)
-
-
-def part(rows: Rows, first: int, last: int) -> Rows:
-    return Rows(rows.inputs[first:last], rows.targets[first:last])
+    targets = targets_of(signal, loss.task, 0.5)
+    return Rows(inputs, 3 + targets if loss.task == "regression" else targets)
 
 
 def begun(loss: Loss, precision: Precision = "float32") -> tuple[LinearLearner, Weights]:

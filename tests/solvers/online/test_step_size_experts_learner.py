@@ -13,21 +13,20 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.losses import Hinge, Loss, MulticlassHinge, ThresholdedHalfSquared
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.step_size_experts import Candidates, ExpertLearner, Round
+from tests.solvers.online.cases import LOSS, part
 from tests.solvers.online.experts_cases import (
-    LOSSES,
     ROUNDS,
     ROWS,
     bits,
     make_candidates,
     make_learner,
     make_rows,
-    part,
 )
 
 EVERYONE = (Round(None, 100, 100),)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_any_number_of_threads_gives_the_same_bits(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("okl.solvers.online.step_size_experts.LEAST_WORK", 32)
     monkeypatch.setattr("okl.solvers.online.step_size_experts.STRETCH_ROWS", 256)
@@ -40,7 +39,7 @@ def test_any_number_of_threads_gives_the_same_bits(loss: Loss, monkeypatch: pyte
     assert (one.round, one.n_maps, one.progress.rows) == (3, 1, ROWS)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_splitting_rows_at_multiples_of_256_gives_the_same_bits(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss)
     state = learner.start()
@@ -49,7 +48,7 @@ def test_splitting_rows_at_multiples_of_256_gives_the_same_bits(loss: Loss) -> N
     assert bits(state) == bits(learner.learn(learner.start(), rows, 2))
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_learn_leaves_its_inputs_unchanged_and_states_travel(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss)
     for n_rows in (64, 500):
@@ -73,7 +72,7 @@ def test_last_weights_are_those_of_the_linear_learner(loss: Loss) -> None:
         np.testing.assert_allclose(state.groups[0].expert_weights(0, t, 0, 600), expected.last, atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_mixture_is_not_far_behind_its_best_expert(loss: Loss) -> None:
     learner, rows = make_learner(loss, rounds=EVERYONE), make_rows(loss)
     state = learner.learn(learner.start(), rows, 2)
@@ -93,7 +92,7 @@ def test_columns_of_mixed_scales_are_standardised_by_the_frequencies() -> None:
     assert state.progress.error < 0.6 * one.learn(one.start(), rows).progress.error
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_predictor_is_the_leading_expert_on_one_map_and_can_be_stored(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss)
     for n_rows in (0, 64, ROWS):

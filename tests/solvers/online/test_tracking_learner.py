@@ -20,7 +20,7 @@ from okl.losses import Hinge, Loss, ThresholdedHalfSquared
 from okl.solvers.online.linear import LinearLearner
 from okl.solvers.online.tracking import MOST_KEPT, TrackingLearner, TrackingState
 from tests.naive import expert_weights as naive_weights
-from tests.solvers.online.experts_cases import LOSSES, N_CLASSES, part
+from tests.solvers.online.cases import LOSS, n_outputs_of, part, targets_of
 
 ROWS, N_INPUTS, CHANGE = 1600, 4, 900
 
@@ -30,12 +30,7 @@ def make_rows(loss: Loss, precision: Precision = "float32") -> Rows:
     rng = np.random.default_rng(2)
     inputs = rng.standard_normal((ROWS, N_INPUTS))
     signal = (np.sin(2 * inputs[:, 0]) + inputs[:, 1]) * np.where(np.arange(ROWS) < CHANGE, 1.0, -1.0)
-    targets = {
-        "binary": np.where(signal > 0, 1.0, -1.0),
-        "multiclass": np.digitize(signal, [-1.0, 0.0, 1.0]).astype(np.float64),
-        "regression": signal,
-    }[loss.task]
-    return Rows(inputs.astype(precision), targets)
+    return Rows(inputs.astype(precision), targets_of(signal, loss.task, 0))
 
 
 def make_map(precision: Precision = "float32") -> FeatureMap:
@@ -43,7 +38,7 @@ def make_map(precision: Precision = "float32") -> FeatureMap:
 
 
 def make_learner(loss: Loss, precision: Precision = "float32", **options: Any) -> TrackingLearner:
-    return TrackingLearner(make_map(precision), loss, N_CLASSES if loss.task == "multiclass" else 1, **options)
+    return TrackingLearner(make_map(precision), loss, n_outputs_of(loss), **options)
 
 
 def bits(state: TrackingState) -> tuple[Any, ...]:
@@ -51,7 +46,7 @@ def bits(state: TrackingState) -> tuple[Any, ...]:
     return (*(array.tobytes() for array in arrays), state.progress)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_threads_and_cuts_of_rows_give_the_same_bits_and_states_travel(
     loss: Loss, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +101,7 @@ def test_what_is_saved_predicts_as_the_mixture_of_two_classes_does() -> None:
     assert abs(float(scores[0])) > 0.0
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_a_change_is_followed_better_than_by_the_best_single_step(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss)
     mixed = learner.learn(learner.start(), rows).progress.error
@@ -159,7 +154,7 @@ def test_settings_and_rows_that_do_not_fit_are_refused() -> None:
         diverging.learn(diverging.start(), rows)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+@LOSS
 def test_models_kept_say_what_the_tracker_said_when_they_were_and_whether_it_was_wrong(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss)
     state = learner.start()
