@@ -86,11 +86,11 @@ def test_entropy_prox_matches_naive(lipschitz: float, multiplier: float) -> None
 @pytest.mark.parametrize("multiplier", [0.0, -0.7])
 @pytest.mark.parametrize("lipschitz", [1e-6, 0.3, 40.0, 1e7])
 def test_roots_prox_matches_naive(lipschitz: float, multiplier: float) -> None:
-    out, expected, scales = np.empty(N_PROXIMAL), np.empty(N_PROXIMAL), PROXIMAL_UPPER[::-1].copy()
-    balance = naive.square_root_prox(expected, POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier)
+    out, scales = np.empty(N_PROXIMAL), PROXIMAL_UPPER[::-1].copy()
+    expected = naive.square_root_prox(POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier)
     found, fall, mass = dual_steps.square_root_prox(out, POINTS, SIGNS, scales, PROXIMAL_UPPER, lipschitz, multiplier)
     np.testing.assert_allclose(out, expected, rtol=1e-8, atol=1e-300)
-    assert found == pytest.approx(balance, rel=1e-8, abs=1e-12)
+    assert found == pytest.approx(np.sum(SIGNS * expected), rel=1e-8, abs=1e-12)
     assert mass == pytest.approx(out.sum())
     step = 1e-6 / lipschitz**0.5
     further, _, _ = dual_steps.square_root_prox(

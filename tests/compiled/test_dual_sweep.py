@@ -33,8 +33,10 @@ def arguments(n_rows: int, n_columns: int, precision: str) -> list[Any]:
 def test_sweep_by_a_guess_matches_naive(shape: tuple[int, int], precision: str) -> None:
     given = [*arguments(*shape, precision), *GUESSES, -1.0, 3.0]
     found: list[Any] = [np.zeros((3, shape[1])), np.empty(shape[0]), np.empty(shape[0])]
-    expected = [one.copy() for one in found]
-    naive_dual_sweep.sweep_guessed(*expected, *given)
+    rows, signs, vector, points, curvatures, normals, *box = given[:8]
+    expected = naive_dual_sweep.sweep_warm_started_segments(
+        signs[:, None] * rows, vector, points, curvatures, normals, (box[0], box[1]), GUESSES, -1.0, 3.0
+    )
     segments: list[Any] = [found[0][None], *found[1:], new_claims(), *given, shape[0]]
     dual_sweep.sweep_warm_started_segments(*segments)
     for one, other in zip(found, expected, strict=True):

@@ -28,13 +28,13 @@ def test_passes_match_naive(n_rows: int, precision: str) -> None:
     np.testing.assert_allclose(products, expected, rtol=1e-13, atol=1e-13)
     compiled_products.multiply_sparse_rows(products, *triple, signs, vector)
     np.testing.assert_allclose(products, expected, rtol=1e-13, atol=1e-13)
-    naive.multiply_sparse_rows(products, *triple, signs, vector)
+    naive.multiply_sparse_rows(products, matrix, signs, vector)
     np.testing.assert_allclose(products, expected, rtol=1e-13, atol=1e-13)
     before = rng.standard_normal(5)
     totals = [before.copy() for _ in range(4)]
     naive.add_rows(totals[0], rows, signs, weights)
     compiled_products.add_rows(totals[1], rows, signs, weights)
-    naive.add_sparse_rows(totals[2], *triple, signs, weights)
+    naive.add_sparse_rows(totals[2], matrix, signs, weights)
     compiled_products.add_sparse_rows(totals[3], *triple, signs, weights)
     for total in totals[1:]:
         np.testing.assert_allclose(total, totals[0], rtol=1e-13, atol=1e-13)

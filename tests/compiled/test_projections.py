@@ -50,7 +50,7 @@ def fresh_gathered() -> BlockSums:
 def sum_both(compiled: BlockSums, expected: BlockSums, entries: ProjectionEntries, windows: Windows) -> None:
     buffers = np.ones(BLOCK, dtype=np.uint8), np.empty(BLOCK + 1, dtype=np.int32)
     projections.sum_blocks(compiled, *buffers, entries, windows, 0, 2)
-    naive.sum_blocks(expected, *buffers, entries, windows, 0, 2)
+    naive.sum_blocks(expected, entries, windows)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,10 @@ def test_root_matches_naive(guess: float) -> None:
         within = np.array([any(start < bend < stop for bend in bends) for bends in zip(v - high, v - low, strict=True)])
         v, low, high = (values[within] for values in (v, low, high))
         total = float(low.sum() + (high - low).sum() * rng.random()) + 0.3
-        arguments: Any = (len(v), 0.3, int(rng.integers(1, 3)), total, start, stop, guess)
-        expected, side, left, _ = naive.find_root(v, low, high, *arguments) if len(v) else (math.nan, 0, 0.0, 0)
-        root, where, excess, _ = projections.find_root(v.copy(), low.copy(), high.copy(), *arguments)
+        line: list[Any] = [0.3, int(rng.integers(1, 3)), total, start, stop]
+        terms = list(zip(v.tolist(), low.tolist(), high.tolist(), strict=True))
+        expected, side, left = naive.find_root(terms, *line) if terms else (math.nan, 0, 0.0)
+        root, where, excess, _ = projections.find_root(v.copy(), low.copy(), high.copy(), len(v), *[*line, guess])
         if len(v):
             assert where == side
             assert root == pytest.approx(expected, abs=1e-12)

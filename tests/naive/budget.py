@@ -119,29 +119,32 @@ def largest_factor(size: float, mu: float, spent: float, mistakes: int) -> float
     return float(max(root.real for root in roots if abs(root.imag) < 1e-9 and 0 < root.real <= 1))
 
 
-def bounded_gradient(
+def shrinking_gradient(
     slots: Slots,
     inputs: FloatArray,
     targets: FloatArray,
     epsilon: float,
     step_size: float,
     regularisation: float,
-    rescale: bool,
     largest: float,
-    oldest: bool,
+    make_room: Callable[[Slots], int],
 ) -> list[Judged]:
+    """Shrink all coefficients, then take the step; make_room : returns the slot that a full budget gives up."""
+
     def learn(seen: Judged, x: FloatArray) -> None:
         step = gradient_step(slots, seen, epsilon, step_size)
         slots.scale(1 - step_size * regularisation)
         if step.any():
-            index = len(slots.supports)
-            if slots.full:
-                index = slots.oldest if oldest else int(slots.draw() * slots.budget)
-                slots.scale(slots.budget / (slots.budget - 1) if rescale and slots.budget > 1 else 1.0)
-            slots.put(index, x, step)
+            slots.put(make_room(slots) if slots.full else len(slots.supports), x, step)
             slots.clip(largest * step_size)
 
     return learn_all(slots, inputs, targets, learn)
+
+
+def remove_one(slots: Slots, rescale: bool, oldest: bool) -> int:
+    index = slots.oldest if oldest else int(slots.draw() * slots.budget)
+    slots.scale(slots.budget / (slots.budget - 1) if rescale and slots.budget > 1 else 1.0)
+    return index
 
 
 def removal_chances(slots: Slots) -> FloatArray:
@@ -151,29 +154,12 @@ def removal_chances(slots: Slots) -> FloatArray:
     return np.asarray(chances / chances.sum())
 
 
-def sampled_gradient(
-    slots: Slots,
-    inputs: FloatArray,
-    targets: FloatArray,
-    epsilon: float,
-    step_size: float,
-    regularisation: float,
-    largest: float,
-) -> list[Judged]:
-    def learn(seen: Judged, x: FloatArray) -> None:
-        step = gradient_step(slots, seen, epsilon, step_size)
-        slots.scale(1 - step_size * regularisation)
-        if step.any():
-            index = len(slots.supports)
-            if slots.full:
-                chances = removal_chances(slots)
-                index = int(np.searchsorted(np.cumsum(chances), slots.draw(), side="right"))
-                stay = [1.0 if i == index else 1 - p for i, p in enumerate(chances)]
-                slots.coefficients = [a / q for a, q in zip(slots.coefficients, stay, strict=True)]
-            slots.put(index, x, step)
-            slots.clip(largest * step_size)
-
-    return learn_all(slots, inputs, targets, learn)
+def remove_sampled(slots: Slots) -> int:
+    chances = removal_chances(slots)
+    index = int(np.searchsorted(np.cumsum(chances), slots.draw(), side="right"))
+    stay = [1.0 if i == index else 1 - p for i, p in enumerate(chances)]
+    slots.coefficients = [a / q for a, q in zip(slots.coefficients, stay, strict=True)]
+    return index
 
 
 def norma(

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from okl.foundation.types import FloatArray, IntArray
+from okl.foundation.types import FloatArray
 
 # Line searches by kinks.
 
@@ -120,17 +120,9 @@ def bound_of(gamma: FloatArray, products: FloatArray, intercepts: FloatArray, la
     return float(sum(gamma[k] * intercepts[k] for k in range(n)) - 0.5 * quadratic / lam)
 
 
-def solve_master(
-    gamma: FloatArray,
-    factor: FloatArray,
-    solved: FloatArray,
-    support: IntArray,
-    products: FloatArray,
-    intercepts: FloatArray,
-    lam: float,
-    most: int,
-) -> float:
-    n, best, weights = len(gamma), -np.inf, gamma.copy()
+def solve_master(products: FloatArray, intercepts: FloatArray, lam: float) -> float:
+    """Return the best lower bound."""
+    n, best = len(intercepts), -np.inf
     for size in range(1, n + 1):
         for chosen in combinations(range(n), size):
             some = np.array(chosen)
@@ -140,9 +132,7 @@ def solve_master(
             if (found >= -1e-12).all() and abs(found.sum() - 1.0) < 1e-9:
                 trial = np.zeros(n)
                 trial[some] = found
-                if (value := bound_of(trial, products, intercepts, lam)) > best:
-                    best, weights = value, trial
-    gamma[:] = weights
+                best = max(best, bound_of(trial, products, intercepts, lam))
     return best
 
 

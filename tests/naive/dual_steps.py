@@ -99,18 +99,10 @@ def entropy_prox(
 
 
 def square_root_prox(
-    out: FloatArray,
-    points: FloatArray,
-    signs: FloatArray,
-    scales: FloatArray,
-    upper: FloatArray,
-    lipschitz: float,
-    multiplier: float,
-) -> float:
-    """Overwrite out; returns the sum of y x."""
-    for i, (p, y, s, u) in enumerate(zip(points, signs, scales, upper, strict=True)):
-        out[i] = roots_point(p - multiplier * y, s, u, lipschitz) if s > 0.0 else 0.0
-    return float(np.sum(signs * out))
+    points: FloatArray, signs: FloatArray, scales: FloatArray, upper: FloatArray, lipschitz: float, multiplier: float
+) -> FloatArray:
+    entries = zip(points - multiplier * signs, scales, upper, strict=True)
+    return np.array([roots_point(q, s, u, lipschitz) if s > 0.0 else 0.0 for q, s, u in entries])
 
 
 def entropy_sum(points: FloatArray, upper: FloatArray) -> float:

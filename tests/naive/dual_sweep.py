@@ -35,32 +35,17 @@ def sweep(
     add_rows(sums, rows, signs, out)
 
 
-def sweep_guessed(
-    sums: FloatArray,
-    targets: FloatArray,
-    gradient: FloatArray,
-    rows: FloatArray,
-    signs: FloatArray,
-    vector: FloatArray,
-    points: FloatArray,
-    curvatures: FloatArray,
-    normals: NDArray[np.int8],
-    lower: FloatArray,
-    upper: FloatArray,
-    plus: float,
-    minus: float,
-    offset: float,
-    lipschitz: float,
-) -> None:
-    """A pass for the gradients, one for the points, and one for those that are free, of either class."""
-    multiply_rows(gradient, rows, signs, vector)
-    gradient += curvatures * points + offset
-    targets[:] = points - gradient / lipschitz
-    moved = targets - np.where(normals > 0, plus, minus)
-    add_rows(sums[0], rows, signs, np.clip(moved, lower, upper))
-    free = (moved > lower) & (moved < upper)
-    add_rows(sums[1], rows, signs, (free & (normals > 0)).astype(float))
-    add_rows(sums[2], rows, signs, (free & (normals < 0)).astype(float))
+def sweep_warm_started_segments(
+    signed: FloatArray, vector: FloatArray, points: FloatArray, curvatures: FloatArray, normals: NDArray[np.int8],
+    box: tuple[FloatArray, FloatArray], guesses: tuple[float, float], offset: float, lipschitz: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    """Return the sums over all rows, over the free ones of either class; targets; and gradient. signed : s_i z_i."""
+    gradient = signed @ vector + curvatures * points + offset
+    targets = points - gradient / lipschitz
+    moved = targets - np.where(normals > 0, *guesses)
+    free = (moved > box[0]) & (moved < box[1])
+    weights = np.array([np.clip(moved, *box), free & (normals > 0), free & (normals < 0)])
+    return weights @ signed, targets, gradient
 
 
 def project_at_multipliers(

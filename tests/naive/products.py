@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from okl.foundation.types import FloatArray
 
@@ -38,27 +39,9 @@ def add_listed_rows_twice(
     add_listed_rows(others, rows, listed, other_weights)
 
 
-def multiply_sparse_rows(
-    products: FloatArray,
-    data: FloatArray,
-    columns: NDArray[Any],
-    starts: NDArray[Any],
-    signs: FloatArray,
-    vector: FloatArray,
-) -> None:
-    for i in range(len(products)):
-        places = range(starts[i], starts[i + 1])
-        products[i] = signs[i] * sum(float(data[place]) * vector[columns[place]] for place in places)
+def multiply_sparse_rows(products: FloatArray, matrix: csr_array, signs: FloatArray, vector: FloatArray) -> None:
+    products[:] = signs * (matrix.toarray().astype(np.float64) @ vector)
 
 
-def add_sparse_rows(
-    sums: FloatArray,
-    data: FloatArray,
-    columns: NDArray[Any],
-    starts: NDArray[Any],
-    signs: FloatArray,
-    weights: FloatArray,
-) -> None:
-    for i in range(len(weights)):
-        for place in range(starts[i], starts[i + 1]):
-            sums[columns[place]] += signs[i] * weights[i] * float(data[place])
+def add_sparse_rows(sums: FloatArray, matrix: csr_array, signs: FloatArray, weights: FloatArray) -> None:
+    sums += (signs * weights) @ matrix.toarray().astype(np.float64)

@@ -38,16 +38,8 @@ def clip(term: Term, t: float) -> float:
     return min(max(v - t, low), high)
 
 
-def sum_blocks(
-    gathered: BlockSums,
-    flags: object,
-    indices: object,
-    entries: ProjectionEntries,
-    windows: Windows,
-    first: int,
-    last: int,
-) -> None:
-    for block in range(first, last):
+def sum_blocks(gathered: BlockSums, entries: ProjectionEntries, windows: Windows) -> None:
+    for block in range(len(gathered.sums)):
         constants: tuple[list[float], list[float]] = ([], [])
         falling = [0, 0]
         found: tuple[list[Term], list[Term]] = ([], [])
@@ -92,27 +84,17 @@ def clip_blocks(out: FloatArray, entries: ProjectionEntries, plus: float, minus:
 
 
 def find_root(
-    v: Doubles,
-    low: Doubles,
-    high: Doubles,
-    size: int,
-    constant: float,
-    falling: int,
-    total: float,
-    start: float,
-    stop: float,
-    guess: float,
-) -> tuple[float, int, float, int]:
+    terms: list[Term], constant: float, falling: int, total: float, start: float, stop: float
+) -> tuple[float, int, float]:
     """The root by looking at every bend in turn, then along the line to the next."""
-    terms = list(zip(v[:size].tolist(), low[:size].tolist(), high[:size].tolist(), strict=True))
 
     def g(t: float) -> float:
         return math.fsum([constant, -falling * t, -total, *(clip(term, t) for term in terms)])
 
     if math.isfinite(start) and g(start) < 0:
-        return start, BELOW, g(start), 0
+        return start, BELOW, g(start)
     if math.isfinite(stop) and g(stop) > 0:
-        return stop, ABOVE, g(stop), 0
+        return stop, ABOVE, g(stop)
     bends = {bend for value, least, most in terms for bend in (value - most, value - least)}
     points = sorted(bend for bend in bends | {start, stop} if start <= bend <= stop and math.isfinite(bend))
     before = [t for t in points if g(t) >= 0]
@@ -120,7 +102,7 @@ def find_root(
     beyond = 1.0 + abs(at)
     inside = points[len(before)] if before and len(before) < len(points) else at + (beyond if before else -beyond)
     slope = (g(inside) - g(at)) / (inside - at)
-    return (at - g(at) / slope if g(at) else at), FOUND, 0.0, 0
+    return (at - g(at) / slope if g(at) else at), FOUND, 0.0
 
 
 def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
@@ -131,8 +113,8 @@ def shrink(out: FloatArray, point: FloatArray, thresholds: Bounds) -> None:
 def bisect(
     kept: Doubles, least: float, most: float, lower: float, upper: float, total: float, finely: bool
 ) -> tuple[float, int]:
-    low, high = np.full(len(kept), lower), np.full(len(kept), upper)
-    return find_root(kept, low, high, len(kept), 0.0, 0, total, -math.inf, math.inf, 0.0)[0], 0
+    terms = [(value, lower, upper) for value in kept.tolist()]
+    return find_root(terms, 0.0, 0, total, -math.inf, math.inf)[0], 0
 
 
 def search_breakpoints(kept: Doubles, bends: Doubles, lower: float, upper: float, total: float) -> tuple[float, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,11 @@ class Case(NamedTuple):
 def _bogd(rescale: bool, largest: float | None, oldest: bool) -> Case:
     strategy = BoundedGradientDescent(0.3, 0.02, rescale, largest, "oldest" if oldest else "random")
     bound = np.inf if largest is None else largest
-    return Case(strategy, lambda s, x, y: naive.bounded_gradient(s, x, y, EPSILON, 0.3, 0.02, rescale, bound, oldest))
+    return Case(strategy, _shrinking(bound, partial(naive.remove_one, rescale=rescale, oldest=oldest)))
+
+
+def _shrinking(largest: float, make_room: Callable[[naive.Slots], int]) -> Twin:
+    return lambda s, x, y: naive.shrinking_gradient(s, x, y, EPSILON, 0.3, 0.02, largest, make_room)
 
 
 CASES: dict[str, Case] = {
@@ -52,9 +57,7 @@ CASES: dict[str, Case] = {
     "bogd": _bogd(False, None, False),
     "bogd-oldest": _bogd(False, None, True),
     "bogd-unbiased": _bogd(True, 2.0, False),
-    "bogd++": Case(
-        SampledGradientDescent(0.3, 0.02, 2.0), lambda s, x, y: naive.sampled_gradient(s, x, y, EPSILON, 0.3, 0.02, 2.0)
-    ),
+    "bogd++": Case(SampledGradientDescent(0.3, 0.02, 2.0), _shrinking(2.0, naive.remove_sampled)),
     "norma": Case(Norma(0.3, 0.02, 0.4, 0.7), lambda s, x, y: naive.norma(s, x, y, _margin(s), 0.3, 0.02, 0.4)),
     "norma-fixed": Case(Norma(0.3, 0.02, None, 0.7), lambda s, x, y: naive.norma(s, x, y, _margin(s), 0.3, 0.02, None)),
     "budget-perceptron": Case(BudgetPerceptron(0.7, 0.1), lambda s, x, y: naive.budget_perceptron(s, x, y, 0.7, 0.1)),
