@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tests.naive.dual_sweep as naive
 from okl.compiled import dual_sweep
 from okl.compiled import products as compiled_products
 from okl.compiled.products import add_listed_rows, new_claims
@@ -79,13 +78,12 @@ def sweep_arguments(n_rows: int, n_columns: int, precision: str) -> tuple[list[F
 def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
     for barrier in (False, True):
         outputs, inputs = sweep_arguments(*shape, precision)
-        expected, upper = [one.copy() for one in outputs], np.random.default_rng(0).uniform(0.5, 2.0, shape[0])
+        (rows, signs, vector, points), upper = inputs, np.random.default_rng(0).uniform(0.5, 2.0, shape[0])
         upper[0] = 0.0
         fifth = upper / 3.0
         numbers: list[Any] = [fifth.copy(), upper, -1.0, 3.0, barrier]
-        given: list[Any] = [*expected, *inputs, *numbers]
-        naive.sweep(*given)
-        given = [outputs[0][None], *outputs[1:], new_claims(), *inputs, fifth.copy(), *numbers[1:], shape[0]]
+        expected = naive_dual_sweep.sweep_segments(signs[:, None] * rows, vector, points, *numbers)
+        given: list[Any] = [outputs[0][None], *outputs[1:], new_claims(), *inputs, fifth.copy(), *numbers[1:], shape[0]]
         dual_sweep.sweep_segments(*given)
         for found, wanted in zip(outputs, expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)

@@ -105,14 +105,6 @@ def test_nystrom_features_match_naive_on_any_number_of_threads(precision: Precis
         np.testing.assert_allclose(features, expected, atol=10 * RELATIVE_ERROR[precision], rtol=0)
 
 
-ROW_RULES = [
-    KernelRule(GAUSSIAN, 0.1, 0.0, 0),
-    KernelRule(LAPLACIAN, 0.2, 0.0, 0),
-    KernelRule(MATERN32, 0.5, 0.0, 0),
-    KernelRule(MATERN52, 0.5, 0.0, 0),
-    KernelRule(POLYNOMIAL, 0.2, 1.0, 3),
-    KernelRule(LINEAR, 1.0, 0.0, 0),
-]
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 DISTANCES = [squared_distances, absolute_distances, inner_products]
 
@@ -135,7 +127,7 @@ def test_distances_match_naive_for_every_remainder_of_inputs(function, precision
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("rule", ROW_RULES, ids=lambda rule: str(rule.code))
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.code))
 def test_kernel_rows_match_naive(rule: KernelRule, precision: Precision) -> None:
     for width in (1, LANES, 5 * LANES):
         supports, x = some(7, width, precision)
@@ -149,7 +141,7 @@ def test_kernel_rows_match_naive(rule: KernelRule, precision: Precision) -> None
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("rule", ROW_RULES, ids=lambda rule: str(rule.code))
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.code))
 def test_a_value_has_the_same_bits_in_every_place_and_width(rule: KernelRule, precision: Precision) -> None:
     supports, x = some(6, 7 * LANES, precision)
     supports[:] = supports[:, :1]
@@ -167,7 +159,7 @@ def test_equal_rows_have_kernel_value_1_and_far_ones_0(precision: Precision) -> 
     supports, x = some(5, LANES, precision)
     supports[:, 3] = x = (x + 1e4).astype(precision)
     row = np.empty(LANES, dtype=precision)
-    for rule in ROW_RULES[:4]:
+    for rule in RULES[:4]:
         kernel_row(row, supports, x, rule)
         assert row[3] == 1.0
         assert not np.delete(row, 3).any()

@@ -12,17 +12,9 @@ from okl.foundation.types import FloatArray
 
 
 def kinks_of(
-    positions: FloatArray,
-    jumps: FloatArray,
-    lines: list[list[Line]],
-    scores: FloatArray,
-    along: FloatArray,
-    weights: FloatArray,
-    slope: float,
-    curvature: float,
-    longest: float,
-    scale: float,
-) -> tuple[int, float]:
+    positions: FloatArray, jumps: FloatArray, lines: list[list[Line]], scores: FloatArray, along: FloatArray,
+    weights: FloatArray, slope: float, curvature: float, longest: float, scale: float,
+) -> tuple[int, float]:  # fmt: skip
     """Every crossing of two lines of a row where both are largest, with the change of the derivative there."""
     total = slope + scale * line_of(scores, along, lines, 0.0)[1]
     limit = min(longest, -total / curvature) if curvature > 0.0 else longest

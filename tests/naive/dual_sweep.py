@@ -6,33 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from okl.foundation.types import FloatArray
-from tests.naive.dual_steps import entropy_prox
-from tests.naive.products import add_rows, multiply_rows
+from tests.naive.dual_steps import entropy_point
 
 
-def sweep(
-    sums: FloatArray,
-    out: FloatArray,
-    gradient: FloatArray,
-    rows: FloatArray,
-    signs: FloatArray,
-    vector: FloatArray,
-    points: FloatArray,
-    numbers: FloatArray,
-    upper: FloatArray,
-    offset: float,
-    lipschitz: float,
-    barrier: bool,
-) -> None:
-    """Three passes, one after the other."""
-    multiply_rows(gradient, rows, signs, vector)
-    gradient += offset if barrier else numbers * points + offset
+def sweep_segments(
+    signed: FloatArray, vector: FloatArray, points: FloatArray, numbers: FloatArray, upper: FloatArray,
+    offset: float, lipschitz: float, barrier: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
+    """Return the image of out, out, and gradient. signed : s_i z_i."""
+    gradient = signed @ vector + offset + (0.0 if barrier else numbers * points)
     targets = points - gradient / lipschitz
+    out = np.clip(targets, 0.0, upper)
     if barrier:
-        entropy_prox(out, targets, signs, upper, lipschitz, 0.0)
-    else:
-        out[:] = np.minimum(np.maximum(targets, 0.0), upper)
-    add_rows(sums, rows, signs, out)
+        out[:] = [entropy_point(q, u, lipschitz) if u > 0.0 else 0.0 for q, u in zip(targets, upper, strict=True)]
+    return out @ signed, out, gradient
 
 
 def sweep_warm_started_segments(
