@@ -53,19 +53,23 @@ def bad_source(name: str, folder: Path) -> tuple[Path, list[str], str]:
     return prepare(folder), words, message
 
 
+def assert_refused(name: str, folder: Path, terminal: Terminal, *commands: tuple[str | Path, ...]) -> None:
+    """Assert that commands, each with what follows its source, refuse a bad one in a sentence and leave nothing."""
+    source, words, message = bad_source(name, folder)
+    before = tree(folder)
+    for command, *more in commands:
+        outcome = terminal.okl(command, source, *more, *words)
+        assert outcome.code == 2
+        assert outcome.sentence.startswith("Error: ")
+        assert re.search(message, outcome.sentence)
+    assert tree(folder) == before
+
+
 @pytest.mark.parametrize("name", EARLY)
 def test_what_can_be_seen_early_is_refused_before_a_server_is_started(
     name: str, home: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    source, words, message = bad_source(name, tmp_path)
-    before = tree(tmp_path)
-    commands: list[list[str | Path]] = [["train", source], ["ingest", source, tmp_path / "new" / "set"]]
-    for command in commands:
-        outcome = terminal.okl(*command, *words)
-        assert outcome.code == 2
-        assert outcome.sentence.startswith("Error: ")
-        assert re.search(message, outcome.sentence)
-    assert tree(tmp_path) == before
+    assert_refused(name, tmp_path, terminal, ("train",), ("ingest", tmp_path / "new" / "set"))
     assert not home.exists()
 
 
@@ -73,12 +77,7 @@ def test_what_can_be_seen_early_is_refused_before_a_server_is_started(
 def test_what_only_reading_tells_is_one_sentence_too(
     name: str, unrecorded: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    source, words, message = bad_source(name, tmp_path)
-    before = tree(tmp_path)
-    outcome = terminal.okl("train", source, *words, "--out", tmp_path / "new" / "run")
-    assert outcome.code == 2
-    assert re.search(message, outcome.sentence)
-    assert tree(tmp_path) == before
+    assert_refused(name, tmp_path, terminal, ("train", "--out", tmp_path / "new" / "run"))
     assert tree(unrecorded) == []
 
 

@@ -140,19 +140,22 @@ def test_files_are_looked_at_as_the_champion_has_them(
     assert f"Warning: {tmp_path / 'rows.csv'} does not exist. Scoring fails until it does." in other.err
 
 
+@pytest.fixture
+def hours_run(home: Path) -> Path:
+    """A folder in okl's home as that of a run of the data set hours."""
+    folder = home / "runs" / "hours-20261124-165938-17852"
+    folder.mkdir(parents=True)
+    return folder
+
+
 def test_a_retraining_named_as_a_run_shows_how_to_begin_with_it(
-    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    hours_run: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    run = tmp_path / "home" / "runs" / "hours-20261124-165938-17852"
-    run.mkdir(parents=True)
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     words = ["retrain", "hours", str(tmp_path / "none.csv")]
     refused = terminal.okl(*words)
     advice = "register it first: okl models publish hours hours --promote. For a new model, choose another name."
-    assert (refused.code, refused.sentence.startswith(f"Error: hours is a run ({run.name}), not a registered")) == (
-        2,
-        True,
-    )
+    assert refused.code == 2
+    assert refused.sentence.startswith(f"Error: hours is a run ({hours_run.name}), not a registered")
     assert refused.sentence.endswith(advice)
     assert not (tmp_path / "home" / "registry").exists()
     publish(Registry().model("hours"), 1, promote=True)
@@ -160,15 +163,12 @@ def test_a_retraining_named_as_a_run_shows_how_to_begin_with_it(
 
 
 def test_a_bare_name_shows_which_model_is_meant_and_runs_where_retrainings_are(
-    tmp_path: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+    hours_run: Path, tmp_path: Path, terminal: Terminal
 ) -> None:
-    run = tmp_path / "home" / "runs" / "hours-20261124-165938-17852"
-    run.mkdir(parents=True)
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     assert "in the registry" not in terminal.okl("runs").out, "there is none"
     publish(Registry().model("hours"), 1, promote=True)
     assert "models in the registry: hours; their retrainings: okl models show NAME" in terminal.okl("runs").out
     (tmp_path / "rows.csv").write_text("a,b,c\n1,2,3\n3,4,5\n")
     scored = terminal.okl("predict", "hours", tmp_path / "rows.csv", "--out", tmp_path / "scores")
-    assert f"hours is hours@1, the champion in the registry; for the run: {run.name}\n" in scored.err
+    assert f"hours is hours@1, the champion in the registry; for the run: {hours_run.name}\n" in scored.err
     assert "rows scored by hours@1" in scored.out
