@@ -17,7 +17,7 @@ from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Kernel, Laplacian, make_kernel
 from okl.metrics.calibration import ScoreCalibration
 from tests.compiled.cases import PRECISIONS
-from tests.features.cells import draw_partition
+from tests.features.cells import assert_same_bits_in_any_block, draw_partition
 from tests.naive import cells as naive_cells
 from tests.naive.kernels import kernel_value
 
@@ -136,14 +136,7 @@ def test_scores_match_naive(name: str, precision: Precision) -> None:
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_a_row_has_the_same_bits_in_any_block_and_for_any_number_of_threads(n_outputs: int) -> None:
     expansion, inputs = make_expansion(n_outputs=n_outputs), some_rows(900, "float32")
-    whole = expansion.scores(inputs)
-    assert whole.shape == ((900,) if n_outputs == 1 else (900, 3))
-    assert whole.dtype == np.float32
-    for n_threads in (2, 3):
-        np.testing.assert_array_equal(expansion.scores(inputs, n_threads), whole)
-    for first, last in ((0, 1), (5, 300), (256, 900)):
-        np.testing.assert_array_equal(expansion.scores(inputs[first:last]), whole[first:last])
-    assert expansion.scores(inputs[:0]).shape == whole[:0].shape
+    assert_same_bits_in_any_block(expansion, inputs, n_outputs)
 
 
 def test_supports_that_are_not_kept_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from okl.foundation.catalogue import KERNELS
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.foundation.types import FloatArray, Precision
 from okl.kernels import CustomKernel, Gaussian, Linear, make_kernel
+from tests.features.cells import assert_same_bits_in_any_block
 
 ROWS = 1300
 SIZES = [1, 2, 3, 7, 64, 255, 256, 600]
@@ -97,14 +98,7 @@ def test_scores_are_sums_of_kernel_values(name: str) -> None:
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_a_row_has_the_same_bits_in_any_block_and_for_any_number_of_threads(n_outputs: int) -> None:
     expansion, inputs = make_expansion(n_outputs=n_outputs), some_inputs(900)
-    whole = expansion.scores(inputs)
-    assert whole.shape == ((900,) if n_outputs == 1 else (900, 3))
-    assert whole.dtype == np.float32
-    for n_threads in (2, 3):
-        np.testing.assert_array_equal(expansion.scores(inputs, n_threads), whole)
-    for first, last in ((0, 1), (5, 300), (256, 900)):
-        np.testing.assert_array_equal(expansion.scores(inputs[first:last]), whole[first:last])
-    assert expansion.scores(inputs[:0]).shape == whole[:0].shape
+    assert_same_bits_in_any_block(expansion, inputs, n_outputs)
 
 
 def test_without_supports_all_scores_are_0() -> None:
