@@ -13,7 +13,7 @@ from okl.data.dataset import Schema
 from okl.data.ingest.run import ingest
 from okl.foundation.locations import place_of
 from okl.foundation.settings import IngestSettings
-from okl.lifecycle.contract import Baseline, baseline_of
+from okl.lifecycle.contract import baseline_of
 from okl.lifecycle.intake import validate_file
 from okl.lifecycle.settings import ContractSettings
 from okl.lifecycle.shard_store import Arrival, ShardRecord, ShardStore, arrivals, content_sha256
@@ -55,18 +55,15 @@ def arrival(path: Path) -> Arrival:
     return found
 
 
+LIMITS = ContractSettings()
+
+
 def validated(
-    store: ShardStore,
-    path: Path,
-    schema: Schema,
-    contract: ContractSettings | None = None,
-    baseline: Baseline | None = None,
-    ingesting: dict[str, Any] | None = None,
-    **more: Any,
+    store: ShardStore, path: Path, schema: Schema, contract: ContractSettings = LIMITS, **more: Any
 ) -> ShardRecord:
-    """The record of a file that is held to a contract."""
-    known = baseline or baseline_of(schema, store.accepted())
-    digest, asked = content_sha256(place_of(path)), SETTINGS.model_copy(update=ingesting or {})
-    record = validate_file(store, arrival(path), digest, known, contract or ContractSettings(), asked, **more)
+    """The record of a file that is held to a contract; more : arguments of `validate_file`."""
+    more["ingesting"] = SETTINGS.model_copy(update=more.get("ingesting", {}))
+    more.setdefault("baseline", baseline_of(schema, store.accepted()))
+    record = validate_file(store, arrival(path), content_sha256(place_of(path)), contract=contract, **more)
     assert record is not None, "nobody changed the file"
     return record

@@ -31,11 +31,6 @@ from tests.data.sources import replaced
 from tests.lifecycle.shards import ROWS, SETTINGS, content, first_schema, land, validated
 
 
-@pytest.fixture(scope="module")
-def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
-    return first_schema(tmp_path_factory.mktemp("first"))
-
-
 def moved(name: str, change: Callable[[Any], Any]) -> Callable[[pa.Table], pa.Table]:
     return lambda table: replaced(table, name, change(table[name].to_numpy().copy()))
 
@@ -154,7 +149,7 @@ def test_a_shard_older_than_what_was_learnt_is_late(tmp_path: Path, schema: Sche
     late = validated(store, path, schema, baseline=baseline, time_column="hour")
     assert [finding.kind for finding in late.findings] == ["late"]
     assert 24 < late.first_time < late.last_time < 48  # type: ignore[operator]
-    allowed = validated(store, path, schema, ContractSettings(late=True), baseline, time_column="hour")
+    allowed = validated(store, path, schema, ContractSettings(late=True), baseline=baseline, time_column="hour")
     assert allowed.status == "accepted"
     named = land(tmp_path / "in", "2026-11-20.parquet", content(2))
     dated = validated(store, named, schema, baseline=replace(baseline, watermark="2026-11-21"))

@@ -36,6 +36,7 @@ PLACES = "zip,at,word,id,k,y\n" + "".join(
     f"{8000 + i % 3},2026-11-{1 + i % 9:02d},{'abcd'[i % 4]},n{i},{i},{i % 2}\n" for i in range(40)
 )
 PARTS: dict[str, Any] = {"dates": "parts", "keys": ["k"]}
+NOW_CATEGORY = "is given as a category, but the model m was created"
 INDICES = "".join(f"{i % 2} 1:{i} {2 + i % 3}:1\n" for i in range(40))
 
 
@@ -47,58 +48,23 @@ def test_target_means_of_the_first_files_are_refused(place: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "first", "later", "sentence"),
     [
-        (
-            PLACES,
-            PARTS,
-            {"categories": ["zip"]},
-            "'zip' is given as a category, but the model m was created with it as a number",
-        ),
-        (
-            PLACES,
-            PARTS,
-            {"categories": ["at"]},
-            "'at' is given as a category, but the model m was created with it as a date",
-        ),
-        (
-            PLACES,
-            PARTS,
-            {"categories": ["k"]},
-            "'k' is given as a category, but the model m was created with it as a key, and does not train",
-        ),
-        (
-            PLACES,
-            PARTS,
-            {"categories": ["id"]},
-            "'id' is given as a category, but the model m was created without it, and does not train",
-        ),
-        (
-            PLACES,
-            PARTS,
-            {"max_categories": 3},
-            "max_categories = 3 conflicts with 4 or more, the value with which the model m",
-        ),
+        (PLACES, PARTS, {"categories": ["zip"]}, f"'zip' {NOW_CATEGORY} with it as a number"),
+        (PLACES, PARTS, {"categories": ["at"]}, f"'at' {NOW_CATEGORY} with it as a date"),
+        (PLACES, PARTS, {"categories": ["k"]}, f"'k' {NOW_CATEGORY} with it as a key, and does not train"),
+        (PLACES, PARTS, {"categories": ["id"]}, f"'id' {NOW_CATEGORY} without it, and does not train"),
+        (PLACES, PARTS, {"max_categories": 3}, "max_categories = 3 conflicts with 4 or more, the value with which the"),
         (
             PLACES,
             PARTS | {"max_categories": 3},
             {"max_categories": 4},
-            "max_categories = 4 conflicts with 3, the value with which",
+            "max_categories = 4 conflicts with 3, the",
         ),
-        (
-            PLACES,
-            PARTS,
-            {"many_values": "means"},
-            "many_values = 'means' conflicts with 'inputs', the value with",
-        ),
+        (PLACES, PARTS, {"many_values": "means"}, "many_values = 'means' conflicts with 'inputs', the value with"),
         (PLACES, PARTS, {"group": "zip"}, "group = 'zip', but the model m was created without this column as a key."),
         (PLACES, PARTS, {"dates": "drop"}, "dates = 'drop' conflicts with 'parts', the value with which the model m"),
         (INDICES, {}, {"svmlight_index": "0"}, "svmlight_index = '0' conflicts with '1', the value with which"),
         (INDICES, {}, {"hash_columns": 5}, "hash_columns = 5 conflicts with None, the value with which"),
-        (
-            INDICES,
-            {"hash_columns": 9},
-            {"hash_columns": 5},
-            "hash_columns = 5 conflicts with 9, the value with which",
-        ),
+        (INDICES, {"hash_columns": 9}, {"hash_columns": 5}, "hash_columns = 5 conflicts with 9, the value with which"),
     ],
 )
 def test_what_inputs_are_made_of_holds_for_all_shards(

@@ -33,12 +33,7 @@ from okl.lifecycle.shard_store import (
     record_from,
     record_text,
 )
-from tests.lifecycle.shards import ROWS, SETTINGS, arrival, content, first_schema, land, validated
-
-
-@pytest.fixture(scope="module")
-def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
-    return first_schema(tmp_path_factory.mktemp("first"))
+from tests.lifecycle.shards import ROWS, SETTINGS, arrival, content, land, validated
 
 
 def hours(data: Dataset, split: str) -> FloatArray:

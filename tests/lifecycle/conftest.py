@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import pytest
+
+from okl.data.dataset import Schema
+from tests.lifecycle.shards import first_schema
+
+
+@pytest.fixture(scope="module")
+def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
+    """The schema of a first shard, which later ones are validated by."""
+    return first_schema(tmp_path_factory.mktemp("first"))
