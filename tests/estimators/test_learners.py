@@ -10,41 +10,31 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
+from okl.estimators import online
 from okl.estimators.base import OnlineEstimator
-from okl.estimators.online import (
-    BudgetKernelClassifier,
-    BudgetKernelRegressor,
-    ExpertKernelClassifier,
-    ExpertKernelRegressor,
-    FOGDClassifier,
-    FOGDRegressor,
-    NOGDClassifier,
-    NOGDRegressor,
-    PegasosClassifier,
-)
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import CustomKernel, Gaussian
 from tests.estimators.cases import moons, several, waves
 
 CLASSIFIERS: dict[str, OnlineEstimator] = {
-    "fogd": FOGDClassifier(),
-    "fogd-float64": FOGDClassifier(precision="float64"),
-    "nogd": NOGDClassifier(budget=60),
-    "nogd-kmeans": NOGDClassifier(budget=60, landmarks="kmeans", rank=40),
-    "bsgd-merging": BudgetKernelClassifier(budget=60),
-    "projectron": BudgetKernelClassifier(strategy="projectron", budget=60),
-    "ogd": BudgetKernelClassifier(strategy="ogd", passes=2),
-    "experts": ExpertKernelClassifier(),
-    "pegasos": PegasosClassifier(),
+    "fogd": online.FOGDClassifier(),
+    "fogd-float64": online.FOGDClassifier(precision="float64"),
+    "nogd": online.NOGDClassifier(budget=60),
+    "nogd-kmeans": online.NOGDClassifier(budget=60, landmarks="kmeans", rank=40),
+    "bsgd-merging": online.BudgetKernelClassifier(budget=60),
+    "projectron": online.BudgetKernelClassifier(strategy="projectron", budget=60),
+    "ogd": online.BudgetKernelClassifier(strategy="ogd", passes=2),
+    "experts": online.ExpertKernelClassifier(),
+    "pegasos": online.PegasosClassifier(),
 }
 REGRESSORS: dict[str, OnlineEstimator] = {
-    "fogd": FOGDRegressor(),
-    "nogd": NOGDRegressor(budget=60, rank=40),
-    "nogd-rpcholesky": NOGDRegressor(budget=60, landmarks="rpcholesky", rank=40),
-    "ogd": BudgetKernelRegressor(strategy="ogd", passes=2),
-    "projectron": BudgetKernelRegressor(budget=60),
-    "experts": ExpertKernelRegressor(),
+    "fogd": online.FOGDRegressor(),
+    "nogd": online.NOGDRegressor(budget=60, rank=40),
+    "nogd-rpcholesky": online.NOGDRegressor(budget=60, landmarks="rpcholesky", rank=40),
+    "ogd": online.BudgetKernelRegressor(strategy="ogd", passes=2),
+    "projectron": online.BudgetKernelRegressor(budget=60),
+    "experts": online.ExpertKernelRegressor(),
 }
 CASES: list[tuple[OnlineEstimator, Any]] = [
     *((learner, data) for learner in CLASSIFIERS.values() for data in (moons, several)),
@@ -95,19 +85,19 @@ def test_pickled_estimator_goes_on_learning_to_the_same_bits(learner: OnlineEsti
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (NOGDClassifier(budget=20, rank=21), "rank = 21 is more than the 20 landmarks"),
-        (NOGDClassifier(budget=20, rank=21, landmarks="uniform"), "rank = 21 is more than the 20 landmarks"),
-        (NOGDClassifier(landmarks="nearest"), "landmarks = 'nearest'"),  # type: ignore[arg-type]
-        (BudgetKernelClassifier(strategy="nearest"), "strategy = 'nearest'; expected one of"),
+        (online.NOGDClassifier(budget=20, rank=21), "rank = 21 is more than the 20 landmarks"),
+        (online.NOGDClassifier(budget=20, rank=21, landmarks="uniform"), "rank = 21 is more than the 20 landmarks"),
+        (online.NOGDClassifier(landmarks="nearest"), "landmarks = 'nearest'"),  # type: ignore[arg-type]
+        (online.BudgetKernelClassifier(strategy="nearest"), "strategy = 'nearest'; expected one of"),
         (
-            BudgetKernelClassifier(strategy="rbp", regularisation=0.1),
+            online.BudgetKernelClassifier(strategy="rbp", regularisation=0.1),
             "regularisation = 0.1 is set, but the solver rbp has no regularisation",
         ),
-        (BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
-        (ExpertKernelClassifier(kernel="linear"), "'linear'"),
-        (NOGDClassifier(budget=0), "budget = 0"),
+        (online.BudgetKernelClassifier(kernel="cubic"), "kernel = 'cubic'"),
+        (online.ExpertKernelClassifier(kernel="linear"), "'linear'"),
+        (online.NOGDClassifier(budget=0), "budget = 0"),
         (
-            NOGDClassifier(kernel=Gaussian(2.0), bandwidth=5.0),
+            online.NOGDClassifier(kernel=Gaussian(2.0), bandwidth=5.0),
             "bandwidth = 5 is set, but the kernel 'gaussian' has its own",
         ),
     ],
@@ -124,5 +114,5 @@ def test_nogd_takes_a_kernel_of_the_users_own() -> None:
 
     inputs, labels = moons()
     inputs = inputs - inputs.min(axis=0)
-    model = NOGDClassifier(kernel=CustomKernel("intersection", histogram_intersection), rank=60, random_state=0)
+    model = online.NOGDClassifier(kernel=CustomKernel("intersection", histogram_intersection), rank=60, random_state=0)
     assert model.fit(inputs[:700], labels[:700]).score(inputs[700:], labels[700:]) > 0.9

@@ -12,19 +12,8 @@ from okl.data.execution import Rows
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import FloatArray, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial
+from okl.solvers.online import strategies
 from okl.solvers.online.budget import BudgetLearner, BudgetStrategy, GrowingLearner, check_budget
-from okl.solvers.online.strategies import (
-    BoundedGradientDescent,
-    BPASimple,
-    BSGDRemoval,
-    BudgetPerceptron,
-    Forgetron,
-    Norma,
-    OnlineGradientDescent,
-    Perceptron,
-    RandomizedBudgetPerceptron,
-    SampledGradientDescent,
-)
 from tests.solvers.online.budget_cases import (
     BUDGET,
     CASES,
@@ -114,12 +103,12 @@ def test_joined_shards_are_the_mean_of_their_functions(task: Task) -> None:
 def test_what_cannot_work_is_named() -> None:
     stream = hard_stream("regression")
     with pytest.raises(ConfigError, match="'mine' is a Python function, but learners with support vectors"):
-        GrowingLearner(CustomKernel("mine", lambda left, right: left @ right.T), Perceptron(), "binary", 3)
+        GrowingLearner(CustomKernel("mine", lambda left, right: left @ right.T), strategies.Perceptron(), "binary", 3)
     with pytest.raises(ConfigError, match="n_outputs = 1"):
-        GrowingLearner(Gaussian(1.0), Perceptron(), "multiclass", 3)
+        GrowingLearner(Gaussian(1.0), strategies.Perceptron(), "multiclass", 3)
     with pytest.raises(ConfigError, match="step_size"):
-        OnlineGradientDescent(0.0)
-    learner = growing_learner(OnlineGradientDescent(1e200), stream)
+        strategies.OnlineGradientDescent(0.0)
+    learner = growing_learner(strategies.OnlineGradientDescent(1e200), stream)
     with pytest.raises(DivergedError, match="Use a smaller step_size"):
         learner.learn(learner.start(), rows_of(stream))
 
@@ -182,7 +171,7 @@ def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
         assert newest <= {row.tobytes() for row in joined.rows}
 
 
-@pytest.mark.parametrize("strategy", [BPASimple(0.5), BSGDRemoval(0.1)])
+@pytest.mark.parametrize("strategy", [strategies.BPASimple(0.5), strategies.BSGDRemoval(0.1)])
 def test_of_supports_of_one_weight_the_oldest_leave(strategy: BudgetStrategy) -> None:
     stream = hard_stream("binary", n_rows=8)
     apart = stream._replace(inputs=1e3 * np.arange(8.0)[:, None] * np.ones(3))  # all kernel values are 0
@@ -201,7 +190,7 @@ def test_of_supports_of_one_weight_the_oldest_leave(strategy: BudgetStrategy) ->
 @pytest.mark.parametrize("rescale", [False, True])
 def test_supports_that_stay_grow_by_those_that_leave_only_if_they_are_to(rescale: bool) -> None:
     stream = hard_stream("binary")
-    learner = budget_learner(BoundedGradientDescent(0.3, 0.01, rescale=rescale), stream)
+    learner = budget_learner(strategies.BoundedGradientDescent(0.3, 0.01, rescale=rescale), stream)
     base = learner.start()
     parts = [learner.learn(learner.shard_start(base), rows_of(stream, *part)) for part in ((0, 60), (60, 240))]
     joined = learner.average_shards(base, parts)
@@ -233,7 +222,7 @@ def test_memory_of_joined_shards_is_that_of_their_supports(name: str) -> None:
 def test_forgetron_keeps_to_its_bound_on_what_forgetting_may_cost() -> None:
     for task in TASKS:
         stream = hard_stream(task, n_rows=800)
-        learner = budget_learner(Forgetron(), stream, 8)
+        learner = budget_learner(strategies.Forgetron(), stream, 8)
         state = learner.learn(learner.start(), rows_of(stream))
         cost, mistakes = state.floats[FIRST_FLOAT : FIRST_FLOAT + 2]
         assert 0.9 * 15 / 32 * mistakes < cost <= 15 / 32 * mistakes * (1 + 1e-12)
@@ -242,7 +231,11 @@ def test_forgetron_keeps_to_its_bound_on_what_forgetting_may_cost() -> None:
 
 def test_removal_that_is_unbiased_keeps_f_on_average() -> None:
     stream = hard_stream("binary")
-    for strategy in (BoundedGradientDescent(0.3, 0.0, rescale=True), SampledGradientDescent(0.3, 0.0, None)):
+    unbiased = (
+        strategies.BoundedGradientDescent(0.3, 0.0, rescale=True),
+        strategies.SampledGradientDescent(0.3, 0.0, None),
+    )
+    for strategy in unbiased:
         unbounded = budget_learner(strategy, stream, 400)
         before = unbounded.learn(unbounded.start(), rows_of(stream, 0, 40))
         n_supports = before.n_supports
@@ -261,7 +254,7 @@ def test_removal_that_is_unbiased_keeps_f_on_average() -> None:
 
 
 def test_sizes_that_make_no_sense_are_named() -> None:
-    rbp, kernel = RandomizedBudgetPerceptron(), Gaussian(1.0)
+    rbp, kernel = strategies.RandomizedBudgetPerceptron(), Gaussian(1.0)
     with pytest.raises(ConfigError, match="budget = 0"):
         BudgetLearner(kernel, rbp, "binary", 3, 0)
     with pytest.raises(ConfigError, match=r"budget = 1,001 is more than the 1,000 training rows"):
@@ -274,30 +267,36 @@ def test_sizes_that_make_no_sense_are_named() -> None:
     with pytest.raises(ConfigError, match="epsilon = -1"):
         BudgetLearner(kernel, rbp, "regression", 3, 10, epsilon=-1.0)
     with pytest.raises(ConfigError, match="budget-perceptron is not defined for a regression task"):
-        BudgetLearner(kernel, BudgetPerceptron(), "regression", 3, 10)
+        BudgetLearner(kernel, strategies.BudgetPerceptron(), "regression", 3, 10)
     own = CustomKernel("mine", lambda left, right: left @ right.T)
     with pytest.raises(ConfigError, match=r"'mine' is a Python function.*Use NOGD"):
         BudgetLearner(own, rbp, "binary", 3, 10)
 
 
 def test_numbers_that_make_no_sense_are_named() -> None:
-    for strategy in (RandomizedBudgetPerceptron, Forgetron, BudgetPerceptron, SampledGradientDescent, Norma):
+    for strategy in (
+        strategies.RandomizedBudgetPerceptron,
+        strategies.Forgetron,
+        strategies.BudgetPerceptron,
+        strategies.SampledGradientDescent,
+        strategies.Norma,
+    ):
         with pytest.raises(ConfigError, match="step_size = -1"):
             strategy(-1.0)
     with pytest.raises(ConfigError, match=r"whose product with step_size = 0\.5 is below 1"):
-        BoundedGradientDescent(0.5, 2.0)
+        strategies.BoundedGradientDescent(0.5, 2.0)
     with pytest.raises(ConfigError, match="largest = 0"):
-        BoundedGradientDescent(largest=0.0)
+        strategies.BoundedGradientDescent(largest=0.0)
     with pytest.raises(ConfigError, match="removal = 'newest'"):
-        BoundedGradientDescent(removal="newest")  # type: ignore[arg-type]
+        strategies.BoundedGradientDescent(removal="newest")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="regularisation = -1"):
-        Norma(regularisation=-1.0)
+        strategies.Norma(regularisation=-1.0)
     with pytest.raises(ConfigError, match=r"nu = 1.0; expected a share"):
-        Norma(nu=1.0)
+        strategies.Norma(nu=1.0)
     with pytest.raises(ConfigError, match="margin = nan"):
-        Norma(margin=float("nan"))
+        strategies.Norma(margin=float("nan"))
     with pytest.raises(ConfigError, match="margin = -1"):
-        BudgetPerceptron(margin=-1.0)
+        strategies.BudgetPerceptron(margin=-1.0)
 
 
 def test_rows_that_do_not_fit_and_steps_that_diverge_are_named() -> None:
@@ -306,9 +305,9 @@ def test_rows_that_do_not_fit_and_steps_that_diverge_are_named() -> None:
     with pytest.raises(DataError, match=r"\(rows, 3\)"):
         learner.learn(learner.start(), Rows(stream.inputs[:, :2], stream.targets))
     smooth = stream._replace(kernel=Gaussian(20.0))
-    diverging = budget_learner(BoundedGradientDescent(5.0, 0.0), smooth, precision="float32")
+    diverging = budget_learner(strategies.BoundedGradientDescent(5.0, 0.0), smooth, precision="float32")
     with pytest.raises(DivergedError, match=r"Rows 0 to 299: .*step_size=5\.0.*Use a smaller step_size"):
         diverging.learn(diverging.start(), rows_of(stream))
-    overflowing = BudgetLearner(Polynomial(9, 1e5), RandomizedBudgetPerceptron(), "regression", 3, 10)
+    overflowing = BudgetLearner(Polynomial(9, 1e5), strategies.RandomizedBudgetPerceptron(), "regression", 3, 10)
     with pytest.raises(DivergedError, match="a kernel with smaller values"):
         overflowing.learn(overflowing.start(), rows_of(stream))
