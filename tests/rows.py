@@ -53,6 +53,27 @@ def write(folder: Path, content: pa.Table, name: str = "rows.parquet", **options
     return folder / name
 
 
+class Breaker(NullObserver):
+    """An observer that breaks a run off in a stage, as Ctrl-C may: as it begins, or after some steps."""
+
+    def __init__(self, stage: str, steps: int = 0) -> None:
+        self.where, self.left = stage, steps
+        self.now = ""
+
+    def stage(self, name: str) -> None:
+        self.now = name
+        self.step()
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.step()
+
+    def step(self) -> None:
+        if self.now == self.where:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+
+
 def train_settings(data: Place, out: Place, ingest: dict[str, Any] | None = None, **values: Any) -> TrainSettings:
     """Settings of a small run into a folder."""
     small = {"data": str(data), "out": str(out), "frequencies": 40} | values

@@ -13,36 +13,14 @@ import pytest
 from okl.foundation.errors import CheckpointError, DivergedError
 from okl.foundation.folders import KEPT_SECONDS, NAMED, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
-from okl.foundation.telemetry import NullObserver
 from okl.runs import candidates, select
 from okl.runs import train as train_module
 from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, newest_origin, settings_of, with_mode_of
 from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
-from tests.rows import curved, train, train_settings, write
+from tests.rows import Breaker, curved, train, train_settings, write
 
 TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds", "timeline")
-
-
-class Breaker(NullObserver):
-    """Breaks off in a stage: as it begins, or after some steps."""
-
-    def __init__(self, stage: str, steps: int = 0) -> None:
-        self.where, self.left = stage, steps
-        self.now = ""
-
-    def stage(self, name: str) -> None:
-        self.now = name
-        self.step()
-
-    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        self.step()
-
-    def step(self) -> None:
-        if self.now == self.where:
-            self.left -= 1
-            if self.left < 0:
-                raise KeyboardInterrupt
 
 
 def told(result: Any, folder: Path) -> Any:

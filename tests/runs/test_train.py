@@ -31,7 +31,7 @@ from okl.runs import train as train_module
 from okl.runs.results import assumptions
 from okl.runs.train import TRAIN_STAGES, TrainingRun
 from okl.solvers.settings import TrainSettings
-from tests.rows import curved, inputs_of, train, train_settings, write
+from tests.rows import Breaker, curved, inputs_of, train, train_settings, write
 from tests.runs.small_choice import make_choice_small
 
 
@@ -142,17 +142,6 @@ def test_regression_predicts_in_the_targets_own_unit(ingest: dict[str, Any], tmp
     assert result["test"]["r2"] == pytest.approx(1 - np.mean(residuals**2) / target[is_test].var(), rel=1e-5)
     unit = 1.0 if not ingest.get("scale_target") else target[~is_test].var()
     assert result["test"]["squared_loss"] == pytest.approx(result["test"]["mse"] / unit, rel=1e-5)
-
-
-class Breaker(NullObserver):
-    """An observer that breaks off as a stage begins, as Ctrl-C may."""
-
-    def __init__(self, stage: str) -> None:
-        self.where = stage
-
-    def stage(self, name: str) -> None:
-        if name == self.where:
-            raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("stage", TRAIN_STAGES)

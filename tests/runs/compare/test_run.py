@@ -18,7 +18,6 @@ from okl.data.execution import Rows
 from okl.data.manifest import open_dataset, read_manifest
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
-from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import criterion_error
 from okl.models.file import load_model
@@ -39,7 +38,7 @@ from okl.runs.compare_grids import Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.settings import TrainSettings
-from tests.rows import compare
+from tests.rows import Breaker, compare
 from tests.runs.small_choice import make_choice_small
 
 QUICK = {"folds": 3, "grid": 3, "rows": 300, "iterations": 60, "tolerance": 1e-2, "threads": 2}
@@ -209,21 +208,10 @@ def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path:
     assert evaluate(result["model"], cancer.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
 
 
-class Impatient(NullObserver):
-    """Types Ctrl-C in a stage."""
-
-    def __init__(self, stage: str) -> None:
-        self.last = stage
-
-    def stage(self, name: str) -> None:
-        if name == self.last:
-            raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize("stage", ["search", "report"])
 def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
-        compare(settings(cancer, tmp_path / "deep" / "run", models="mm-fda"), Impatient(stage))
+        compare(settings(cancer, tmp_path / "deep" / "run", models="mm-fda"), Breaker(stage))
     assert list(tmp_path.iterdir()) == []
 
 
