@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.kernel_approximation import RBFSampler
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import SGDClassifier
 
 from okl.data.execution import Rows
@@ -45,27 +45,32 @@ def okl_peer(drawn: FourierFeatures, n_threads: int) -> Peer:
     return run
 
 
+def learn_in_batches(feature_map: RBFSampler | Nystroem, rows: Rows, step_size: float) -> Run:
+    """Learn with SGDClassifier on a fitted map in batches of 256 rows; predicting each batch first is not timed."""
+    model = SGDClassifier(
+        loss="hinge", penalty=None, learning_rate="constant", eta0=step_size, fit_intercept=False, shuffle=False
+    )
+    seconds, mistakes = 0.0, 0
+    for first in range(0, len(rows.targets), BATCH_ROWS):
+        part = slice(first, first + BATCH_ROWS)
+        start = perf_counter()
+        features = feature_map.transform(rows.inputs[part])
+        seconds += perf_counter() - start
+        guesses = model.predict(features) if first else np.ones(len(features))
+        mistakes += int(np.sum(guesses != rows.targets[part]))
+        start = perf_counter()
+        model.partial_fit(features, rows.targets[part], classes=(-1.0, 1.0))
+        seconds += perf_counter() - start
+    return Run(seconds, mistakes / len(rows.targets), float("nan"))
+
+
 def sklearn_peer(bandwidth: float, n_frequencies: int) -> Peer:
     """scikit-learn in batches of 256 rows, with its own choice of threads; predicting each batch first is not timed."""
 
     def run(rows: Rows, step_size: float) -> Run:
         sampler = RBFSampler(gamma=0.5 / bandwidth**2, n_components=2 * n_frequencies, random_state=0)
         sampler.fit(rows.inputs[:2])
-        model = SGDClassifier(
-            loss="hinge", penalty=None, learning_rate="constant", eta0=step_size, fit_intercept=False, shuffle=False
-        )
-        seconds, mistakes = 0.0, 0
-        for first in range(0, len(rows.targets), BATCH_ROWS):
-            part = slice(first, first + BATCH_ROWS)
-            start = perf_counter()
-            features = sampler.transform(rows.inputs[part])
-            seconds += perf_counter() - start
-            guesses = model.predict(features) if first else np.ones(len(features))
-            mistakes += int(np.sum(guesses != rows.targets[part]))
-            start = perf_counter()
-            model.partial_fit(features, rows.targets[part], classes=(-1.0, 1.0))
-            seconds += perf_counter() - start
-        return Run(seconds, mistakes / len(rows.targets), float("nan"))
+        return learn_in_batches(sampler, rows, step_size)
 
     return run
 

@@ -173,13 +173,15 @@ def trial(name: str, run: Run, execution: Execution, moments: int, random: np.ra
             same += found.digest == plain[0].digest
             seconds.append(found.seconds)
     assert {one.digest for one in plain} == {plain[0].digest}
-    typical = float(np.median([one.seconds for one in plain]))
+    said = f"{name:4} {moments} killed within the run ({late} more came too late): identical bits {same}, hung {hung}"
+    print_added(said, seconds, [one.seconds for one in plain])
+
+
+def print_added(said: str, seconds: list[float], plain: list[float]) -> None:
+    """Print a line that ends with the seconds that disturbed runs take more than the median of plain ones."""
+    typical = float(np.median(plain))
     spread = " ".join(f"{second:.2f}" for second in np.percentile(np.array(seconds) - typical, [0, 50, 100]))
-    print(
-        f"{name:4} {moments} killed within the run ({late} more came too late): identical bits {same}, hung {hung}; "
-        f"undisturbed {typical:.2f} s, added seconds (least, median, most) {spread}",
-        flush=True,
-    )
+    print(f"{said}; undisturbed {typical:.2f} s, added seconds (least, median, most) {spread}", flush=True)
 
 
 def stopped_first(run: Run, execution: Execution, moments: int) -> None:
@@ -200,13 +202,8 @@ def stopped_first(run: Run, execution: Execution, moments: int) -> None:
         hung += not watched.found
         same += bool(watched.found) and watched.found[0].digest == plain[0].digest
         seconds.append(time.perf_counter() - begun)
-    whole = float(np.median([one.whole for one in plain]))
-    spread = " ".join(f"{second:.2f}" for second in np.percentile(np.array(seconds) - whole, [0, 50, 100]))
-    print(
-        f"stop {moments} stopped before their first batch: identical bits {same}, hung {hung}; undisturbed "
-        f"{whole:.2f} s, added seconds (least, median, most) {spread}",
-        flush=True,
-    )
+    said = f"stop {moments} stopped before their first batch: identical bits {same}, hung {hung}"
+    print_added(said, seconds, [one.whole for one in plain])
 
 
 def main(moments: str = str(MOMENTS), which: str = "all") -> None:

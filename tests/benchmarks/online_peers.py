@@ -6,7 +6,6 @@ from time import perf_counter
 
 import numpy as np
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
 from okl.compiled.budget import COUNT, SupportArrays, used_width
@@ -17,7 +16,7 @@ from okl.foundation.types import FloatArray, Precision
 from okl.kernels import Gaussian
 from okl.losses import Hinge
 from okl.solvers.online.nystrom import NOGDLearner
-from tests.benchmarks.fogd_peers import BATCH_ROWS, Peer, Run
+from tests.benchmarks.fogd_peers import Peer, Run, learn_in_batches
 
 
 def nogd_peer(bandwidth: float, budget: int, rank: int) -> Peer:
@@ -44,22 +43,8 @@ def nystroem_peer(bandwidth: float, n_landmarks: int) -> Peer:
     def run(rows: Rows, step_size: float) -> Run:
         nystroem = Nystroem(gamma=0.5 / bandwidth**2, n_components=n_landmarks, random_state=0)
         nystroem.fit(rows.inputs[:4096])
-        model = SGDClassifier(
-            loss="hinge", penalty=None, learning_rate="constant", eta0=step_size, fit_intercept=False, shuffle=False
-        )
-        seconds, mistakes = 0.0, 0
         with threadpool_limits(1):
-            for first in range(0, len(rows.targets), BATCH_ROWS):
-                part = slice(first, first + BATCH_ROWS)
-                start = perf_counter()
-                features = nystroem.transform(rows.inputs[part])
-                seconds += perf_counter() - start
-                guesses = model.predict(features) if first else np.ones(len(features))
-                mistakes += int(np.sum(guesses != rows.targets[part]))
-                start = perf_counter()
-                model.partial_fit(features, rows.targets[part], classes=(-1.0, 1.0))
-                seconds += perf_counter() - start
-        return Run(seconds, mistakes / len(rows.targets), float("nan"))
+            return learn_in_batches(nystroem, rows, step_size)
 
     return run
 

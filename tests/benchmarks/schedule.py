@@ -151,15 +151,24 @@ def firings(stack: Stack) -> None:
     print("scores: " + ", ".join(sorted(one.name for one in (stack.folder / "scores").iterdir())))
 
 
-def server(stack: Stack) -> None:
-    """The server is killed in the middle of a run."""
+def begin_run(client: SyncPrefectClient) -> FlowRun:
+    return client.create_flow_run_from_deployment(client.read_deployment_by_name("okl-retrain/hours").id)
+
+
+def long_run(stack: Stack, client: SyncPrefectClient) -> FlowRun:
+    """A run on many rows that has been running for 3 s."""
     stack.deploy()
     stack.arrive(rows=1_500_000)
-    with stack.client() as client:
-        deployment = client.read_deployment_by_name("okl-retrain/hours")
-        run = client.create_flow_run_from_deployment(deployment.id)
-        wait_for(lambda: client.read_flow_run(run.id).state_name == "Running")
+    run = begin_run(client)
+    wait_for(lambda: client.read_flow_run(run.id).state_name == "Running")
     time.sleep(3)
+    return run
+
+
+def server(stack: Stack) -> None:
+    """The server is killed in the middle of a run."""
+    with stack.client() as client:
+        run = long_run(stack, client)
     killed = stack.child("server")
     killed.send_signal(signal.SIGKILL)
     begun = time.monotonic()
@@ -208,13 +217,8 @@ def _some_over(client: SyncPrefectClient, name: str, least: int) -> list[FlowRun
 
 def silent(stack: Stack) -> None:
     """Worker and run are killed at once: nobody is left to report it."""
-    stack.deploy()
-    stack.arrive(rows=1_500_000)
     with stack.client() as client:
-        deployment = client.read_deployment_by_name("okl-retrain/hours")
-        run = client.create_flow_run_from_deployment(deployment.id)
-        wait_for(lambda: client.read_flow_run(run.id).state_name == "Running")
-        time.sleep(3)
+        run = long_run(stack, client)
         for name in ("prefect-worker",):
             for process in [*stack.child(name).children(recursive=True), stack.child(name)]:
                 with suppress(psutil.NoSuchProcess):
@@ -223,7 +227,7 @@ def silent(stack: Stack) -> None:
         wait_for(lambda: final([client.read_flow_run(run.id)]))
         print(f"\nworker and run were killed; given up after {time.monotonic() - begun:.0f} s")
         print(told(client.read_flow_run(run.id)))
-        again = client.create_flow_run_from_deployment(deployment.id)
+        again = begin_run(client)
         wait_for(lambda: final([client.read_flow_run(again.id)]))
         print("the next run\n" + told(client.read_flow_run(again.id)))
         wait_for((stack.home / "notices.jsonl").exists)

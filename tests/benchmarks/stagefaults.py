@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import urlsplit
@@ -31,6 +31,7 @@ from flows.stack.state import StackState, live_state, stack_folder
 from tests.benchmarks.fulldisk import SMALL, Words, fill, model_digest, small_disk
 from tests.flows.commandline import without_notice
 from tests.flows.environment import child_environment
+from tests.flows.strangers import NotPrefect
 from tests.rows import curved, write
 
 STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report", "record")
@@ -123,25 +124,12 @@ def hung(stack: Stack) -> Iterator[None]:
         stack.kill(signal.SIGCONT)
 
 
-class Another(BaseHTTPRequestHandler):
-    """Another program on the port of the server."""
-
-    def do_GET(self) -> None:
-        self.send_error(404)
-
-    def do_POST(self) -> None:
-        self.send_error(404)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @contextmanager
 def replaced(stack: Stack) -> Iterator[None]:
     port = urlsplit(stack.state.url).port
     assert port is not None
     stack.okl("down", "--force")
-    with ThreadingHTTPServer(("127.0.0.1", port), Another) as other:
+    with ThreadingHTTPServer(("127.0.0.1", port), NotPrefect) as other:
         Thread(target=other.serve_forever, daemon=True).start()
         yield
         other.shutdown()

@@ -1,10 +1,11 @@
-"""Files of a folder and ports of a stack that another user of the machine can open."""
+"""Files and ports of a stack that another user of the machine can open, and another program on a port."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 PROBE = r"""
@@ -55,6 +56,19 @@ def answers(port):
 folder, *ports = sys.argv[1:]
 print(json.dumps([sorted(opened(folder)), {port: answers(int(port)) for port in ports}]))
 """
+
+
+class NotPrefect(BaseHTTPRequestHandler):
+    """Another program on the port of a server that has ended."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def do_POST(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
 
 
 def reached(folder: Path, *ports: int) -> tuple[list[str], dict[str, list[int | str]]]:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -39,6 +39,7 @@ from okl.runs.run import Run
 from tests.flows.conftest import query
 from tests.flows.counted import STAGES, CountingRun, CountSettings
 from tests.flows.counting import counting
+from tests.flows.strangers import NotPrefect
 
 
 class Watcher:
@@ -193,19 +194,6 @@ def test_progress_is_written_while_the_run_goes_on(configured: TemporaryServer) 
     assert 10 < float(share) < 100
     assert description.startswith("count: ")
     assert "mistake rate" in description
-
-
-class NotPrefect(BaseHTTPRequestHandler):
-    """Another program on the port of a server that has ended."""
-
-    def do_GET(self) -> None:
-        self.send_error(404)
-
-    def do_POST(self) -> None:
-        self.send_error(404)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
 
 @pytest.mark.parametrize("server_state", ["closed", "killed", "another program", "hung"])
