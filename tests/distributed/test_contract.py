@@ -16,7 +16,7 @@ from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import DataError, ExecutionError
 from tests.distributed import works
 from tests.distributed.processes import soon
-from tests.distributed.works import KilledInRound, SampledSum, add_up
+from tests.distributed.works import SampledSum, SignalledInRound, add_up
 
 
 def unit(vector: works.Vector) -> works.Vector:
@@ -142,7 +142,7 @@ def test_work_runs_where_it_should(backend: Execution) -> None:
 def test_worker_killed_during_a_handler_call_changes_no_bit_and_another_takes_its_place(
     cluster: DaskExecution, data: Dataset, tmp_path: Path, expected: list[works.Vector]
 ) -> None:  # during a task: see test_faults and test_lifecycle
-    work, value = KilledInRound(SampledSum(data, seed=11), 5, 4, tmp_path / "killed"), np.linspace(-0.5, 0.5, 6)
+    work, value = SignalledInRound(SampledSum(data, seed=11), 5, 4, tmp_path / "killed"), np.linspace(-0.5, 0.5, 6)
     for round_index in range(5):
         if round_index == 4:  # rounds are sent to handlers once their work is known to be short
             assert all(map(cluster._transport._open_connection, cluster._transport.slots))

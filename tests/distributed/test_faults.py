@@ -101,7 +101,7 @@ def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
     execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path
 ) -> None:
     marker = tmp_path / "stopped"
-    work = works.Stopped(SampledSum(data, 11), 5, 3, marker)
+    work = works.SignalledInRound(SampledSum(data, 11), 5, 3, marker, signal.SIGSTOP)
     try:
         assert list(rounds(execution, work, data)) == expected
         assert marker.exists()

@@ -64,18 +64,24 @@ class KilledOnce:
 
 
 @dataclass(frozen=True)
-class KilledInRound:
-    """Work during which the first worker process to take a shard in some round dies."""
+class SignalledInRound:
+    """Work during which the first worker process to take a shard in some round gets a signal: it dies, or it stops.
+
+    marker : file that holds the number of this process
+    """
 
     work: Any
     fatal: int
     round_index: int
     marker: Path
+    number: signal.Signals = signal.SIGKILL
 
     def __call__(self, shard: Shard, value: tuple[int, Vector]) -> Any:
         if shard.index == self.fatal and value[0] == self.round_index:
-            with suppress(FileExistsError), self.marker.open("x"):
-                os.kill(os.getpid(), signal.SIGKILL)
+            with suppress(FileExistsError):
+                with self.marker.open("x") as stream:
+                    stream.write(str(os.getpid()))
+                os.kill(os.getpid(), self.number)
         return self.work(shard, value)
 
 
@@ -153,26 +159,6 @@ def look_at_settings(item: int) -> tuple[int, str | None]:
 def nap(item: object, seconds: float) -> float:
     time.sleep(seconds)
     return seconds
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """Work during which the first worker process to take a shard in some round stops: it neither works nor dies."""
-
-    work: Any
-    fatal: int
-    round_index: int
-    marker: Path
-
-    def __call__(self, shard: Shard, value: tuple[int, Vector]) -> Any:
-        if shard.index == self.fatal and value[0] == self.round_index:
-            try:
-                with self.marker.open("x") as stream:
-                    stream.write(str(os.getpid()))
-            except FileExistsError:
-                return self.work(shard, value)
-            os.kill(os.getpid(), signal.SIGSTOP)
-        return self.work(shard, value)
 
 
 @dataclass(frozen=True)
