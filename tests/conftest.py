@@ -1,14 +1,14 @@
-"""Small real data sets that there is something to learn from, made once for all tests, and two Dask workers."""
+"""Small real data sets that there is something to learn from, made once for all tests; Dask workers; an S3 server."""
 
 from __future__ import annotations
 
 import gc
 import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,14 @@ from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.distributed import open_execution
+from okl.foundation.locations import RemotePath
 from okl.foundation.settings import IngestSettings
 from okl.foundation.types import Task
 from okl.report.blocks import Figure
 from tests.sharing import UnitScheduling, place_of, unit_of
+
+if TYPE_CHECKING:
+    from tests.objectstore import Faulty
 
 # before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them
 os.environ["SCIPY_ARRAY_API"] = "1"
@@ -132,6 +136,36 @@ def learnable(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
         assert len(data.schema.labels) == {"binary": 2, "multiclass": N_CLASSES, "regression": 0}[task]
         assert task == "regression" or min(data.schema.class_counts) > 200
     return made
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Execution]:
+    """This process, with two threads."""
+    with open_execution(threads=2) as execution:
+        yield execution
+
+
+@pytest.fixture(scope="module")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    """A server of s3://bucket, and an environment that says where it is."""
+    from tests.objectstore import bucket_served  # moto takes seconds to import, and few modules need it
+
+    with bucket_served("bucket", tmp_path_factory.mktemp("home")) as app:
+        yield app
+
+
+@pytest.fixture
+def server(object_store: Faulty) -> Iterator[Faulty]:
+    """The server of s3://bucket, which fails from now on as it is told to, and not after the test."""
+    object_store.reset()
+    yield object_store
+    object_store.reset()
+
+
+@pytest.fixture
+def bucket(server: Faulty, request: pytest.FixtureRequest) -> RemotePath:
+    """A folder of its own for each test, in s3://bucket."""
+    return RemotePath(f"s3://bucket/{abs(hash(request.node.nodeid))}")
 
 
 @pytest.fixture

@@ -105,7 +105,9 @@ def bucket_served(name: str, home: Path) -> Iterator[Faulty]:
         patch.setenv("OKL_HOME", str(home))
         patch.setattr(locations, "FIRST_WAIT_SECONDS", 0.005)
         point_at(patch, address)
-        locations.file_system("s3://any")[0].mkdir(name)
+        files = locations.file_system("s3://any")[0]
+        if not files.exists(name):  # moto keeps all buckets of a process
+            files.mkdir(name)
         try:
             yield app
         finally:

@@ -11,7 +11,6 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
-from okl.distributed import open_execution
 from okl.distributed.dask import DaskExecution
 from okl.solvers import worker_rounds
 from okl.solvers.accelerated.choice import MethodChoice
@@ -26,12 +25,6 @@ from tests.solvers.subgradient.sharded_cases import Seeing
 
 # a set with two hyperplanes, a barrier, an l1 penalty, moments; test_every_solver has the other models
 MODELS = ("nu-svm", "logistic", "l1-logistic", "mm-mpm")
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with open_execution(0, threads=2) as execution:
-        yield execution
 
 
 @pytest.fixture(scope="module")

@@ -26,31 +26,10 @@ from okl.models.pieces import read_table, table_pieces
 from okl.runs.api import predict
 from okl.runs.checkpoint import Position, RunCheckpoints, find_unfinished, settings_of
 from tests.data.sources import inputs_of, settings, table
-from tests.objectstore import Faulty, bucket_served
+from tests.objectstore import Faulty
 from tests.rows import curved, scores_of, train, train_settings
 
 SHAPE: dict[str, Any] = {"rows_per_shard": 300, "rows_per_group": 100}
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    """The server, and an environment that says where it is."""
-    with bucket_served("bucket", tmp_path_factory.mktemp("home")) as app:
-        yield app
-
-
-@pytest.fixture
-def server(running: Faulty) -> Iterator[Faulty]:
-    """The server, which fails from now on as it is told to, and not after the test."""
-    running.reset()
-    yield running
-    running.reset()
-
-
-@pytest.fixture
-def bucket(server: Faulty, request: pytest.FixtureRequest) -> RemotePath:
-    """A folder of its own for each test."""
-    return RemotePath(f"s3://bucket/{abs(hash(request.node.nodeid))}")
 
 
 def uploaded(folder: Path, place: RemotePath) -> RemotePath:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,32 +14,17 @@ from okl.lifecycle.settings import RetrainSettings
 from okl.models.registry import Registry
 from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import settings
-from tests.objectstore import Faulty, bucket_served
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    """A server for all tests, and an environment that says where it is."""
-    with bucket_served("models", tmp_path_factory.mktemp("home")) as app:
-        yield app
-
-
-@pytest.fixture
-def server(running: Faulty) -> Iterator[Faulty]:
-    """The server, which fails from now on as it is told to, and not after the test."""
-    running.reset()
-    yield running
-    running.reset()
+from tests.objectstore import Faulty
 
 
 def remote(place: Path) -> RetrainSettings:
-    return settings(place, source=f"s3://models/{place.name}/in", registry=f"s3://models/{place.name}/registry")
+    return settings(place, source=f"s3://bucket/{place.name}/in", registry=f"s3://bucket/{place.name}/registry")
 
 
 def arrive(place: Path, day: int, flipped: bool = False) -> None:
     name = f"day-{day:02d}.parquet"
     file = land(place / "in", name, content(day, flipped=flipped))
-    RemotePath(f"s3://models/{place.name}/in/{name}").put(file)
+    RemotePath(f"s3://bucket/{place.name}/in/{name}").put(file)
 
 
 def test_retraining_under_urls_is_that_in_folders(tmp_path: Path, server: Faulty) -> None:
@@ -56,11 +40,11 @@ def test_retraining_under_urls_is_that_in_folders(tmp_path: Path, server: Faulty
             assert there[entry] == here[entry], entry
         assert there["shards"]["rejected"] == here["shards"]["rejected"]
     assert told[1][0]["shards"]["rejected"][0]["kinds"] == ["contradiction"]
-    assert told[1][0]["report"].startswith(f"s3://models/{tmp_path.name}/registry/m/versions/")
+    assert told[1][0]["report"].startswith(f"s3://bucket/{tmp_path.name}/registry/m/versions/")
     assert b"Retraining of m" in RemotePath(told[1][0]["report"]).read_bytes()
     models = [
         Registry(where).model("m").version().load()
-        for where in (f"s3://models/{tmp_path.name}/registry", tmp_path / "registry")
+        for where in (f"s3://bucket/{tmp_path.name}/registry", tmp_path / "registry")
     ]
     for key, array in models[1].predictor.arrays().items():
         np.testing.assert_array_equal(models[0].predictor.arrays()[key], array)
@@ -71,7 +55,7 @@ def test_a_registry_that_is_unreachable_in_the_middle_loses_nothing(tmp_path: Pa
     arrive(tmp_path, 1)
     retrain(remote(tmp_path))
     arrive(tmp_path, 2)
-    model = Registry(f"s3://models/{tmp_path.name}/registry").model("m")
+    model = Registry(f"s3://bucket/{tmp_path.name}/registry").model("m")
     before = model.head()
     for method, part in (("PUT", "/data/"), ("PUT", "/log/")):
         server.refused = lambda m, path, method=method, part=part: m == method and part in path  # type: ignore[misc]

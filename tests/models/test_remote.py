@@ -16,7 +16,7 @@ from okl.foundation.locations import RemotePath
 from okl.models.reference import load, meant, pinned
 from okl.models.registry import Registry
 from tests.models.registered import lineage, number_in, publish, writer
-from tests.objectstore import Faulty, bucket_served
+from tests.objectstore import Faulty
 
 
 class Store:
@@ -51,34 +51,18 @@ class Store:
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Faulty, Store]]:
-    """The server, and an environment that says where it is."""
-    with bucket_served("registries", tmp_path_factory.mktemp("home")) as app:
-        store = Store(app._app)
-        app._app = store
-        yield app, store
+def backend(object_store: Faulty) -> Store:
+    """The application behind the server, for all tests."""
+    store = object_store._app = Store(object_store._app)
+    return store
 
 
-@pytest.fixture
-def server(running: tuple[Faulty, Store]) -> Iterator[Faulty]:
-    """The server, which fails from now on as it is told to, and not after the test."""
-    for one in running:
-        one.reset()
-    yield running[0]
-    for one in running:
-        one.reset()
-
-
-@pytest.fixture
-def store(running: tuple[Faulty, Store]) -> Store:
-    """What stands behind the server."""
-    return running[1]
-
-
-@pytest.fixture
-def bucket(server: Faulty, request: pytest.FixtureRequest) -> RemotePath:
-    """A folder of its own for each test."""
-    return RemotePath(f"s3://registries/{abs(hash(request.node.nodeid))}")
+@pytest.fixture(autouse=True)
+def store(backend: Store) -> Iterator[Store]:
+    """The application behind the server, which fails from now on as it is told to, and not after the test."""
+    backend.reset()
+    yield backend
+    backend.reset()
 
 
 def story(location: str) -> tuple[Any, ...]:
@@ -218,5 +202,5 @@ def test_a_store_where_two_writers_could_both_win_is_refused(bucket: RemotePath,
         publish(Registry(str(bucket)).model("churn"), 1)
     with pytest.raises(RegistryError, match=r"^http:// cannot create a file exclusively, so two concurrent writers"):
         publish(Registry("http://127.0.0.1:9/registry").model("churn"), 1)
-    with pytest.raises(RegistryError, match=r"The registry s3://registries/\S* has no model churn"):
+    with pytest.raises(RegistryError, match=r"The registry s3://bucket/\S* has no model churn"):
         load("churn@champion", str(bucket))

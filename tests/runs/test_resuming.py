@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
-from okl.distributed import open_execution
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
 from okl.runs.checkpoint import Origin, Position, RunCheckpoints
@@ -43,12 +41,6 @@ class Mortal(RunCheckpoints):
         self.left -= 1
         if self.left == 0:
             raise GoneError
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with open_execution(threads=2) as execution:
-        yield execution
 
 
 def solver_of(settings: TrainSettings, data: Dataset, scratch: Path | None) -> Any:

@@ -42,12 +42,6 @@ def data(name: str, learnable: dict[Task, Dataset]) -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def here() -> Any:
-    with LocalExecution(2) as execution:
-        yield execution
-
-
-@pytest.fixture(scope="module")
 def visited(make: Make, data: Dataset, here: Execution) -> list[Any]:
     """All states of one run."""
     return list(states(make(), data, here))

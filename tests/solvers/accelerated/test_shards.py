@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,6 @@ from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.data.ingest.run import ingest
 from okl.data.reading import read_rows, sample_rows
-from okl.distributed import open_execution
 from okl.distributed.cache import process_cache
 from okl.features.predictors import LinearPredictor
 from okl.foundation.errors import ConfigError
@@ -47,12 +45,6 @@ from tests.solvers.accelerated.sharded_cases import (
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return sharded(tmp_path_factory.mktemp("binary"))
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with open_execution(0, threads=2) as execution:
-        yield execution
 
 
 def parameter(name: str, fit_intercept: bool) -> float:

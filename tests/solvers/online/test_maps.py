@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.data.reading import sample_rows
-from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, Mode, Task
 from okl.kernels import CustomKernel, Gaussian, Polynomial
@@ -48,12 +46,6 @@ CHOICES: list[SolverMap] = [*FOURIER, *NYSTROM]
 def named(choice: Any) -> str:
     names = (getattr(choice, name, None) for name in ("kernel", "map", "landmarks"))
     return "-".join(str(getattr(name, "name", name)) for name in names if name is not None)
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with LocalExecution(2) as execution:
-        yield execution
 
 
 def solver_of(choice: SolverMap, mode: Mode = "stream") -> OnlineSolver:

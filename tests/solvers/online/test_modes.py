@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
@@ -13,7 +12,6 @@ from okl.data.dataset import Dataset
 from okl.data.execution import Execution, Rows
 from okl.data.order import Order, plan_windows
 from okl.data.reading import load_window, read_rows
-from okl.distributed.in_process import LocalExecution
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import Mode, Task
@@ -31,12 +29,6 @@ from tests.solvers.online.conftest import SMALL_WINDOW
 
 MODE = pytest.mark.parametrize("mode", MODES)
 LOSS = pytest.mark.parametrize("loss", list(LOSSES))
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with LocalExecution(2) as execution:
-        yield execution
 
 
 def all_rows(data: Dataset) -> Rows:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 
@@ -10,7 +9,6 @@ import pytest
 
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution, Rows
-from okl.distributed.in_process import LocalExecution
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.types import FloatArray, Mode, Precision, Task
 from okl.kernels import CustomKernel, Gaussian, Kernel, Laplacian, Linear
@@ -195,12 +193,6 @@ def test_shards_cannot_be_averaged_before_there_is_a_map() -> None:
         learner.shard_start(few)
     with pytest.raises(ConfigError, match="no map yet"):
         learner.average_shards(few, [few])
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with LocalExecution(2) as execution:
-        yield execution
 
 
 def cosine(left: FloatArray, right: FloatArray) -> FloatArray:

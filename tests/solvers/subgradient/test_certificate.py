@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,12 +32,6 @@ LAM, GAP = 0.01, 0.08
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return sharded(tmp_path_factory.mktemp("certificate"))
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with open_execution(0, threads=2) as execution:
-        yield execution
 
 
 def optimum(state: SubgradientState, data: Dataset) -> float:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 import okl.solvers.subgradient.sharded as on_shards
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
-from okl.distributed import open_execution
 from okl.distributed.cache import process_cache
 from okl.features.fourier import draw_fourier_map
 from okl.foundation.errors import ConfigError, DataError
@@ -33,12 +31,6 @@ TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
     return {task: sharded(tmp_path_factory.mktemp(task), task) for task in TASKS}
-
-
-@pytest.fixture(scope="module")
-def here() -> Iterator[Execution]:
-    with open_execution(0, threads=2) as execution:
-        yield execution
 
 
 @pytest.mark.parametrize("task", TASKS)
