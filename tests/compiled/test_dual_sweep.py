@@ -50,13 +50,12 @@ def test_image_at_a_guess_is_corrected_to_that_of_the_multipliers_found() -> Non
     dual_sweep.sweep_warm_started_segments(*all_given)
     sums = parts.sum(axis=0)
     out, listed, changes = np.empty(203), np.empty(203, dtype=np.int64), np.empty(203)
-    expected = (np.empty(203), np.empty(203, dtype=np.int64), np.empty(203))
     count = dual_sweep.project_at_multipliers(out, listed, changes, targets, signs, normals, *bounds, GUESSES, FOUND)
-    wanted = naive_dual_sweep.project_at_multipliers(*expected, targets, signs, normals, *bounds, GUESSES, FOUND)
-    assert count == wanted > 5
-    np.testing.assert_array_equal(out, expected[0])
-    np.testing.assert_array_equal(listed[:count], expected[1][:count])
-    np.testing.assert_allclose(changes[:count], expected[2][:count], rtol=1e-12, atol=1e-15)
+    expected, wanted = naive_dual_sweep.project_at_multipliers(targets, signs, normals, bounds, GUESSES, FOUND)
+    assert count > 5
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_array_equal(listed[:count], np.flatnonzero(wanted))
+    np.testing.assert_allclose(changes[:count], wanted[listed[:count]], rtol=1e-12, atol=1e-15)
     image, whole = sums[0] - (FOUND[0] - GUESSES[0]) * sums[1] - (FOUND[1] - GUESSES[1]) * sums[2], np.zeros(700)
     add_listed_rows(image, rows, listed[:count], changes[:count])
     naive_products.add_rows(whole, rows, signs, out)

@@ -36,29 +36,12 @@ def sweep_warm_started_segments(
 
 
 def project_at_multipliers(
-    out: FloatArray,
-    listed: NDArray[np.int64],
-    changes: FloatArray,
-    targets: FloatArray,
-    signs: FloatArray,
-    normals: NDArray[np.int8],
-    lower: FloatArray,
-    upper: FloatArray,
-    guesses: tuple[float, float],
-    found: tuple[float, float],
-) -> int:
-    """Entry by entry."""
-    count = 0
-    for i, (target, low, high) in enumerate(zip(targets, lower, upper, strict=True)):
-        place = 0 if normals[i] > 0 else 1
-        before, after = target - guesses[place], target - found[place]
-        out[i] = min(max(after, low), high)
-        if low < before < high and low < after < high:
-            continue
-        change = out[i] - min(max(before, low), high)
-        if low < before < high:
-            change += found[place] - guesses[place]
-        if change:
-            listed[count], changes[count] = i, signs[i] * change
-            count += 1
-    return count
+    targets: FloatArray, signs: FloatArray, normals: NDArray[np.int8], box: tuple[FloatArray, FloatArray],
+    guesses: tuple[float, float], found: tuple[float, float],
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """Return the projection, and what it adds to s_i x_i when free entries are moved by the multipliers first."""
+    before, after = (targets - np.where(normals > 0, *pair) for pair in (guesses, found))
+    was_free, is_free = ((box[0] < moved) & (moved < box[1]) for moved in (before, after))
+    out = np.clip(after, *box)
+    changes = out - np.clip(before, *box) + np.where(was_free, before - after, 0.0)
+    return out, np.where(was_free & is_free, 0.0, signs * changes)
