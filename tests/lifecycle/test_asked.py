@@ -27,12 +27,6 @@ from tests.rows import train
 LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
     limited = settings(place, train=LIMITED)
     shards(place, 1)

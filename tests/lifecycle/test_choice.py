@@ -90,10 +90,9 @@ def test_few_false_causes_where_nothing_changes() -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_choice_small(monkeypatch)
-    return tmp_path
+    return place
 
 
 def night(place: Path, number: int, changed: bool, rows: int = 600, numbers: bool = False) -> None:

@@ -26,10 +26,9 @@ from tests.runs.small_choice import make_choice_small
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     make_choice_small(monkeypatch)
-    return tmp_path
+    return place
 
 
 def unnamed(place: Path, **values: Any) -> RetrainSettings:

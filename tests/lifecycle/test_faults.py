@@ -22,12 +22,6 @@ from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def test_of_all_that_arrives_wrong_each_is_told_and_the_rest_is_learnt(place: Path) -> None:
     timed = settings(place, time_column="hour")
     shards(place, 5, 6)

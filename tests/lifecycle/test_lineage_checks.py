@@ -17,12 +17,6 @@ from tests.lifecycle.shards import first_schema
 from tests.lifecycle.stories import refused_by_both, settings, shards
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def begun_with(folder: Path, text: str, **ingest: Any) -> Schema:
     """What a model is begun with by the first file where files arrive."""
     (folder / "in").mkdir(parents=True)

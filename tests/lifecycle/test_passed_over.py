@@ -23,12 +23,6 @@ from tests.lifecycle.stories import lineage, refused_by_both, settings, shards
 from tests.models.registered import publish
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def test_files_that_are_too_young_are_told_unless_they_were_taken_before(place: Path) -> None:
     landing, small = place / "in", {"frequencies": 10}
     shards(place, 1)

@@ -25,12 +25,6 @@ from tests.lifecycle.shards import ROWS, content, land
 from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: Path) -> None:
     shards(place, 1, 2, 3)
     first = retrain(settings(place, publish_if="better"))

@@ -66,12 +66,6 @@ def land_svmlight(
     return path
 
 
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
-    return tmp_path
-
-
 def asked(place: Path, ingest: dict[str, Any] | None = None, **values: Any) -> RetrainSettings:
     given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
     more = {"train": {"threads": 1} | values.pop("train", {}), "publish_if": "not worse", "ingest": ingest or {}}
