@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import partial
 from typing import Any, Protocol
 
 from okl.data.dataset import Dataset
-from okl.data.execution import Execution
 from okl.foundation.types import Mode, Task
 from okl.losses import make_loss
 from okl.solvers.base import Solver
@@ -89,7 +89,7 @@ SOLVERS |= {
 }
 
 
-def states(solver: Solver[Any], data: Dataset, execution: Execution) -> Iterator[Any]:
+def states(solver: Solver[Any], data: Dataset, execution: Any) -> Iterator[Any]:
     """The state at the start and after each step, until the solver has finished."""
     state = solver.start(data, execution)
     yield state
@@ -98,9 +98,9 @@ def states(solver: Solver[Any], data: Dataset, execution: Execution) -> Iterator
         yield state
 
 
-def last_state(solver: Solver[Any], data: Dataset, execution: Execution) -> Any:
+def last_state(solver: Solver[Any], data: Dataset, execution: Any) -> Any:
     """The state of a finished solver."""
-    *_, last = states(solver, data, execution)
+    (last,) = deque(states(solver, data, execution), maxlen=1)
     return last
 
 

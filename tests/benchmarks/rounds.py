@@ -28,7 +28,8 @@ from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import FourierChoice
 from tests.benchmarks.sharded import made_up
 from tests.distributed.works import add_up
-from tests.solvers.accelerated.sharded_cases import last_state, solver
+from tests.solver_cases import last_state
+from tests.solvers.accelerated.sharded_cases import solver
 
 D, N_SHARDS, IN_A_ROW = 1000, 8, 10
 CARRIERS: dict[str, Carrier] = {"task": "task", "handler": "auto"}

@@ -31,7 +31,8 @@ from okl.solvers.accelerated.choice import MethodChoice, MethodName
 from okl.solvers.accelerated.fitting import ModelTask
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import FourierChoice
-from tests.solvers.accelerated.sharded_cases import Watched, bits, last_state, solver, worker_killed
+from tests.solver_cases import last_state
+from tests.solvers.accelerated.sharded_cases import Watched, bits, solver, worker_killed
 
 FREQUENCIES, WORKERS, ITERATIONS, N_SHARDS = 100, 2, 30, 4
 SHARE = 0.8  # of the rows, to train with

@@ -19,7 +19,7 @@ from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import measure_constraints, parse_constraints
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
-from tests.solver_cases import make_online_solver
+from tests.solver_cases import last_state, make_online_solver
 from tests.solvers.online.constraints_cases import sensitive_data
 
 TEXTS = ("abs(covariance(s)) <= 0.001", "mean(s=1) >= 0.8", "norm <= 8")
@@ -42,14 +42,7 @@ def learnt(
     data = training_columns(settings, open_dataset(folder))
     solver = make_online_solver(settings, data)
     with LocalExecution(1) as execution:
-        return solver, data, run(solver, data, execution)
-
-
-def run(solver: OnlineSolver, data: Dataset, execution: Execution) -> Any:
-    state = solver.start(data, execution)
-    while solver.finished(state) is None:
-        state = solver.advance(state, data, execution)
-    return state
+        return solver, data, last_state(solver, data, execution)
 
 
 @pytest.mark.parametrize("backend", ["local-2", "dask-3"], indirect=True)
@@ -57,7 +50,7 @@ def test_shards_learn_the_same_within_limits_wherever_they_are(
     learnt: tuple[OnlineSolver, Dataset, Any], backend: Execution
 ) -> None:
     solver, data, alone = learnt
-    state = run(solver, data, backend)
+    state = last_state(solver, data, backend)
     for name in ("last", "averaged", "queues"):
         np.testing.assert_array_equal(getattr(state.learned, name), getattr(alone.learned, name))
     assert state.learned.progress == alone.learned.progress

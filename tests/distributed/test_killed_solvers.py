@@ -18,6 +18,7 @@ from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.subgradient.spaces import ExactChoice
 from tests.distributed.conftest import is_complete
 from tests.distributed.processes import soon
+from tests.solver_cases import last_state
 from tests.solvers.accelerated import sharded_cases as accelerated
 from tests.solvers.accelerated.sharded_cases import N_COLUMNS, SHARD_ROWS, Watched, worker_killed
 from tests.solvers.subgradient import sharded_cases as subgradient
@@ -52,7 +53,7 @@ def brief(name: str) -> AcceleratedSolver:
 
 
 def run(learning: AcceleratedSolver, data: Dataset, execution: Any) -> Any:
-    return accelerated.bits(learning, accelerated.last_state(learning, data, execution))
+    return accelerated.bits(learning, last_state(learning, data, execution))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -27,6 +27,7 @@ from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import InputsChoice
 from okl.solvers.options import SolverSettings
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, owners_of, solver_settings
+from tests.solver_cases import last_state
 
 # The table: every estimator with every solver that it may hold.
 
@@ -124,9 +125,7 @@ def test_a_parameter_that_is_not_given_is_the_same(model: str, tmp_path: Path) -
     data = ingest(tmp_path / "rows.parquet", tmp_path / "data", IngestSettings()).dataset
     solver = AcceleratedSolver(ModelTask(model), InputsChoice(), method=Fapg(tolerance=1e-3, max_iterations=2000))
     with open_execution(0, threads=1) as execution:
-        state = solver.start(data, execution)
-        while solver.finished(state) is None:
-            state = solver.advance(state, data, execution)
+        state = last_state(solver, data, execution)
     fitted = UnifiedClassifier(model=model, tol=1e-3).fit(inputs, labels)
     own = parameter_of(model)
     assert fitted.chosen_[own] == pytest.approx(solver.chosen(state)[own], rel=1e-4)

@@ -29,6 +29,7 @@ from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 from tests.runs.test_sparse import drawn, written
+from tests.solver_cases import last_state
 
 KERNELS: list[Kernel] = [
     *(make_kernel(name, {"bandwidth": 1.5}) for name in ("gaussian", "laplacian", "matern32", "matern52")),
@@ -103,10 +104,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 def bits(data: Dataset, execution: Execution, **options: Any) -> bytes:
     solver = make_solver(TrainSettings.model_validate({"data": "x"} | options), data)
-    state = solver.start(data, execution)
-    while solver.finished(state) is None:
-        state = solver.advance(state, data, execution)
-    weights = solver.predictor(state).arrays()["weights"]
+    weights = solver.predictor(last_state(solver, data, execution)).arrays()["weights"]
     assert np.isfinite(weights).all()
     assert np.abs(weights).max() > 0.0
     return bytes(weights.tobytes())

@@ -41,6 +41,7 @@ from okl.solvers.factory import make_solver
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings
 from tests.rows import compare, train
+from tests.solver_cases import last_state
 
 N_COLUMNS = 6000
 
@@ -239,10 +240,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
 
 def solved(data: Dataset, execution: Execution, **options: Any) -> Any:
     solver = make_solver(TrainSettings.model_validate({"data": "x", "kernel": "linear", "tol": 1e-4} | options), data)
-    state = solver.start(data, execution)
-    while solver.finished(state) is None:
-        state = solver.advance(state, data, execution)
-    return solver, state
+    return solver, last_state(solver, data, execution)
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,6 @@ def solver(
     return AcceleratedSolver(ModelTask(name, **task), maps, bias=bias, method=method, seed=3)
 
 
-def last_state(solver: AcceleratedSolver, data: Dataset, execution: Any) -> AcceleratedState:
-    state = solver.start(data, execution)
-    while solver.finished(state) is None:
-        state = solver.advance(state, data, execution)
-    return state
-
-
 def bits(solver: AcceleratedSolver, state: AcceleratedState) -> tuple[Any, ...]:
     """All that is learnt, to the last bit, and how it went."""
     arrays = solver.predictor(state).arrays()

@@ -21,7 +21,8 @@ from okl.foundation.settings import IngestSettings
 from okl.foundation.types import FloatArray
 from okl.solvers.accelerated.models import parameter_of
 from okl.solvers.accelerated.problem import error_minimising_bias
-from tests.solvers.accelerated.sharded_cases import last_state, solver
+from tests.solver_cases import last_state
+from tests.solvers.accelerated.sharded_cases import solver
 
 WEIGHTS = (2.0, 0.5, 1.2)
 TOLERANCE = 1e-3

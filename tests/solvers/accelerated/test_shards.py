@@ -31,11 +31,11 @@ from okl.solvers.accelerated.operators import DenseRows
 from okl.solvers.accelerated.settings import NEWTON_MODELS
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.online.maps import FourierChoice
+from tests.solver_cases import last_state
 from tests.solvers.accelerated.sharded_cases import (
     PARAMETERS,
     Watched,
     bits,
-    last_state,
     sharded,
     solver,
     vectors_lost,

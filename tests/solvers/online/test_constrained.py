@@ -28,7 +28,7 @@ from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 from tests.naive import constrained as naive
 from tests.rows import write
-from tests.solver_cases import make_online_solver
+from tests.solver_cases import last_state, make_online_solver
 from tests.solvers.online.constraints_cases import sensitive_data, sensitive_table
 
 BOUND = 0.01
@@ -63,10 +63,7 @@ def learn(data: Dataset, threads: int = 1, **values: Any) -> tuple[OnlineSolver,
     seen = training_columns(settings, data)
     solver = make_online_solver(settings, seen)
     with LocalExecution(threads) as execution:
-        state = solver.start(seen, execution)
-        while solver.finished(state) is None:
-            state = solver.advance(state, seen, execution)
-    return solver, state
+        return solver, last_state(solver, seen, execution)
 
 
 @pytest.mark.parametrize("mode", ["stream", "mix"])

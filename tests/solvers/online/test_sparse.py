@@ -27,6 +27,7 @@ from okl.solvers.online.linear import LinearLearner, SparseLearner, SparseWeight
 from okl.solvers.settings import TrainSettings
 from tests.data.sources import settings as ingest_settings
 from tests.runs.test_sparse import all_rows, drawn, written
+from tests.solver_cases import last_state
 
 N_COLUMNS = 40
 LOSSES = [
@@ -173,10 +174,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 def bits(data: Dataset, execution: Execution, **options: Any) -> bytes:
     given = {"data": "x", "solver": "fogd", "kernel": "linear", "step_size": 0.5} | options
     solver = make_solver(TrainSettings.model_validate(given), data)
-    state = solver.start(data, execution)
-    while solver.finished(state) is None:
-        state = solver.advance(state, data, execution)
-    weights = solver.predictor(state).arrays()["weights"]
+    weights = solver.predictor(last_state(solver, data, execution)).arrays()["weights"]
     assert np.isfinite(weights).all()
     return bytes(weights.tobytes())
 
