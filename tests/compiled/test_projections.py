@@ -32,8 +32,8 @@ WINDOWS = {
 }
 
 
-def make_entries(precision: Precision, arrays: bool, size: int = SIZE) -> ProjectionEntries:
-    rng = np.random.default_rng(7)
+def make_entries(precision: Precision, arrays: bool, size: int = SIZE, seed: int = 7) -> ProjectionEntries:
+    rng = np.random.default_rng(seed)
     point = np.round(rng.standard_normal(size), 2).astype(precision)
     signs = np.where(rng.random(size) < 0.4, 1, -1).astype(np.int8)
     if not arrays:
@@ -160,23 +160,13 @@ def test_shrunk_entries_match_naive(precision: Precision) -> None:
         assert 5 < np.sum(out == 0) < 95
 
 
-def entries_of(precision: Precision, arrays: bool, size: int = 500) -> ProjectionEntries:
-    rng = np.random.default_rng(size)
-    point = np.round(rng.standard_normal(size), 2).astype(precision)
-    signs = np.where(rng.random(size) < 0.4, 1, -1).astype(np.int8)
-    if not arrays:
-        return ProjectionEntries(point, signs, 0.0, 0.5)
-    lower = -np.round(rng.random(size), 1)
-    return ProjectionEntries(point, signs, lower, lower + rng.choice([0.0, 0.3, np.inf], size))
-
-
 def clipped(entries: ProjectionEntries, plus: float, minus: float) -> NDArray[np.float64]:
     return np.clip(entries.point - np.where(entries.signs > 0, plus, minus), entries.lower, entries.upper)
 
 
 @pytest.mark.parametrize(("precision", "arrays"), [("float64", False), ("float64", True), ("float32", False)])
 def test_sums_of_classes_match_naive(precision: Precision, arrays: bool) -> None:
-    entries = entries_of(precision, arrays)
+    entries = make_entries(precision, arrays, 500, 500)
     found, expected = sum_classes(entries, 0.2, -0.3), naive.sum_classes(entries, 0.2, -0.3)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
     assert min(free for _, free, _ in expected) > 5
@@ -185,7 +175,7 @@ def test_sums_of_classes_match_naive(precision: Precision, arrays: bool) -> None
 @pytest.mark.parametrize("arrays", [False, True])
 @pytest.mark.parametrize("guess", [0.31, 0.25, -0.4])
 def test_steps_from_a_guess_end_where_sums_are_the_totals(guess: float, arrays: bool) -> None:
-    entries = entries_of("float64", arrays)
+    entries = make_entries("float64", arrays, 500, 500)
     plus, minus = entries.signs > 0, entries.signs < 0
     total = float(entries.signs @ clipped(entries, 0.3, -0.3))
     theta, passes, found = improve_multiplier(entries, total, guess)
@@ -202,7 +192,7 @@ def test_steps_from_a_guess_end_where_sums_are_the_totals(guess: float, arrays: 
 
 
 def test_steps_from_a_guess_give_up_where_nothing_is_free() -> None:
-    entries = entries_of("float64", False)
+    entries = make_entries("float64", False, 500, 500)
     assert not improve_multiplier(entries, 3.0, 50.0)[2]
     assert not improve_multipliers(entries, 3.0, 3.0, 0.1, 50.0)[3]
 
