@@ -90,6 +90,7 @@ def test_passes_over_rows_match_naive(is_dense: bool, border: float, dtype: str)
     held = (values.reshape(-1), np.empty(0, np.int32), n * np.arange(m + 1))
     held = held if is_dense else (matrix.data, matrix.indices, matrix.indptr)
     arrays = (*held, signs, np.sum(rows**2, axis=1), upper)
+    signed, costs = signs[:, None] * rows, 1.0 + bias * signs
     for _ in range(6):
         shifts, before = rng.random(8), tuple(limits)
         run = max(1, min(8, len(active) // 64))
@@ -101,7 +102,7 @@ def test_passes_over_rows_match_naive(is_dense: bool, border: float, dtype: str)
         ]
         order = active[[place for begin in begins for place in range(begin, begin + run) if place < len(active)]]
         assert np.array_equal(np.sort(order), active)
-        expected, left, movable = naive.descend_rows(point, rows, signs, upper, order, before, bias)
+        expected, left, movable = naive.descend_rows(point, signed, costs, upper, order, before)
         count = descend_rows(point, weights, active, limits, shifts, *arrays, bias, border)
         np.testing.assert_allclose(point, expected, atol=1e-12)
         np.testing.assert_allclose(weights, (signs * point) @ rows, atol=1e-12)

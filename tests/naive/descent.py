@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
+Interval = tuple[float, float]
 
 
 def descend_weights(weights: Doubles, linear: Doubles, products: Doubles, n_sweeps: int) -> Doubles:
@@ -63,27 +64,21 @@ def descend_pairs(
 
 
 def descend_rows(
-    point: Doubles,
-    rows: Doubles,
-    signs: Doubles,
-    upper: Doubles,
-    order: NDArray[np.int64],
-    limits: tuple[float, float],
-    bias: float,
-) -> tuple[Doubles, list[int], tuple[float, float]]:
+    point: Doubles, signed: Doubles, costs: Doubles, upper: Doubles, order: NDArray[np.int64], limits: Interval
+) -> tuple[Doubles, list[int], Interval]:
     """Return a after exact minimisations over entries in an order, the active rows, and the slopes that may move.
 
-    rows : with the border, (m, n + 1)
+    signed : y_i z_i with the border, (m, n + 1); costs : 1 + y_i b
     """
     a, active, movable = point.copy(), [], []
     for i in order:
-        slope = signs[i] * (rows[i] @ ((signs * a) @ rows) - bias) - 1.0
+        slope = signed[i] @ (a @ signed) - costs[i]
         stays = (a[i] == 0.0 and slope >= 0.0) or (a[i] == upper[i] and slope <= 0.0)
         if stays and not limits[0] <= slope <= limits[1]:
             continue
         active.append(int(i))
         movable.append(0.0 if stays else float(slope))
         if not stays:
-            length = float(rows[i] @ rows[i])
+            length = float(signed[i] @ signed[i])
             a[i] = np.clip(a[i] - slope / length, 0.0, upper[i]) if length else (upper[i] if slope < 0.0 else 0.0)
     return a, sorted(active), (min(movable), max(movable))

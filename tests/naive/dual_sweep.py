@@ -39,9 +39,8 @@ def project_at_multipliers(
     targets: FloatArray, signs: FloatArray, normals: NDArray[np.int8], box: tuple[FloatArray, FloatArray],
     guesses: tuple[float, float], found: tuple[float, float],
 ) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Return the projection, and what it adds to s_i x_i when free entries are moved by the multipliers first."""
+    """Return the projection x, and s_i (x_i - x'_i): x' is that at the guesses, with its free entries moved alone."""
     before, after = (targets - np.where(normals > 0, *pair) for pair in (guesses, found))
-    was_free, is_free = ((box[0] < moved) & (moved < box[1]) for moved in (before, after))
+    was_free = (box[0] < before) & (before < box[1])
     out = np.clip(after, *box)
-    changes = out - np.clip(before, *box) + np.where(was_free, before - after, 0.0)
-    return out, np.where(was_free & is_free, 0.0, signs * changes)
+    return out, signs * (out - np.where(was_free, after, np.clip(before, *box)))
