@@ -156,7 +156,7 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
 
 @pytest.fixture
 def server(object_store: Faulty) -> Iterator[Faulty]:
-    """The server of s3://bucket, which fails from now on as it is told to, and not after the test."""
+    """The server of s3://bucket, which fails as the test sets, and not after it."""
     object_store.reset()
     yield object_store
     object_store.reset()

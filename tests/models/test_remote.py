@@ -59,7 +59,7 @@ def backend(object_store: Faulty) -> Store:
 
 @pytest.fixture(autouse=True)
 def store(backend: Store) -> Iterator[Store]:
-    """The application behind the server, which fails from now on as it is told to, and not after the test."""
+    """The application behind the server, which fails as the test sets, and not after it."""
     backend.reset()
     yield backend
     backend.reset()
