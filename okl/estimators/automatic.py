@@ -38,7 +38,7 @@ from okl.data.sparse import MOST_COLUMNS
 from okl.data.values import is_text
 from okl.distributed.in_process import LocalExecution
 from okl.estimators import base
-from okl.features.predictors import BasePredictor, CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
+from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.types import Doubles, FloatArray, Optimise, Task
@@ -257,7 +257,7 @@ class AutomaticEstimator(base.ScoringEstimator):
                 direct = [model for model, _ in choice.models if model.solver in ("ridge", "logistic")]
                 predictor, data = _fit_weighted((direct or [chosen])[-1], data, weights, threads, choice.metric)
             else:
-                whole, needed = data, (_needs_test_rows(model, data.schema) for model, _ in choice.models)
+                needed = (_needs_test_rows(model, data.schema) for model, _ in choice.models)
                 if choice.calibration is None and any(needed):
                     share = min(DEFAULT_HOLDOUT, MOST_ROWS / len(targets))
                     split = ingested.model_copy(update={"holdout": share, "stratify": True})
@@ -269,12 +269,6 @@ class AutomaticEstimator(base.ScoringEstimator):
                 predictor, without = calibrated(
                     chosen, trained.state, trained.predictor, data, threads, choice.calibration
                 )
-                if chosen.solver == "l2-svm":  # whose scores hardly change with the rows that were held out
-                    data = whole
-                    learnt = train_growing_models(choice, data, execution).trained.predictor
-                    assert isinstance(learnt, BasePredictor), "its models are linear"
-                    held = predictor if isinstance(predictor, CalibratedPredictor) else None
-                    predictor = learnt if held is None else replace(held, base=learnt)
                 if "none" in without:
                     notes.append(
                         "The model has no probabilities: a class has too few held-out rows. Give more rows of it."
@@ -355,9 +349,7 @@ def _missing_or_infinite(values: NDArray[Any]) -> NDArray[np.bool_]:
 def _needs_test_rows(settings: TrainSettings, schema: Schema) -> bool:
     """Return whether probabilities need rows that the model is not trained on; see `okl.runs.calibrate`."""
     options = settings.options
-    if settings.solver == "l2-svm":  # of sparse rows
-        return True
-    if schema.task == "regression" or settings.solver == "logistic":
+    if schema.task == "regression" or settings.solver in ("logistic", "l2-svm"):
         return False
     if isinstance(options, FogdSettings):
         return schema.task != "binary" or options.loss != "logistic"

@@ -47,8 +47,9 @@ def calibrated(
     """Return a trained predictor with probabilities, or as it is, and how they were found.
 
     state : of the solver that trained it; data : its data set, whose test rows may be needed
-    in_folds : calibration on held-out folds of the automatic choice: of logistic regression of several classes, or of
-        least squares, if folds are contiguous or of groups or the metric was learnt from rows that are left out, too
+    in_folds : calibration on held-out rows of the automatic choice: of logistic regression of several classes, of
+        linear models of sparse rows, or of least squares, if folds are contiguous or of groups or the metric was learnt
+        from rows that are left out, too
 
     Returns
     -------
@@ -112,6 +113,8 @@ def _found(
         return "Scores of track = true follow changing data and are not calibrated."
     if parse_constraints(constraints_of(options))[0]:
         return "Constraints hold for the scores as they are, so these are not calibrated."
+    if in_folds is not None and settings.solver == "l2-svm":
+        return in_folds, "held-out training rows"
     if in_folds is not None and (isinstance(state, RidgeState | LocalState) or settings.solver == "logistic"):
         return in_folds, "held-out folds of sampled training rows"
     if isinstance(state, RidgeState) and state.solution is not None and state.solution.calibration is not None:

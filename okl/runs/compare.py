@@ -511,7 +511,7 @@ def _train_sparse(settings: TrainSettings, schema: Schema, rows: Rows) -> tuple[
         return next(passes_over(learner, rows, (passes,), settings.seed)).scores, f"{passes} passes"
     criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
     classes, n_outputs = class_indices(schema, rows.targets), schema.n_outputs
-    cost, _ = best_sparse_cost(rows.inputs, classes, criterion, None, n_outputs)
+    cost, *_ = best_sparse_cost(rows.inputs, classes, criterion, None, n_outputs)
     weights = np.zeros((n_outputs, schema.n_features), dtype=np.float32)
     offsets = np.full(n_outputs, -1e30, dtype=np.float32)
     for output, solution in sparse_solutions(cost, rows.inputs, classes, None, n_outputs, SPARSE_TOLERANCE):

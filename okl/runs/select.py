@@ -22,10 +22,11 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
 from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.kernels import shift_invariant_kernels
-from okl.metrics.calibration import ScoreCalibration
+from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
 from okl.models.inputs import class_indices
 from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value
+from okl.runs.calibrate import LEAST_OF_CLASS
 from okl.runs.candidates import (
     FACTORS,
     LARGE_SAMPLE,
@@ -353,7 +354,8 @@ class Choice:
 
     models : complete settings and size of each model, the cheapest first; the size is None where there is only one
     metric : learnt weights of the inputs of all models, see `Dataset.with_metric`; () for none
-    calibration : on held-out folds of sampled rows, contiguous or of groups, or in which the metric was checked
+    calibration : on held-out folds of sampled rows, contiguous or of groups, or in which the metric was checked, or on
+        the held-out rows of a choice for sparse ones
     """
 
     models: tuple[tuple[TrainSettings, Size | None], ...]
@@ -426,8 +428,9 @@ def choose_solver(
     """
     started_at, task = time.perf_counter(), _task_of(settings, data, group)
     if data.schema.sparse is not None:
-        chosen, record = _choose_sparse(task)
-        return Choice(((chosen, None),), record | {"seconds": time.perf_counter() - started_at})
+        chosen, record, calibration = _choose_sparse(task)
+        record |= {"seconds": time.perf_counter() - started_at}
+        return Choice(((chosen, None),), record, calibration=calibration)
     result, by, of_neighbours, track = _raced(task, observer or NullObserver())
     in_folds = track.judging("blocks" if by == "blocks" else "fifths")
     result = with_lasso(in_folds, task.settings, _with_logistic(task, result, track, in_folds), task.shape)
@@ -1057,8 +1060,8 @@ MOST_SPARSE, LEAST_SPARSE, HELD_OUT = 131_072, 16_384, 4  # of the sample, by sc
 SPARSE_TOLERANCE = 1e-3  # relative gap of the model
 
 
-def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any]]:
-    """Return settings of a linear l2-svm, of fogd for a regression, and the record of the choice."""
+def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any], ScoreCalibration | None]:
+    """Return settings of a linear l2-svm, of fogd for a regression, the record of the choice, and a calibration."""
     settings, data, schema, criterion = task.settings, task.data, task.data.schema, task.criterion
     budget_seconds = task.options.budget_seconds
     # the best C falls with the rows: many, where they are cheap
@@ -1068,6 +1071,7 @@ def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any]]:
     inputs, targets = sample.inputs[order], sample.targets[order]
     best: Any
     errors: dict[Any, float]
+    calibration: ScoreCalibration | None = None
     if schema.task == "regression":
         seconds = cast(Any, inputs).nnz / len(order) * data.rows("train") / SPARSE_SPEED
         affordable = tuple(passes for passes in SPARSE_PASSES if passes * seconds <= budget_seconds)
@@ -1077,7 +1081,8 @@ def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any]]:
         model, named = "linear fogd", "passes = {}"
     else:
         classes = class_indices(schema, targets)
-        best, errors = best_sparse_cost(inputs, classes, criterion, task.outputs.class_weights, schema.n_outputs)
+        weights, n_outputs = task.outputs.class_weights, schema.n_outputs
+        best, errors, calibration = best_sparse_cost(inputs, classes, criterion, weights, n_outputs)
         settings = settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE)
         model, named = "linear l2-svm", "C = {:g}"
     candidates = [
@@ -1089,7 +1094,7 @@ def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any]]:
         f"Rows are sparse, {schema.n_features:,} columns: a {model}. {named.format(best)} has the least error of "
         f"{len(errors)} values, {named_error(criterion, errors[best])} on {-(-len(order) // HELD_OUT):,} held-out rows."
     )
-    return settings, {
+    record = {
         "validation": "rows",
         "criterion": criterion,
         "rows": len(order),
@@ -1097,6 +1102,7 @@ def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any]]:
         "candidates": candidates,
         "why": [why],
     }
+    return settings, record, calibration
 
 
 def best_sparse_passes(
@@ -1120,20 +1126,29 @@ def best_sparse_passes(
 
 def best_sparse_cost(
     inputs: Any, classes: IntArray, criterion: Criterion, weights: tuple[float, ...] | None, n_outputs: int
-) -> tuple[float, dict[float, float]]:
-    """Return the C of least error on held-out rows, every fourth of shuffled ones, and the error of each C tried."""
+) -> tuple[float, dict[float, float], ScoreCalibration | None]:
+    """Return the C of least error on held-out rows, every fourth of shuffled ones, and the error of each C tried.
+
+    The third value is the calibration of the held-out scores of that C; None if a class has no row in the others, or
+    all classes but one have few.
+    """
     held = np.arange(len(classes)) % HELD_OUT == 0
     errors: dict[float, float] = {}
+    scores_of: dict[float, NDArray[np.float64]] = {}
     for cost in SPARSE_COSTS:
         own = None if weights is None else np.array(weights)[classes[~held]]
         scores = np.full((int(held.sum()), n_outputs), -1e30)
         for output, solution in sparse_solutions(cost, inputs[~held], classes[~held], own, n_outputs):
             found = inputs[held] @ solution.weights - solution.certificate.bias
             scores[:, output] = np.where(np.isfinite(found), found, -1e30)
-        errors[cost] = criterion_error(criterion, scores[:, 0] if n_outputs == 1 else scores, classes[held])
+        scores_of[cost] = scores[:, 0] if n_outputs == 1 else scores
+        errors[cost] = criterion_error(criterion, scores_of[cost], classes[held])
         if errors[cost] > min(errors.values()):
             break
-    return min(errors, key=lambda cost: (errors[cost], cost)), errors
+    best = min(errors, key=lambda cost: (errors[cost], cost))
+    scores, counts = scores_of[best], np.bincount(classes[held], minlength=max(2, n_outputs))
+    calibrates = scores.min(initial=0.0) > -1e30 and np.sort(counts)[-2] >= LEAST_OF_CLASS
+    return best, errors, fit_calibration(scores, classes[held]) if calibrates else None
 
 
 def sparse_solutions(
