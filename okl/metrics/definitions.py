@@ -46,6 +46,7 @@ class Residuals:
 
     squared_sum, absolute_sum : over rows
     target_mean, target_squares : mean of the targets, and sum of their squared distances from it
+    negative, negative_targets : predictions and targets below 0
     counts : rows by residual, in bins that grow with its size; one column
     grid : (GRID_CELLS, GRID_CELLS) int64, rows by (true, predicted) over target_range, ends included; or None
     """
@@ -55,6 +56,8 @@ class Residuals:
     absolute_sum: float
     target_mean: float
     target_squares: float
+    negative: int
+    negative_targets: int
     counts: KeyedCounts
     target_range: tuple[float, float] | None = None
     grid: Integers | None = None
@@ -62,6 +65,8 @@ class Residuals:
     def pictures(self) -> dict[str, Any]:
         """Return what figures of the residuals take, ready for JSON."""
         drawn: dict[str, Any] = {"residual_histogram": self.histogram()}
+        if self.negative and not self.negative_targets:  # only targets of any sign have predictions of any sign
+            drawn["negative_predictions"] = self.negative
         if self.grid is not None and self.target_range is not None:
             drawn["predicted_vs_true"] = {"range": list(self.target_range), "counts": self.grid.tolist()}
         return drawn
@@ -108,6 +113,8 @@ def measure_residuals(
         absolute_sum=float(np.sum(np.abs(residual))),
         target_mean=mean,
         target_squares=squares,
+        negative=int(np.sum(predicted < 0.0)),
+        negative_targets=int(np.sum(true < 0.0)),
         counts=count_values(residual, np.zeros(len(true), dtype=np.int64), 1, DROPPED_BITS),
         target_range=target_range,
         grid=None if target_range is None else _grid(true, predicted, target_range),
@@ -132,6 +139,8 @@ def _pair(a: Residuals, b: Residuals) -> Residuals:
         squared_sum=a.squared_sum + b.squared_sum,
         absolute_sum=a.absolute_sum + b.absolute_sum,
         target_mean=a.target_mean + apart * share,
+        negative=a.negative + b.negative,
+        negative_targets=a.negative_targets + b.negative_targets,
         target_squares=a.target_squares + b.target_squares + apart**2 * a.rows * share,
     )
 

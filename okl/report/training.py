@@ -176,7 +176,8 @@ def budget_sentence(result: RunResult) -> str:
     budget, nominal = choice.get("budget_seconds"), choice.get("nominal_seconds")
     if budget is None or nominal is None:
         return ""
-    spent = choice["seconds"] + result.seconds
+    tried = sum(end - begin for name, begin, end in result.timeline.get("stages") or [] if name == "encode")
+    spent = tried + choice["seconds"] + result.seconds
     if spent <= OVER * budget:
         return ""
     why = (
@@ -186,7 +187,8 @@ def budget_sentence(result: RunResult) -> str:
     if nominal > budget:
         why = f"the smallest choice and model need {duration(nominal)}"
     return (
-        f"the choice and the training took {duration(spent)}, {duration(spent - budget)} more than "
+        f"{'the trial of encodings, ' if tried else ''}the choice and the training took {duration(spent)}, "
+        f"{duration(spent - budget)} more than "
         f"--budget-seconds {budget:g}: {why}"
     )
 
@@ -391,6 +393,11 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
     if missed := _never_predicted(result):
         warnings.append(missed)
+    if negative := (result.get(errors.split) or {}).get("negative_predictions"):
+        warnings.append(
+            f"{counted(negative, 'prediction')} of {errors.rows:,} are below 0, but no target is. Use them as 0, or "
+            f"train on log({result.target}) as a column of its own if all targets are above 0."
+        )
     if errors.split == "test" and 0 < errors.rows < FEW_ROWS:
         warnings.append(
             f"Only {counted(errors.rows, 'test row')}: figures of so few may be chance. `okl compare` uses all rows."
@@ -407,7 +414,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         warnings.append(str(hint))
     of_data = [f"Data: {warning}" for warning in result.dataset.get("warnings") or []]
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
-        of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe`."]
+        folder = result.dataset.get("folder") or "DATA"
+        of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe {folder}`."]
     return warnings + of_data
 
 

@@ -482,7 +482,7 @@ def _refused(form: ColumnFormat, seen: Seen, example: Seen, target: str = "") ->
 def _misfit(form: ColumnFormat, seen: Seen, example: str = "") -> str:
     what = {"number": "a number", "date": "a date", "timestamp": "a time", "instant": "a time with a zone"}[form.kind]
     how = " with decimal commas" if form.decimal == "," else ""
-    how += f" with {form.unit}" if form.unit else ""
+    how += f" with {form.unit}" if form.unit and form.unit in (example or form.unit) else ""
     how += f" written {form.order} first" if form.kind != "number" else ""
     such = f", such as {quoted(example)}," if example and example != seen.text else ""
     where = f"{seen.file}: column {form.column!r}, row {seen.row} (counted from 0)"
