@@ -138,7 +138,7 @@ class TerminalObserver:
 
 
 class LineObserver:
-    """A line on standard error now and then, for a log file or a pipe; a short run leaves none."""
+    """Lines of progress on standard error at intervals, for a log file or a pipe; a short run prints none."""
 
     def __init__(self, seconds: float = LINE_SECONDS) -> None:
         self.seconds = seconds
@@ -179,7 +179,7 @@ class LineObserver:
 
 
 def terminal_observer() -> Observer:
-    """Return a progress bar if standard error is a terminal, otherwise lines now and then."""
+    """Return a progress bar if standard error is a terminal, otherwise lines at intervals."""
     return TerminalObserver() if sys.stderr.isatty() else LineObserver()
 
 

@@ -120,7 +120,7 @@ def login_file(home: Path) -> Path:
 
 
 def new_login() -> str:
-    """Return a random login for a server: without, any user of the machine could start runs as this one."""
+    """Return a random login for a server: without one, any user of the machine could start runs as this user."""
     return f"okl:{secrets.token_hex(24)}"
 
 

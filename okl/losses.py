@@ -386,7 +386,7 @@ class DeclaredLoss:
 @stored("extension-loss")
 @dataclass(frozen=True)
 class ExtensionLoss(ScalarLoss):
-    """A loss of an extension, known by its name and where it is from."""
+    """A loss of an extension, identified by its name and origin."""
 
     name: str
     task: Task

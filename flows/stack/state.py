@@ -39,7 +39,7 @@ class ChildState:
 
 @dataclass(frozen=True)
 class StackState:
-    """A stack as its supervisor sees it.
+    """State of a stack, as its supervisor writes it.
 
     instance : value of OKL_STACK in the environment of all its processes; url : of Prefect's API; scheduler : of Dask's
     workers : Dask workers; tls : folder of their certificates; code : digest of okl's code at its start

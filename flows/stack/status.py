@@ -182,7 +182,7 @@ EVENTS = {
 
 
 def notice_subject(event: Any, about: Any) -> str:
-    """Return the subject of a notice in words, without the id that Prefect's automation adds in brackets.
+    """Return the subject of a notice as text, without the id that Prefect's automation adds in brackets.
 
     >>> notice_subject("prefect.flow-run.Failed", "train churn (prefect.flow-run.96123cb4)")
     'run failed: train churn'

@@ -148,7 +148,7 @@ class Child:
         self.due = now + min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (failures - 1))
 
     def bound(self) -> None:
-        """Keep its log and one before it, and kill it if it has taken more memory than it may."""
+        """Keep the current log and the previous one, and kill the process if it exceeds its memory limit."""
         with suppress(OSError):
             if self.log.stat().st_size > MOST_LOG_BYTES:
                 shutil.copyfile(self.log, self.log.with_suffix(".log.1"))

@@ -192,7 +192,7 @@ def _log_failure(epsilon: float, setting: KernelSetting) -> float:
 def nystrom_floor(
     least: float, residuals: Doubles, radius: float, lipschitz: float, class_weights: Doubles | None = None
 ) -> float:
-    """Return a loss that no function f of the kernel with ||f|| <= radius falls below, given that of Nystrom features.
+    """Return a lower bound of the loss of functions of the kernel with ||f|| <= radius, from that of Nystrom features.
 
     The orthogonal projection of f onto the functions w'z is no longer than f, and at x_t it differs from f by at most
     radius sqrt(r_t), r_t = k(x_t, x_t) - ||z(x_t)||^2. Summed over the rows,
@@ -216,7 +216,7 @@ def nystrom_floor(
 
 
 def fourier_error(rows: int, n_frequencies: int) -> float:
-    """Return what inner products of mapped rows differ from kernel values at most, with probability CERTAINTY.
+    """Return the largest difference of inner products of mapped rows from kernel values, with probability CERTAINTY.
 
     Each of the rows (rows - 1) / 2 products is a mean of n_frequencies independent cosines: by Hoeffding's inequality,
     none is off by more than sqrt(2 log(rows^2 / (1 - CERTAINTY)) / n_frequencies), or 2.
@@ -410,7 +410,7 @@ class RegretComparison:
     rows: tuple[int, ...]
 
     def as_json(self, played: float) -> dict[str, Any]:
-        """Compare with the tracker's loss."""
+        """Return the comparison with the tracker's loss as JSON values."""
         return {
             "changes": self.changes,
             "comparator_loss": self.loss,

@@ -49,7 +49,7 @@ _KINK = 0.25  # width of margins about the hinge's kink, in which a guess at the
 
 @dataclass(frozen=True, eq=False)
 class HindsightSolution:
-    """The best weights of a ball that were found, and how good they are at worst.
+    """Weights of a ball with the least loss in hindsight, up to a certified gap.
 
     weights : (n_columns,), of several classes one after the other, ||w|| <= radius
     certificate : loss of the weights, and a bound that no weights of the ball fall below
@@ -206,7 +206,7 @@ class ClassRows(_ImagesAreWeights):
 
     @cached_property
     def true(self) -> tuple[IntArray, IntArray]:
-        """Return the places of the true classes in an array (m, n_classes)."""
+        """Return the indices of the true classes in an array (m, n_classes)."""
         return np.arange(len(self.rows.labels)), self.rows.labels.astype(np.int64)
 
     def apply(self, out: FloatArray, point: FloatArray) -> None:

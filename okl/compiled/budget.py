@@ -150,7 +150,7 @@ def count_row(state: SupportArrays | GrowingArrays, y: float, code: int) -> RowR
 
 @compiled_row
 def mistake_step(code: int, epsilon: float, step_size: float, seen: RowResult) -> float:
-    """Coefficient of a Perceptron for a row, 0 for none: +-step_size after a mistake, with the residual's sign.
+    """Return the coefficient of a Perceptron for a row, 0 for none: +-step_size after a mistake, as the residual.
 
     A mistake is what is counted as one, a score of 0 being +1 and ties the first class, or |y - f| > epsilon.
     """
@@ -166,7 +166,7 @@ def mistake_step(code: int, epsilon: float, step_size: float, seen: RowResult) -
 
 @compiled_row
 def gradient_step(code: int, epsilon: float, step_size: float, seen: RowResult) -> float:
-    """Coefficient of gradient descent on the loss for a row, 0 for none: -step_size times the derivative."""
+    """Return the coefficient of gradient descent on the loss for a row, 0 for none: -step_size times the derivative."""
     if code == MULTICLASS_HINGE:
         return step_size if seen.margin < 1.0 else 0.0
     return -step_size * slope(code, epsilon, seen.f, seen.y)
@@ -294,7 +294,7 @@ def copy_support(state: SupportArrays, slot: int) -> None:
 
 @compiled_row
 def oldest_support(marks: Integers, count: int) -> int:
-    """Slot of the support that came first; count >= 1."""
+    """Return the slot of the support that came first; count >= 1."""
     oldest = 0
     for i in range(1, count):
         if marks[NUMBER, i] < marks[NUMBER, oldest]:
@@ -568,7 +568,7 @@ def margin_without(memory: Doubles, coefficients: FloatArray, marks: Integers, s
 
 @nested_row
 def most_redundant(memory: Doubles, coefficients: FloatArray, marks: Integers, count: int) -> int:
-    """Slot of the support with the largest lead without itself, the first on a tie."""
+    """Return the slot of the support with the largest lead without itself, the first on a tie."""
     best, slot = -np.inf, 0
     for i in range(count):
         lead = margin_without(memory, coefficients, marks, i)
@@ -706,7 +706,7 @@ def row_step(
 
 @nested_row
 def norma_step(code: int, step_size: float, share: float, floats: Doubles, seen: RowResult) -> float:
-    """Coefficient of NORMA for a row, 0 for none; the margin in floats moves, unless share < 0.
+    """Return the coefficient of NORMA for a row, 0 for none; the margin in floats moves, unless share < 0.
 
     share : nu, the share of rows that shall be beyond the margin
 
@@ -773,7 +773,7 @@ def removal_chances(memory: Doubles, coefficients: FloatArray, count: int) -> fl
 
 @nested_row
 def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers) -> int:
-    """Draw a support to remove; the others' coefficients are divided by their chance to stay: f stays right on average.
+    """Draw a support to remove; the others' coefficients are divided by their chance to stay: f is the same on average.
 
     memory[CHANCE], coefficients and the random state change in place.
     """
@@ -795,7 +795,7 @@ def choose_removal(memory: Doubles, coefficients: FloatArray, integers: Integers
 
 @nested_step
 def leaving_support(state: SupportArrays, settings: Replacement) -> int:
-    """Choose the support to remove; what the choice changes of the others' coefficients is changed."""
+    """Choose the support to remove, and change the others' coefficients as the choice requires."""
     count = state.integers[COUNT]
     if settings.removal == BY_WEIGHT:
         return choose_removal(state.memory, state.coefficients, state.integers)

@@ -208,7 +208,7 @@ class ProjectingPassive(NamedTuple):
 
 @nested_row
 def passive_step(seen: RowResult, own: float, aggressiveness: float) -> float:
-    """Coefficient of a row of k(x, x) = own > 0, 0 for none; signed as y.
+    """Return the coefficient of a row of k(x, x) = own > 0, 0 for none; signed as y.
 
     Source: Crammer et al., JMLR 7, 2006, equation (PA-I) and section 8 for several classes.
     """
@@ -538,7 +538,7 @@ def norm_within_reach(budget: int) -> float:
 
 @nested_row
 def margin_step(seen: RowResult, length: float, left: float, comparator: float) -> float:
-    """Coefficient of the projection of a row that was right with too small a margin, 0 for none; signed as y.
+    """Return the coefficient of the projection of a row that is right with too small a margin, 0 for none; signed as y.
 
     loss = 1 - margin, tau = min(loss / length, 1), taken where 2 loss - tau length - 2 U sqrt(left) >= 0: where the
     bound on the distance to every function of norm U falls.
@@ -707,7 +707,7 @@ class Merging(NamedTuple):
 
 @nested_step
 def add_subgradient(state: SupportArrays, regularisation: float, x: FloatArray, seen: RowResult) -> bool:
-    """Take the step of a row; state changes in place. Whether the row became a support."""
+    """Take the step of a row, and return whether the row became a support; state changes in place."""
     state.floats[SCALE] = 1.0 / (regularisation * state.counts[ROWS])
     if seen.margin >= 1.0:
         return False

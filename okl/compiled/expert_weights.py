@@ -67,7 +67,7 @@ def weigh(p: Doubles, losses: Doubles, eta: float) -> None:
 
 @compiled_row
 def mixability_gap(p: Doubles, loss: Doubles, eta: float) -> float:
-    """Return what the mixture loses above the mix loss on a row, >= 0; loss (E,) is finite."""
+    """Return the loss of the mixture minus the mix loss on a row, >= 0; loss (E,) is finite."""
     mean, least = 0.0, math.inf
     for e in range(p.shape[0]):
         mean += p[e] * loss[e]

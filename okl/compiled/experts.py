@@ -81,7 +81,7 @@ def prediction_of(scores: Doubles, row: int) -> float:
 
 @nested_row
 def wrong_output(scores: Doubles, row: int, true: int) -> int:
-    """Index of the largest of scores[row] that is not the true class's, the first on a tie; -1 for one output."""
+    """Return the index of the largest of scores[row] but the true class's, the first on a tie; -1 for one output."""
     if scores.shape[1] == 1:
         return -1
     best = 0 if true != 0 else 1
@@ -504,7 +504,7 @@ def double_angles(sines: FloatArray, cosines: FloatArray, amplitude: np.floating
 
 @nested
 def blank_beyond(block: Block, n_frequencies: int) -> None:
-    """Overwrite what fills the rows of a block to whole cache lines by zeros."""
+    """Overwrite the padding of the rows of a block, which fills cache lines, by zeros."""
     for part in block:
         for row in range(part.shape[0]):
             part[row, n_frequencies:] = 0

@@ -188,7 +188,7 @@ def compiled_sum(function: Function) -> Function:
 
 
 def compiled_row(function: Function) -> Function:
-    """Like `compiled`, for what runs once a row: without counting references to arrays, it cannot make any.
+    """Like `compiled`, for code that runs once a row: references to arrays are not counted, so it must not make arrays.
 
     Counting costs some 10 ns an array and call, which for one row adds up to its kernel values. numba refuses to
     compile a function that makes an array all the same; views, such as rows and slices, are free.

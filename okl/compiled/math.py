@@ -231,7 +231,7 @@ def sines_and_cosines(sines: FloatArray, cosines: FloatArray, amplitude: np.floa
 
 @compiled
 def shuffle_from(positions: Integers, draws: Doubles, last: int) -> None:
-    """Settle positions[last], [last - 1], ..., one a draw: each changes places with one at or before it, in place.
+    """Shuffle positions[last], [last - 1], ..., in place, by a draw for each, which swaps it with one at or before it.
 
     draws : (at most last,), uniform on [0, 1); with all of them for last = m - 1 the permutation of m is uniform
 

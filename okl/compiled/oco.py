@@ -125,7 +125,7 @@ LENGTH: Final = 2  # and the length of x
 
 
 class ConstraintRows(NamedTuple):
-    """Linear constraints matrix x <= bounds, and what of them is used again and again.
+    """Linear constraints matrix x <= bounds, and quantities of them that every step uses.
 
     matrix : (m, p);  bounds : (m,)
     centred : (m,) bounds less the products with the centre of the ball; the bounds for other sets
@@ -140,7 +140,7 @@ class ConstraintRows(NamedTuple):
 
 
 class StepBuffers(NamedTuple):
-    """Room to work in, made once for all steps.
+    """Buffers of a step, allocated once for all steps.
 
     multipliers, trial, excess, direction, products, limits : (m,);  hessian, packed : (m, m), (m, p)
     point, subgradient : (p,);  chosen : (m,) int64;  numbers : (3,);  regrets : (N,) of experts;  observed : (m,), or
@@ -171,7 +171,7 @@ def make_rows(matrix: Matrix, bounds: Vector, region: CompiledSet) -> Constraint
 
 
 def make_work(n_rows: int, dimension: int, n_experts: int = 1) -> StepBuffers:
-    """Return room for steps with so many rows in so many dimensions, by so many experts."""
+    """Return buffers for steps with so many rows in so many dimensions, by so many experts."""
     return StepBuffers(
         multipliers=np.zeros(n_rows),
         trial=np.zeros(n_rows),

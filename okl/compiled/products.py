@@ -326,7 +326,7 @@ def _constant(value: int) -> ir.Constant:
 
 
 class Writer:
-    """Writes the instructions of one tile for one precision; `add_term` says of what."""
+    """Writer of the instructions of one tile for one precision; `add_term` defines its terms."""
 
     def __init__(self, builder: ir.IRBuilder, element: ir.Type, itemsize: int) -> None:
         self.builder = builder

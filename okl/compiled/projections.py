@@ -414,7 +414,7 @@ def sum_at_bends(bends: Breakpoints, t: float) -> tuple[float, int]:
 
 @compiled
 def root_of_breakpoints(bends: Breakpoints, total: float) -> float:
-    """Return where the terms sum to a total, as far as rounding lets one tell; the last such place if there are
+    """Return where the terms sum to a total, up to rounding; the last such place if there are
     several.
     """
     t = -np.inf
@@ -591,7 +591,7 @@ def _drop(
 def bisect(
     kept: Doubles, least: float, most: float, lower: float, upper: float, total: float, finely: bool
 ) -> tuple[float, int]:
-    """Algorithm 2: bisection that leaves out what stands still; returns t and its iterations.
+    """Run Algorithm 2, bisection that leaves out terms that are constant in the bracket; return t and the iterations.
 
     kept (m,) : the entries, overwritten; least and most : of them
     finely : Algorithm 5, which also leaves out what falls throughout

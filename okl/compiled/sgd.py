@@ -58,7 +58,7 @@ def slope_of(code: int, epsilon: float, address: int, f: float, y: float) -> flo
 
 @compiled
 def best_wrong(scores: FloatArray, true: int) -> int:
-    """Index of the largest score (n_classes,) that is not the true class's; the first on a tie."""
+    """Return the index of the largest score (n_classes,) but the true class's; the first on a tie."""
     best = 0 if true != 0 else 1
     for k in range(best + 1, scores.shape[0]):
         if k != true and scores[k] > scores[best]:

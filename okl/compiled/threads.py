@@ -269,7 +269,7 @@ _buffers = _Buffers()
 
 @contextmanager
 def borrowed_block(rows: int, widths: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[Block]:
-    """Lend a private block buffer with halves (rows, widths[0]) and (rows, widths[1]); what it holds is undefined."""
+    """Lend a private block buffer with halves (rows, widths[0]) and (rows, widths[1]) of undefined content."""
     block = _buffers.take(rows, widths, dtype)
     try:
         yield block

@@ -191,7 +191,7 @@ def encoder_of(schema: Schema) -> Encoder:
 
 
 def encode(encoding: Encoding, column: pa.Array, out: FloatArray, missing: Missing) -> None:
-    """Write what a column makes into out (len(encoding.inputs), rows); see `Encoder.fill`.
+    """Write the inputs of a column into out (len(encoding.inputs), rows); see `Encoder.fill`.
     Raises DataError : a missing value among numbers, where a category is a word such as 'NA'; times of an unknown zone
     """
     if encoding.kind == "category":

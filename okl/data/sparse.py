@@ -1,4 +1,4 @@
-"""Sparse rows: compressed rows of Arrow lists, of texts, and beside dense columns."""
+"""Sparse rows: compressed rows of Arrow lists, of texts, and with dense columns."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def open_execution(
 
 
 def check_exclusive(workers: int, scheduler: str | None, cluster: str | None) -> None:
-    """Raise ConfigError unless at most one of them is given; see `open_execution`."""
+    """Raise ConfigError if more than one of workers, scheduler and cluster is given; see `open_execution`."""
     given = [name for name, value in (("workers", workers), ("scheduler", scheduler), ("cluster", cluster)) if value]
     if len(given) > 1:
         raise ConfigError(

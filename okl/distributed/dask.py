@@ -424,7 +424,7 @@ class BatchDelivery:
         ]
 
     def attempt(self, address: str, sending: Coroutine[Any, Any, BatchReply]) -> None:
-        """Wait for a worker, too."""
+        """Start to send the batch to the worker at an address, in addition to those that it was sent to."""
         self._membership.busy[address] += 1
         task = asyncio.get_running_loop().create_task(sending)
         task.add_done_callback(lambda _: self._membership.busy.subtract([address]))

@@ -133,7 +133,7 @@ VARIABLE = "OKL_STANDING_WORKERS"
 
 @dataclass(frozen=True)
 class RunningWorkers:
-    """A Dask scheduler on this machine, how many workers it has, and the certificates that it wants to see, if any."""
+    """A Dask scheduler on this machine, how many workers it has, and the certificates that it requires, if any."""
 
     scheduler: str
     workers: int

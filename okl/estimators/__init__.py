@@ -1,1 +1,1 @@
-"""The scikit-learn face: online kernel learners, nine models with certificates, the Fourier map as a transformer."""
+"""scikit-learn estimators: online kernel learners, nine models with certificates, the Fourier map as a transformer."""

@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
 
 
 def draw_seed(rng: np.random.RandomState) -> int:
-    """Seed of a map: drawn first, so that it does not depend on the number of rows."""
+    """Draw the seed of a map; first of all draws, so that it does not depend on the number of rows."""
     return int(rng.randint(2**31 - 1))
 
 

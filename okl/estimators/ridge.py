@@ -61,7 +61,7 @@ class LeastSquaresRegressor(RegressorMixin, LeastSquaresEstimator):  # type: ign
     """A target by least squares."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn rows X (rows, n_features) with targets y (rows,) from nothing.
+        """Fit rows X (rows, n_features) with targets y (rows,).
 
         Raises
         ------

@@ -17,7 +17,7 @@ _SEED = 20160417  # any fixed number: the same sample gives the same bandwidth
 
 
 def median_distance(sample: Any, power: Literal[1, 2] = 2) -> float:
-    """Median Euclidean distance of pairs of differing rows, in units of the inputs; 1.0 if no two rows differ.
+    """Return the median Euclidean distance of pairs of different rows, in units of the inputs; 1.0 if all are equal.
 
     Every row is paired with rows a few random shifts away, about 20,000 pairs in all, fewer of over 1,000 inputs, so
     that every row takes part equally often. Equal rows have no information on the scale and are left out.

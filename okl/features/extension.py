@@ -38,7 +38,7 @@ class DeclaredMap:
 @stored("extension-features")
 @dataclass(frozen=True, eq=False)
 class ExtensionFeatures:
-    """A map of an extension, known by its name and where it is from, and the arrays that make it.
+    """A map of an extension, identified by its name and origin, and the arrays that make it.
 
     name, origin : see okl.foundation.plugins; version : as declared
     n_inputs, n_columns, precision : of inputs and features; stored : its arrays, in that precision if they are floats
@@ -75,11 +75,11 @@ class ExtensionFeatures:
         return features
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Those that it was drawn with."""
+        """Return the arrays that it was drawn with."""
         return dict(self.stored)
 
     def describe(self) -> dict[str, Any]:
-        """Return name, version and sizes; where the extension is from, for people."""
+        """Return name, version and sizes, and the origin of the extension as information."""
         sizes = {"n_inputs": self.n_inputs, "n_columns": self.n_columns, "precision": self.precision}
         return {"kind": KIND, "name": self.name, "version": self.version, "origin": self.origin, **sizes}
 

@@ -180,7 +180,7 @@ def radial_kernel(kernel: Kernel, what: str) -> RadialKernel:
 
 
 def draw_rotations(number: int, size: int, rng: np.random.Generator) -> FloatArray:
-    """Orthogonal matrices (number, size, size), float64, each uniform among all.
+    """Draw orthogonal matrices (number, size, size), float64, each uniform among all.
 
     Source: Mezzadri, Notices of the AMS 54(5), 2007, section 5: QR made unique by the signs of the diagonal of R.
     """
@@ -314,7 +314,7 @@ def dense_frequencies(structured: StructuredFeatures) -> FloatArray:
 def draw_structured_map(
     kernel: Kernel, n_inputs: int, n_frequencies: int, seed: int, precision: Precision = "float32"
 ) -> StructuredFeatures:
-    """Draw a structured map: random signs, and lengths from the kernel's own law for the padded number of inputs.
+    """Draw a structured map: random signs, and lengths from the kernel's distribution for the padded number of inputs.
 
     The directions of a product of three such rotations are not quite uniform: inner products have a bias, which falls
     with p. With up to about 10 inputs it is as large as the error of a few hundred frequencies.
@@ -361,7 +361,7 @@ def draw_map(
 
 
 def suitable_draw(kernel: Kernel, n_inputs: int, n_frequencies: int) -> str:
-    """Structured where it is faster than frequencies, otherwise orthogonal; quasi where the kernel takes neither.
+    """Return "structured" where it is faster than frequencies, else "orthogonal"; "quasi" if the kernel takes neither.
 
     Structured from 256 inputs on, unless the frequencies are few: rotations are computed whole, and of one of 1024
     inputs a quarter at least should be used. Independent for kernels that take none of them.

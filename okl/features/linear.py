@@ -42,7 +42,7 @@ class StandardisedLinear:
     def of_columns(
         cls, means: FloatArray, standard_deviations: FloatArray, precision: Precision = "float32"
     ) -> StandardisedLinear:
-        """Map of inputs with these means and standard deviations (n_inputs,); a constant column is ignored."""
+        """Return the map of inputs with these means and standard deviations (n_inputs,), ignoring constant columns."""
         deviations = np.asarray(standard_deviations, dtype=np.float64)
         constant = (np.count_nonzero(deviations > 0) + 1) ** -0.5
         factor = np.divide(constant, deviations, out=np.zeros_like(deviations), where=deviations > 0)
@@ -50,7 +50,7 @@ class StandardisedLinear:
 
     @classmethod
     def of_schema(cls, schema: Schema, precision: Precision = "float32") -> StandardisedLinear:
-        """Map of a data set's inputs, as they come once its scaling is applied, by the statistics of its TRAIN rows."""
+        """Return the map of a data set's inputs, after its scaling, by the statistics of its TRAIN rows."""
         shift, factor = schema.shift_and_factor
         columns = schema.input_statistics
         means = np.array([column.mean for column in columns])

@@ -109,7 +109,7 @@ class NystromFeatures:
         return {**dict(parts), "projection": self.projection}
 
     def describe(self) -> dict[str, Any]:
-        """Kind and kernel, or ConfigError for a kernel of the user's own, which cannot be stored."""
+        """Return kind and kernel, or raise ConfigError for a kernel of the user's own, which cannot be stored."""
         columns = {"n_inputs": self.n_inputs} if sparse.issparse(self.landmarks) else {}
         return {"kind": "nystrom", "kernel": describe_kernel(self.kernel), **columns}
 

@@ -110,6 +110,6 @@ SECTIONS = (
 
 
 def load(path: str) -> Any:
-    """Return the object of a place in one of the tables."""
+    """Return the object of an entry "module:object" of one of the tables."""
     module, name = path.split(":")
     return getattr(import_module(module), name)

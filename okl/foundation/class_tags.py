@@ -82,7 +82,7 @@ def lasting_attributes(instance: Any) -> dict[str, Any]:
 
 
 def with_todays_names(kind: type[Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes read from a file by today's names of its class, without values of cached properties."""
+    """Return attributes read from a file by the current names of its class, without values of cached properties."""
     renamed: dict[str, str | None] = {}
     for base in reversed(kind.__mro__):
         renamed |= _renamed.get(base, {})

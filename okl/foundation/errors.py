@@ -69,7 +69,7 @@ class LocationTakenError(ConfigError):
 
 
 class ModelError(OklError, ValueError):
-    """A model directory that is missing, damaged, from the future, or does not fit the rows it is given."""
+    """A model directory that is missing, damaged, written by a later okl, or does not fit the rows it is given."""
 
 
 class CheckpointError(OklError, ValueError):

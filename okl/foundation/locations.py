@@ -387,7 +387,7 @@ LOCAL = ("file://", "local://")
 
 @dataclass(frozen=True)
 class RemotePath:
-    """A file or folder of an object store; a string to the eye and to pickle, without credentials.
+    """A file or folder of an object store; shown and pickled as its URL, without credentials.
 
     url : such as s3://bucket/folder, without a slash at its end
     Raises ConfigError : the URL carries a user, a password or a token, or has an unknown scheme;
@@ -492,7 +492,7 @@ class RemotePath:
         self._call(lambda fs, path: fs.put_file(str(file), path), "cannot be written")
 
     def unlink(self) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file if it exists."""
         self._call(lambda fs, path: fs.rm_file(path), "cannot be removed", None)
 
     def _call(self, call: Callable[[Any, str], Answer], failing: str, *missing: Answer) -> Answer:

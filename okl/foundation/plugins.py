@@ -94,7 +94,7 @@ _latest: dict[tuple[Kind, str], Registration] = {}
 
 
 def declare(kind: Kind, name: str, thing: Any, module: str) -> None:
-    """Add a thing under a name; see okl.extensions.
+    """Register an object under a name; see okl.extensions.
 
     module : that defines it, which need not be the one that adds it
     Raises ConfigError : another extension has added that name

@@ -57,7 +57,7 @@ class Baseline:
     n_rows: int = 0
 
     def limits(self, widening: float) -> Range:
-        """Return the ranges so far, widened by so many times their own width to either side.
+        """Return the ranges so far, widened on either side by a multiple of their width.
 
         A column that was constant so far has no limits, because scaling makes it 0. New rows have later dates than
         those so far, so a date is only far outside if it is many years away.

@@ -45,7 +45,7 @@ def validate_file(
     released: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> ShardRecord | None:
-    """Hold a file to the contract, and accept or quarantine it; killed at any moment, it is done again.
+    """Validate a file against the contract, and accept or quarantine it; safe to repeat after a kill at any moment.
 
     sha256 : of the file's bytes; baseline : what was accepted before
     ingesting : holdout is the share of rows that are reserved, seed decides which
@@ -190,7 +190,7 @@ class Intake:
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
 
     def validate(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
-        """Check new files by name, each against those accepted before; then take released ones in again."""
+        """Check new files by name, each against those accepted before; then accept released ones."""
         records, settings = self.store.records(), self.settings
         twins: dict[str, list[str]] = {}
         for name, _, digest in self.same:

@@ -50,7 +50,7 @@ class ColumnTally:
         self._digests = [hashlib.sha256() for _ in range(n)]
 
     def add(self, values: NDArray[Any]) -> None:
-        """Take in a block of columns (n, rows), of any precision."""
+        """Add a block of columns (n, rows), of any precision."""
         rows = values.shape[1]
         if rows == 0:
             return

@@ -39,7 +39,7 @@ MOST_HISTORY = 60  # shards before, for the picture of errors over time
 
 @dataclass(eq=False)
 class RetrainResult:
-    """Filled in stage by stage.
+    """Result of a retraining, filled in stage by stage.
 
     outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files; apart : as of ModelHistory, of the compared champion

@@ -80,7 +80,7 @@ def contradiction(name: str, kind: Task, errors: ProgressiveErrors, level: float
 
 
 def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, deviations: float) -> Finding:
-    """Return labels that have nothing to do with the inputs: neither the champion nor the shard itself foretells them.
+    """Return the finding of labels that neither the champion nor a model of the shard predicts from the inputs.
 
     Rows that follow a new rule are not unrelated, because a model trained on them alone predicts them;
     where a shard is too small to prove that it agrees less than half as well as usual, it is let be.

@@ -292,7 +292,7 @@ class FileState:
         return digest
 
     def keep_only(self, names: Iterable[str]) -> None:
-        """Forget files that are gone."""
+        """Remove the digests of files that no longer exist."""
         wanted = set(names)
         self.entries = {name: entry for name, entry in self.entries.items() if name in wanted}
 

@@ -67,7 +67,7 @@ def version_before(model: RegisteredModel) -> Version | None:
 
 
 def changes_since(before: Version, now: Lineage, what: str) -> dict[str, Any]:
-    """Return both values by name, that of the version before in front, of all that is not the same.
+    """Return the values, by name, of everything that differs: that of the previous version and that of this one.
 
     what : the version before is, for people
     Returns name, what, same_rows; metrics, data, settings: name to a pair; as `okl.report.training.changes_section`
@@ -483,7 +483,7 @@ class LearningPlan:
 
     @property
     def judged(self) -> Lineage:
-        """Return the lineage with what decides about it: another margin is another judgement."""
+        """Return the lineage with the settings that decide about publication: after a change it is judged again."""
         judging = {name: getattr(self.settings, name) for name in JUDGING}
         return replace(self.lineage, settings={**self.lineage.settings, "judging": judging})
 

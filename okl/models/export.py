@@ -188,7 +188,7 @@ MADE_VALUES = 30  # most values of a made-up sparse row
 
 
 def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
-    """Raw rows: numbers of double precision, normal about the training mean and within the training range.
+    """Draw synthetic raw rows: float64 numbers, normal about the training mean and within the training range.
 
     They are no float32 numbers, so that an export that does not round as okl does is found. Text has every category,
     one never seen, and none; dates are of four decades; where the model imputes missing values, one in eight numbers

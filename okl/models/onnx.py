@@ -57,7 +57,7 @@ class Graph:
         return name
 
     def free(self, name: str) -> str:
-        """Return the name, with underscores behind it as long as it is taken; now it is."""
+        """Return the name, with underscores appended until it is free, and mark it as taken."""
         while name in self.taken:
             name += "_"
         self.taken.add(name)

@@ -61,7 +61,7 @@ class TablePiece:
     encoded: bool = False
 
     def seen_by(self, schema: Schema) -> Schema:
-        """Return the schema of a model for the columns that are here: inputs of a data set are not made again."""
+        """Return a model's schema for the columns of the piece: those of a data set are inputs already."""
         if not self.encoded:
             return schema
         sparse = schema.sparse and replace(schema.sparse, texts=())

@@ -170,7 +170,7 @@ def permutation_importance(
 
 
 def permuted_criterion(criterion: Criterion, n_rows: int, predictor: Predictor) -> Criterion:
-    """Return the log loss in the place of the accuracy for few rows: no mistake of theirs may change."""
+    """Return the log loss instead of the accuracy for few rows, whose mistakes may be the same after a permutation."""
     few = n_rows < FEW_PERMUTED and isinstance(predictor, HasLogits)
     return "log-loss" if criterion == "accuracy" and few else criterion
 

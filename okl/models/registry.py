@@ -73,7 +73,7 @@ NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 
 
 def create_exclusively(path: locations.Place, content: bytes) -> bool:
-    """Make a file where none is, whole or not at all; whether the file that is there now holds this content.
+    """Create a file atomically unless it exists; return whether the file now holds this content.
 
     Raises RegistryError : the place cannot be written to, or is of a kind where two writers could both win
     Raises DataError : an object store that does not answer, or refuses; whether the file was made is not known then
@@ -94,7 +94,7 @@ def folders(parent: locations.Place) -> list[locations.Place]:
 
 
 def unwritable(path: locations.Place, error: OSError) -> RegistryError:
-    """Return the sentence for what this machine's system refused."""
+    """Return the error for a file that this machine cannot write."""
     return RegistryError(
         f"{path} cannot be written: {error.strerror}. Nothing was changed. Check disk space and permissions, and retry."
     )
@@ -207,7 +207,7 @@ class Lineage:
         return asdict(self)
 
     def identity(self, parent_identity: str | None) -> str:
-        """Return the identity of a version, without code and packages, so that no upgrade learns a window again."""
+        """Return the identity of a version, without code and packages: an upgrade does not train on a window again."""
         shards = [shard["sha256"] for shard in self.shards]
         content = {"parent": parent_identity, "shards": shards, "settings": dict(self.settings)}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -340,7 +340,7 @@ ADVICE = "Restore the file from a backup of the registry."
 
 
 class RegistryLog:
-    """Reads and appends entries in a folder; those that were read are remembered, as they never change."""
+    """Log of a model in a folder; entries that were read are cached, as they never change."""
 
     def __init__(self, folder: locations.Place) -> None:
         self.folder = folder
@@ -387,7 +387,7 @@ class RegistryLog:
         return entries
 
     def append(self, change: Callable[[Entry], Entry | None]) -> Entry:
-        """Append the entry that `change` makes of the newest one, again whenever another writer was faster.
+        """Append the entry that `change` makes of the newest one; repeat whenever another writer was faster.
 
         change : returns None where nothing is to be done; raises ConflictError where its basis does not hold any more
         Returns the entry that was appended, or the newest one if there was nothing to do.
@@ -403,7 +403,7 @@ class RegistryLog:
         raise RegistryError(f"{self.folder}: no free entry number in the log. Check its files.")
 
     def publication(self, version: int, head: Entry) -> Publication:
-        """Return a version's; the entry is known of those that aliases name, and found by bisection of others."""
+        """Return the publication of a version; its entry is found by its alias, otherwise by bisection."""
         number = self._number_of(version, head)
         published = self.read(number).published
         if published is None or published.version != version:
@@ -420,7 +420,7 @@ class RegistryLog:
             number = published.former_entry
 
     def leftovers(self, before: int) -> list[Path]:
-        """Return the files that killed writers left next to entries with numbers up to one; on this machine only."""
+        """Return the temporary files of killed writers of entries up to a number; on this machine only."""
         if not isinstance(self.folder, Path) or not self.folder.is_dir():
             return []
         matches = ((TEMPORARY.fullmatch(path.name), path) for path in self.folder.iterdir())
@@ -466,7 +466,7 @@ PAYLOAD_ADVICE = "Restore the file from a backup, or use another version: okl mo
 
 
 def write_files(folder: locations.Place, write: Write) -> dict[str, dict[str, Any]]:
-    """Have the files of a version written, and bring them to its folder for good; bytes and sha256 of each, by path.
+    """Write the files of a version and move them to its folder; return bytes and sha256 of each, by path.
 
     folder : new; its name starts with the number of the newest entry then, by which pruning finds abandoned files
     write : puts files into the empty folder that it is given, a model under `model`
@@ -495,7 +495,7 @@ def write_files(folder: locations.Place, write: Write) -> dict[str, dict[str, An
 
 
 def remove_version(folder: locations.Place) -> None:
-    """Remove the files of a version; none is fine."""
+    """Remove the files of a version, if there are any."""
     if isinstance(folder, Path):
         shutil.rmtree(folder, ignore_errors=True)
         return
@@ -522,7 +522,7 @@ def _written(folder: Path, write: Write) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Version:
-    """One version, str() is NAME@NUMBER, with its folder, its entry in the log, and whether its files are removed."""
+    """A version, shown as NAME@NUMBER, with its folder, its publication, and whether its files were pruned."""
 
     name: str
     folder: locations.Place
@@ -535,12 +535,12 @@ class Version:
 
     @property
     def lineage(self) -> Lineage:
-        """Return where it comes from."""
+        """Return the lineage of the version."""
         return self.published.lineage
 
     @property
     def identity(self) -> str:
-        """Return the digest of what decided it."""
+        """Return the digest of everything that determines the version."""
         return self.published.identity
 
     @property
@@ -565,7 +565,7 @@ class Version:
             raise ModelError(f"{self}: {error} {PAYLOAD_ADVICE}") from None
 
     def verify(self) -> None:
-        """Hold all files against the digests in the log; raises RegistryError that names one that is not as it was."""
+        """Compare all files with the digests in the log; raise RegistryError that names one that differs."""
         folder = self.files
         for path, recorded in self.published.files.items():
             file = folder / path
@@ -617,7 +617,7 @@ Expected = Mapping[str, int | None]
 
 @dataclass(frozen=True)
 class RegisteredModel:
-    """All that a registry holds under one name, and what changes it: each change is one entry of the log, or none.
+    """A registered model: its log, its versions and its aliases; each change adds one entry to the log, or none.
 
     name : of the model; folder : of the model, where retraining keeps its own things, too
     prepare : makes the registry if it is not there, before the first change
@@ -637,7 +637,7 @@ class RegisteredModel:
         return self.head().state
 
     def entries(self) -> list[Entry]:
-        """Return all that ever happened, oldest first; see `Log.entries`."""
+        """Return all entries of the log, oldest first; see `RegistryLog.entries`."""
         return self.log.entries()
 
     def versions(self) -> list[Version]:
@@ -655,7 +655,7 @@ class RegisteredModel:
         return self.resolved(which, self.head())
 
     def ancestry(self, version: Version) -> Iterator[Version]:
-        """Return a version, its parent, and so on to the one that began anew."""
+        """Return a version, its parent, and so on to the one without a parent."""
         head, parent = self.head(), version.lineage.parent
         yield version
         while parent is not None:
@@ -711,7 +711,7 @@ class RegisteredModel:
         return lineage.identity(None if lineage.parent is None else self.resolved(lineage.parent, head).identity)
 
     def with_identity(self, identity: str, parent: int | None, head: Entry) -> Version | None:
-        """Return the version of an identity as of an entry, looked for among those after its parent."""
+        """Return the version of an identity as of an entry, among those after its parent; None if there is none."""
         for published in self.log.publications(head):
             if published.identity == identity:
                 return self.opened(published, head.state)
@@ -741,7 +741,7 @@ class RegisteredModel:
         expected: Expected | None = None,
         why: str = "",
     ) -> Published:
-        """Add a version and have aliases name it, in one step, or add nothing.
+        """Add a version and set aliases to it, in one step, or add nothing.
 
         Parameters
         ----------
@@ -834,7 +834,7 @@ class RegisteredModel:
         return self.log.append(change)
 
     def rollback(self, *, expected: Expected | None = None, why: str = "") -> Entry:
-        """Make the champion before the champion again, and `previous` what was before that: twice goes back twice.
+        """Restore the previous champion, and set `previous` to the one before it: two calls go back two champions.
 
         Raises
         ------
@@ -861,7 +861,7 @@ class RegisteredModel:
         return self.log.append(change)
 
     def move(self, aliases: Mapping[str, Which | None], *, expected: Expected | None = None, why: str = "") -> Entry:
-        """Have aliases name versions, or nothing (None), all in one step; not the champion, which is promoted.
+        """Set aliases to versions, or remove them (None), all in one step; not the champion, which is promoted.
 
         expected : what aliases must name until then; None: these name what they name now
 
@@ -889,7 +889,7 @@ class RegisteredModel:
         return self.log.append(change)
 
     def prune(self, keep: int = 10, *, dry_run: bool = False, why: str = "") -> Pruned:
-        """Remove the files of all versions but the newest ones and those that aliases name.
+        """Remove the files of all versions but the newest ones and those with an alias.
 
         Parameters
         ----------
@@ -984,7 +984,7 @@ MARK = "registry.json"
 
 
 class Registry:
-    """Models by name; opening it costs nothing, and it is made by the first change.
+    """Models by name; opening a registry is cheap, and the first change creates it.
 
     Parameters
     ----------
@@ -997,12 +997,12 @@ class Registry:
         self._prepared = False
 
     def model(self, name: str) -> RegisteredModel:
-        """Return a model, whether versions of it are there or not; raises ConfigError for what is no name."""
+        """Return a model, with or without versions; raise ConfigError for an invalid name."""
         folder = self.folder / check_name(name)
         return RegisteredModel(name, folder, RegistryLog(folder / "log"), prepare=self.prepare)
 
     def models(self) -> list[RegisteredModel]:
-        """Return all of which there is a version, by name; raises RegistryError if there is no registry."""
+        """Return all models with a version, by name; raise RegistryError if there is no registry."""
         self.check()
         registered = [self.model(folder.name) for folder in folders(self.folder) if NAME.fullmatch(folder.name)]
         return [model for model in registered if model.state().latest]
@@ -1014,7 +1014,7 @@ class Registry:
         )
 
     def prepare(self) -> None:
-        """Make the registry if it is not there, and see that its place lets one writer win, and no more.
+        """Create the registry if necessary, and check that only one of two concurrent writers can succeed there.
 
         Raises
         ------
@@ -1035,7 +1035,7 @@ class Registry:
 
 
 def registry_location(location: str | os.PathLike[str] | None = None) -> str:
-    """Return a given registry's place from the root, or the one that is meant where none is given."""
+    """Return the absolute location of the given registry, by default that of OKL_REGISTRY, or the one in okl's home."""
     given = os.fspath(location) if location is not None else os.environ.get("OKL_REGISTRY", "")
     return locations.absolute_location(given) if given else str(locations.okl_home() / "registry")
 
@@ -1084,7 +1084,7 @@ def describe_model(model: RegisteredModel) -> dict[str, Any]:
 
 
 def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
-    """Return a version, with its whole lineage of its own."""
+    """Describe a version, with its own lineage but not its ancestors'."""
     return {
         "version": version.number,
         "aliases": sorted(name for name, number in aliases.items() if number == version.number),
@@ -1098,7 +1098,7 @@ def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, 
 
 
 def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
-    """Return a version, when it was published, what it goes back to, and how many shards and rows they all learned."""
+    """Describe a version: its publication, its ancestors, and the numbers of shards and rows of all of these."""
     line = list(model.ancestry(version))
     entries = model.entries()
     made = next(entry for entry in entries if entry.published is not None and entry.published.version == version.number)
@@ -1115,7 +1115,7 @@ def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
 
 
 def describe_difference(model: RegisteredModel, first: Version, second: Version) -> dict[str, Any]:
-    """Describe the differences of two versions: settings, figures, and shards that only one of them learned."""
+    """Describe the differences of two versions: settings, figures, and shards that only one of them was trained on."""
     difference: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
     first_json, second_json = first.lineage.as_json(), second.lineage.as_json()
     for part in ("settings", "metrics", "environment", "decision"):
@@ -1149,7 +1149,7 @@ def describe_entry(entry: Entry) -> dict[str, Any]:
 
 
 def rows_of(version: Version) -> int:
-    """Return rows that this version learned and its parent had not."""
+    """Return the number of rows that this version was trained on and its parent was not."""
     return sum(int(shard.get("rows", 0)) for shard in version.lineage.shards)
 
 

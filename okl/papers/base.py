@@ -206,7 +206,7 @@ def judged_growth(cell: TableCell, points: Mapping[str, float], values: NDArray[
 
 
 def counts_of(cells: Iterable[TableCell]) -> dict[str, int]:
-    """Return how many cells are reproduced, better, worse, without information, and not told apart from a bug."""
+    """Return how many cells are reproduced, better, worse, without information, and no different from a bug."""
     judged = [cell for cell in cells if cell.verdict]
     counted = [cell for cell in judged if not (cell.no_information or cell.not_told_apart)]
     counts = {verdict: sum(cell.verdict == verdict for cell in counted) for verdict in (REPRODUCED, BETTER, WORSE)}

@@ -1,4 +1,4 @@
-"""Training of larger and larger models of the automatic choice, until more buys nothing; the best one is kept."""
+"""Training of larger and larger models of the automatic choice until a larger one is no better; the best is kept."""
 
 from __future__ import annotations
 

@@ -129,14 +129,14 @@ MOST_POINTS = 400
 @stored("learning-curve")
 @dataclass
 class LearningCurve:
-    """Progressive errors as rows go by; when it is full every other point goes, so that memory stays bounded."""
+    """Progressive errors by the number of rows; a full curve drops every other point, so that memory stays bounded."""
 
     standings: list[SolverProgress] = field(default_factory=list)
     _stride: int = 1
     _seen: int = 0
 
     def add(self, progress: SolverProgress) -> None:
-        """Note where the solver stands."""
+        """Record the progress of the solver."""
         self._seen += 1
         if self._seen % self._stride == 0:
             self.standings.append(progress)
@@ -179,12 +179,12 @@ class LearningCurve:
 @stored("convergence-curve")
 @dataclass
 class ConvergenceCurve:
-    """The gap as iterations go by; a check comes every ten to a hundred of them, so that there are not many."""
+    """The gap by the number of iterations, with few points: a check comes every ten to a hundred iterations."""
 
     standings: list[Convergence] = field(default_factory=list)
 
     def add(self, progress: Convergence) -> None:
-        """Note where the solver stands."""
+        """Record the progress of the solver."""
         if progress.iterations or not self.standings:
             self.standings.append(progress)
 
@@ -258,7 +258,7 @@ class DriftWindow:
 @stored("drift-assessment")
 @dataclass(frozen=True)
 class DriftTest:
-    """The chance of so many mistakes if nothing has changed, at most, and whose they are.
+    """Upper bound of the chance of so many mistakes if nothing has changed, and the rates that it compares.
 
     rate, past_rate : mistakes a row in the window and before, of the learner, or of the kept model that differs most
     fired : whether the chance is no more than the level
@@ -273,7 +273,7 @@ class DriftTest:
 @stored("drift-watch")
 @dataclass
 class DriftWatch:
-    """Cuts a stream into windows, and tests each; fewer rows than half a window at the end belong to none.
+    """Drift detector: cuts a stream into windows and tests each; less than half a window at the end is left out.
 
     task : of the learner; window_rows : at least, of a window; level : of the test, a window
     """
@@ -288,7 +288,7 @@ class DriftWatch:
     _since: int = 0
 
     def add(self, progress: SolverProgress) -> bool:
-        """Note where the learner stands; whether a window ends here, where window_rows rows at least have gone by."""
+        """Record the learner's progress; return whether a window ends here, after at least window_rows rows."""
         grown = progress.done_rows - self._done
         last = progress.done_rows == progress.total_rows
         if grown < (self.window_rows / 2 if last else self.window_rows):

@@ -51,7 +51,7 @@ def solver_settings(name: str) -> type[SolverSettings]:
 
 
 def restored_settings(solver: str, values: dict[str, Any]) -> SolverSettings:
-    """Return pickled settings of a solver, whose class is made in each process."""
+    """Restore pickled settings of a solver, whose class is made in each process."""
     return solver_settings(solver).model_validate(values)
 
 

@@ -115,7 +115,7 @@ class RunVectors:
         return entries
 
     def forget(self) -> None:
-        """Let go of everything: as if this were another process."""
+        """Drop all vectors, as if this were another process."""
         with self._lock:
             self._runs.clear()
 
@@ -263,7 +263,7 @@ class Rounds:
         return [reply.part for reply in replies]
 
     def finish_step(self, verdict: Verdict, step: AcceptedStep, last_only: bool = False) -> None:
-        """Note what becomes of the last step; shards hear it with the next command.
+        """Record the fate of the last step; shards receive it with the next command.
 
         last_only : whether the step leads to the same vectors from anywhere: earlier steps are not needed then
         """
@@ -274,7 +274,7 @@ class Rounds:
         )
 
     def forget_pending(self) -> None:
-        """Note that the next command needs nothing of what the last ones left."""
+        """Record that the next command does not depend on the last ones."""
         self.log = replace(self.log, recovery=replace(self.log.recovery, pending=()))
 
     def _sum(self, message: Message) -> list[ShardReply]:

@@ -148,7 +148,7 @@ def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataErro
 
 
 def near_names(name: str, names: Collection[str], most: int = 1, cutoff: float = 0.75) -> list[str]:
-    """Return the names that are most like a name, whatever their case and the spaces around them.
+    """Return the names that are most similar to a name, whatever their case and the spaces around them.
 
     >>> near_names("city", ["City ", "age", "cities"])
     ['City ']

@@ -174,7 +174,7 @@ def is_one_block(file: Place, dialect: Dialect) -> bool:
 
 
 def odd_quotes(text: bytes) -> bool:
-    """Return whether a line holds an odd number of quotes, such as one within which a value in quotes goes on."""
+    """Return whether a line holds an odd number of quotes, as if a value in quotes continued in the next line."""
     if b'"' not in text:
         return False
     array = np.frombuffer(text, np.uint8)

@@ -24,7 +24,7 @@ from okl.foundation.settings import IngestSettings
 
 
 def open_by(schema: Schema, location: str | Place) -> Source:
-    """Open a source as the rows were read that a schema comes from, where its files leave that open.
+    """Open a source with the types and formats of a schema, where the files do not determine them.
 
     What was text is text, though the first rows of a CSV file may look like numbers; indices of svmlight text are
     those columns that they were. Raises what `okl.data.ingest.sources.open_source` raises.

@@ -730,7 +730,7 @@ def check_not_ingested(data: str, ingest: IngestSettings | None) -> None:
 
 
 def check_source(source: str | Place, settings: IngestSettings, reference: Schema | None = None) -> Source:
-    """Open a source and find what can be known to be wrong before its rows are read; raises as `ingest` does."""
+    """Open a source and check all that can be checked before its rows are read; raises as `ingest` does."""
     if settings.scale_target and settings.scale == "none":
         raise ConfigError("scale_target scales the target as the inputs are scaled, but scale = none; choose one.")
     if reference is not None:

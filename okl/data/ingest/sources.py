@@ -116,7 +116,7 @@ def _begins_like_svmlight(file: Place) -> bool:
 
 
 def check_schemas(files: Sequence[Place], schemas: Sequence[pa.Schema]) -> None:
-    """Raise DataError if a file has two columns of one name, or columns or types that the first file has not."""
+    """Raise DataError if a file has two columns of one name, or differs from the first file in columns or types."""
     first = dict(zip(schemas[0].names, schemas[0].types, strict=True))
     for file, schema in zip(files, schemas, strict=True):
         check_unique(schema, file)
@@ -392,7 +392,7 @@ class Piece:
     formats: tuple[ColumnFormat, ...] = ()
 
     def with_formats(self, schema: pa.Schema, formats: Collection[ColumnFormat]) -> Piece:
-        """Return the piece with a schema before formats, those of its columns that are text being read by them."""
+        """Return the piece for a schema of its file, with the formats of those columns that the schema has as text."""
         kinds = {form.column: form for form in formats if form.column in schema.names}
         used = tuple(form for name, form in kinds.items() if is_text(schema.field(name).type))
         typed = {form.column: TYPES[form.kind] for form in used}

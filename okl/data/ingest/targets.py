@@ -110,7 +110,7 @@ class TargetReader:
         return table[index]
 
     def count(self, values: Targets, test: Mask | None, file: str, row_numbers: Integers) -> None:
-        """Count the labels of rows that stay; row_numbers : of the rows in their file."""
+        """Count the labels of rows that are stored; row_numbers : of the rows in their file."""
         train = values if test is None else values[~test]
         self.rows += len(train)
         if len(train):
@@ -134,7 +134,7 @@ class TargetReader:
         return TargetReader(self.name, self.kind, self.task, dict(self.codes))
 
     def add(self, other: TargetReader) -> None:
-        """Take over what another reader of the same target, with the same codes, has found in rows that follow."""
+        """Add the counts of another reader of the same target, with the same codes, for the rows that follow."""
         self.rows += other.rows
         self.low, self.high = min(self.low, other.low), max(self.high, other.high)
         if self.counting:

@@ -232,7 +232,7 @@ ORDERS = ("day", "month")
 
 
 class Seen(NamedTuple):
-    """A value, and where it stands."""
+    """A value and its position."""
 
     text: str
     file: str
@@ -307,7 +307,7 @@ LIKELY = 0.5  # of the values of the first rows: then all rows are read
 
 
 def may_be_formatted(tally: FormatTally) -> bool:
-    """Return whether all rows of a column are worth reading, by its first rows."""
+    """Return whether a column may hold numbers or dates, by its first rows, so that all rows are read."""
     return not tally.counts["value"] or tally.share("number") + tally.share("date") >= LIKELY
 
 

@@ -161,7 +161,7 @@ class ShardWriter:
             self._finish_file()
 
     def abandon(self) -> None:
-        """Let go of an unfinished part file; the folder is about to be removed."""
+        """Close an unfinished part file; the folder is about to be removed."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -221,7 +221,7 @@ def shard_writers(
 
 
 class RowCounts(NamedTuple):
-    """Rows of a source that have gone by: all of them, and those that stay, by split."""
+    """Numbers of rows of a source read so far: all of them, and those that are stored, by split."""
 
     rows: int = 0
     train: int = 0
@@ -232,7 +232,7 @@ class RowCounts(NamedTuple):
 
 
 class RowsToWrite(NamedTuple):
-    """Those rows of a batch that stay.
+    """Rows of a batch that are stored.
 
     read : rows of the batch; file, numbers : (rows,) numbers of the rows in their file
     inputs (n_features, rows) float32, valid until the next batch; targets (rows,); keys : columns
@@ -306,7 +306,7 @@ class RowReader:
 
 @contextmanager
 def closing(writers: tuple[ShardWriter, ShardWriter]) -> Iterator[None]:
-    """Finish the part files of writers at the end; after an error let go of unfinished ones."""
+    """Finish the part files of writers at the end; after an error close unfinished ones."""
     try:
         yield
         for writer in writers:
@@ -489,7 +489,7 @@ def _writing_folder(folder: Path) -> Iterator[None]:
 
 
 def moved(folder: Path, shard: Shard, index: int, name: str) -> Shard:
-    """Rename a shard in a folder, or bring it there from that of its worker; name : start of its name, before index."""
+    """Rename a shard in a folder, or move it there from that of its worker; name : start of its name, before index."""
     renamed = replace(shard, index=index, path=f"{name}-{index:05d}.parquet")
     os.rename(folder / shard.path, folder / renamed.path)
     return renamed

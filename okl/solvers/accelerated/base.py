@@ -45,7 +45,7 @@ class RowOperator(Protocol):
     def squared_lengths(self) -> Doubles: ...
 
     def apply(self, out: FloatArray, point: FloatArray) -> None:
-        """Image of a point: one read of the data."""
+        """Compute the image of a point: one read of the data."""
 
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
         """Return A'A a from the image of a: at most one read of the data."""
@@ -193,7 +193,7 @@ class Iterates(Protocol):
         """Make the step the current point."""
 
     def restart(self) -> None:
-        """Throw the step away, and the momentum with it."""
+        """Discard the step and the momentum."""
 
     def check(self, lipschitz: float) -> Checked:
         """Evaluate the current point; the step is lost."""

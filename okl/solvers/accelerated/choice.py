@@ -190,7 +190,7 @@ def choose_method(
 
 
 def method_of_state(chooser: Chooser, state: MethodState) -> Any:
-    """Return the method that a state is of."""
+    """Return the method that made a state."""
     if not isinstance(chooser, MethodChoice):
         return chooser
     return chooser.method(_METHODS[type(state)])

@@ -251,7 +251,7 @@ def distance_of_classes(rows: Any) -> float:
 
 
 class PathPoint(NamedTuple):
-    """A parameter, its solution, and what that took: seconds, iterations of the method."""
+    """A parameter, its solution, and the seconds and iterations of the method."""
 
     parameter: float
     solution: Fitted
@@ -260,7 +260,7 @@ class PathPoint(NamedTuple):
 
 
 def path(name: str, rows: Any, grid: Sequence[float], method: Chooser, fit_intercept: bool = True) -> list[PathPoint]:
-    """Solve a model for every parameter of a grid, in its order, warm from the one before.
+    """Solve a model for every parameter of a grid, in its order, each warm-started from the one before.
 
     The point of the one before is taken as it is or, where that is better, scaled by the ratio of the parameters,
     which brings points of one box or ball into the next. The first is solved from the problem's own start.
@@ -315,7 +315,7 @@ def cross_validated_scores(
 
 
 def stratified_folds(labels: NDArray[Any], n_folds: int, seed: int) -> NDArray[np.intp]:
-    """Fold of every row (m,), from 0; rows of a class are shuffled and dealt, each class where the last one ended."""
+    """Return the fold of every row (m,), from 0: the shuffled rows of each class are dealt where those before ended."""
     rng, folds, dealt = np.random.default_rng(seed), np.empty(len(labels), dtype=np.intp), 0
     for label in np.unique(labels):
         rows = rng.permutation(np.flatnonzero(labels == label))

@@ -624,7 +624,7 @@ class TiledKernel(SignedRows):
         out *= self.signs
 
     def adjoint(self, out: FloatArray, image: FloatArray) -> None:
-        """Copy the image: it is what is asked for."""
+        """Copy the image, which is A'A a already."""
         out[:] = image
 
     def squared_norm(self, point: FloatArray, image: FloatArray) -> float:

@@ -269,7 +269,7 @@ class PrimalPartition(Partition):
 @stored("dual-stepped")
 @dataclass(frozen=True, eq=False)
 class StepSums:
-    """A step that was kept, with all it takes to go it again."""
+    """A step that was accepted, with all that repeating it requires."""
 
     extrapolation: Extrapolation
     lipschitz: float
@@ -284,7 +284,7 @@ class StepSums:
 @stored("dual-begun", renamed={"warm": "aim"}, former=("warm-started",))
 @dataclass(frozen=True, eq=False)
 class BeginSums:
-    """A first point, with all it takes to find it again."""
+    """A first point, with all that finding it again requires."""
 
     aim: FloatArray | WarmStart
     lipschitz: float

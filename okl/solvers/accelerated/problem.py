@@ -619,7 +619,7 @@ class SumOfLosses(Risk):
         return -float((self.weights * self.signs) @ self.loss.derivative(margins - bias * self.signs))
 
     def best_bias(self, margins: FloatArray) -> float:
-        """Root of the slope; losses with a kink have theirs where the slope jumps past 0."""
+        """Return the root of the slope; losses with a kink have theirs where the slope jumps past 0."""
         low, high = _bracket(lambda bias: self.slope(margins, bias), 1.0 + float(np.abs(margins).max()))
         if low == high:
             return low
@@ -711,7 +711,7 @@ class Moments:
 
     @property
     def covariance(self) -> Doubles:
-        """Scatter over count, (n, n): with count - 1 Table 10 of Ito et al., 2017, is met to two digits only."""
+        """Return scatter over count, (n, n): with count - 1 Table 10 of Ito et al., 2017, is met to two digits only."""
         return self.scatter / self.count
 
 

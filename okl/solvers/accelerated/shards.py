@@ -205,7 +205,7 @@ class RootSearch:
 
 
 def find_roots(searches: Sequence[RootSearch], evaluate: Ask) -> Doubles:
-    """Root of each search, (n_searches,), all in the same rounds; no round for no search."""
+    """Find the root of each search, (n_searches,), all in the same rounds; no round for no search."""
     for _ in range(_MOST_ROUNDS):
         if all(search.done for search in searches):
             break

@@ -1,4 +1,4 @@
-"""Published methods beside Yi et al.: gradient and proximal steps, feasibility steps, projections, queues."""
+"""Published methods other than Yi et al.'s: gradient and proximal steps, feasibility steps, projections, queues."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class YuanLamperski(Method):
 
 @dataclass(frozen=True)
 class YuNeely(Method):
-    """Queues that pay out for slack: a violation may be made good by later rounds.
+    """Queues that slack reduces: later rounds may compensate for a violation.
 
     q_t = max(-gamma g(x_t), q_{t-1} + gamma g(x_t))
     x_{t+1} = argmin over X of <df_t(x_t), x> + <q_t + gamma g(x_t), gamma g(x)> + alpha ||x - x_t||^2

@@ -160,7 +160,7 @@ class Simplex(_Projecting):
 
     @property
     def diameter(self) -> float:
-        """Distance of two corners; 0 of a single point."""
+        """Return the distance of two corners; 0 for a single point."""
         return self.total * math.sqrt(2.0) if self.size > 1 else 0.0
 
     @property

@@ -142,7 +142,7 @@ def suitable_kernel(
 
 
 def refuse_bandwidth_with(kernel: str | Kernel, bandwidth: float | None) -> None:
-    """Raise ConfigError for a bandwidth beside a kernel that is given itself, not by name."""
+    """Raise ConfigError for a bandwidth with a kernel that is given itself, not by name."""
     if bandwidth is not None and not isinstance(kernel, str):
         raise ConfigError(
             f"bandwidth = {bandwidth:g} is set, but the kernel {kernel.name!r} has its own. "
@@ -179,7 +179,7 @@ class SparseChoice:
 
 @dataclass(frozen=True, eq=False)
 class ChosenMap:
-    """A map that was chosen already, and what it is, for people."""
+    """A map that was chosen already, with its description."""
 
     feature_map: FeatureMap
     chosen: dict[str, Any]

@@ -44,7 +44,7 @@ LATE_SHARE = 0.3  # what losses of a round count for in the next: experts learn 
 @stored("expert-round")
 @dataclass(frozen=True)
 class Round:
-    """Until which row (>= 1, None for ever) how many maps, and step sizes of each, take part at most."""
+    """Round of a race: its last row (>= 1; None: no end), and the largest numbers of maps and step sizes of each."""
 
     last_row: int | None
     maps: int
@@ -113,7 +113,7 @@ class Candidates:
 
     @cached_property
     def panels(self) -> FloatArray:
-        """Packed frequencies of all bases, (bases, ...), as compiled code takes them."""
+        """Return the packed frequencies of all bases, (bases, ...), as compiled code takes them."""
         return np.stack([self.fourier(base, 0).waves.panels for base in range(len(self.bases))])
 
     @cached_property

@@ -222,7 +222,7 @@ class TrackingLearner(online.LossLearner):
         return replace(tracked, progress=online.progress_from(self.task, *counted), kept=snapshot)
 
     def keep(self, state: TrackingState) -> TrackingState:
-        """End a window of a stream: from here on, measure how the current model does on the rows that follow."""
+        """End a window of a stream: add the current model to the snapshots, to count its mistakes on later rows."""
         return replace(state, kept=state.kept.with_latest(state.weights(), state.progress))
 
     def predictor(self, state: TrackingState) -> LinearPredictor:

@@ -55,7 +55,7 @@ class RidgeProof:
 
     @property
     def relative_gap(self) -> float:
-        """Gap over objective."""
+        """Return the gap over the objective."""
         return self.gap / max(self.objective, np.finfo(float).tiny)
 
 
@@ -192,7 +192,7 @@ def centred(turn: MetricFactor, gram: Gram, fit_intercept: bool = True) -> Centr
 
 
 def above_rounding(sums: Sequence[Centred], penalties: tuple[float, ...] = PENALTIES) -> tuple[float, ...]:
-    """Return the penalties that are no mere rounding of any of the sums, without which no certificate would hold."""
+    """Return the penalties above the rounding errors of all sums: with smaller ones no certificate would hold."""
     above = tuple(penalty for penalty in penalties if all(some.count * penalty > some.noise for some in sums))
     return above or penalties[-1:]
 

@@ -310,7 +310,7 @@ def fit_sparse_rows(
     fit_intercept: bool = True,
     n_threads: int = 1,
 ) -> RidgeSolution:
-    """Linear least squares of sparse rows, at most 8,192 columns; bits do not depend on the number of threads.
+    """Solve linear least squares of sparse rows, at most 8,192 columns; bits do not depend on the number of threads.
 
     sample : indices of rows on which a penalty is found, made dense; ConfigError or DataError if it cannot be
     """

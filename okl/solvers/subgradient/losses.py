@@ -151,7 +151,7 @@ class RowWeighted(_Weighted):
 
 
 def weigh_rows(loss: PiecewiseLinear, targets: FloatArray, weights: FloatArray) -> tuple[RowWeighted, FloatArray]:
-    """Return the loss with weights of rows (n,) beside those of classes, and the targets (n, 2) that it takes."""
+    """Return the loss with weights of rows (n,), besides those of classes, and the targets (n, 2) that it takes."""
     if isinstance(loss, ClassWeighted):
         weights, loss = weights * np.array(loss.weights)[loss.codes(targets)], loss.loss
     return RowWeighted(loss), np.column_stack([targets, weights])

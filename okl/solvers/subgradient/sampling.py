@@ -226,7 +226,7 @@ class SamplePlan:
         return max(self.first_sample, round(estimate.scale / remaining))
 
     def worth_looking(self, estimate: GapEstimate | None, n_rows: int, solved: float) -> bool:
-        """Return whether a few fresh samples should estimate the point's gap: with fewer it is hopeless, or known."""
+        """Return whether fresh samples should estimate the gap: not if it cannot be small yet, or was estimated."""
         if estimate is None:
             return True
         likely = GapEstimate(n_rows, _FALL * estimate.scale)

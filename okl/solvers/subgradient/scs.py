@@ -63,7 +63,7 @@ class Bundle:
         return self._weights[: self.n_cuts]
 
     def add(self, cut: Vector, intercept: float) -> None:
-        """Take in a cut; the weights of the others stay, so that the bound can only rise."""
+        """Add a cut; the weights of the others stay, so that the bound can only rise."""
         if self._coefficients is None:
             self._shape = cut.coefficients.shape
             self._coefficients = np.zeros((self.size, cut.coefficients.size))
@@ -101,7 +101,7 @@ class Bundle:
         return Vector(coefficients, dual), float(inner(self.weights, self._intercepts[: self.n_cuts]))
 
     def carried(self, share: float, cut: Vector, intercept: float) -> Bundle:
-        """These cuts as cuts of more rows, of which those here are a share: each takes in one of the new rows.
+        """Return these cuts as cuts of more rows, of which those here are a share; each includes a cut of the new rows.
 
         cut, intercept : of the new rows, already times one less the share; vectors whose dual they are themselves
         """
@@ -192,7 +192,7 @@ class BundleDirections:
         self.bundle = Bundle(self.lam, self.size)
 
     def add(self, cut: Vector, intercept: float, point: Point) -> float:
-        """Take in a cut at the point; return the lower bound of the sampled problem that is now known."""
+        """Add a cut at the point; return the new lower bound of the sampled problem."""
         self.bundle.add(cut, intercept)
         return self.bundle.master()
 
@@ -391,7 +391,7 @@ class Descent:
         self.idle = self.idle + 1 if (self.objective, self.lower_bound) == before else 0
 
     def cut(self, direction: Direction | None = None, step: float = 0.0, further: float = 0.0) -> None:
-        """Take in a cut at the point, or further along the last direction."""
+        """Add a cut at the point, or further along the last direction."""
         cut = self.rows.cut(self.point, direction, step, further)
         self.losses = cut.losses
         bound = self.directions.add(cut.gathered, cut.intercept, self.point)
@@ -669,7 +669,7 @@ class Wolfe(Scs):
 @stored("kernel-descent-state")
 @dataclass(frozen=True, eq=False)
 class KernelDescent:
-    """A sample that was solved as far as it is worth; a value.
+    """A sample that was solved to the tolerance of its size; a value.
 
     shares : through which the sample grew; sample : its rows, inputs (n, n_inputs)
     vector : coefficients (n,) or (n, n_outputs) of the rows, and K coefficients

@@ -76,7 +76,7 @@ class SampleVectors:
         return sum(segment.rows for segment in self.segments)
 
     def draw(self, shares: tuple[float, ...]) -> list[Segment]:
-        """Have the rows of a sample that grew through these shares; the segments that are new here."""
+        """Draw the rows of a sample that grew through these shares; return the segments that are new here."""
         if shares == self.shares:
             return []
         if shares[: len(self.shares)] != self.shares:
@@ -151,7 +151,7 @@ class SampleTotals(NamedTuple):
 @stored("sample-place-command")
 @dataclass(frozen=True, eq=False)
 class PlaceCommand:
-    """Have the rows of a sample that grew through these shares, with the scores of a point."""
+    """Draw the rows of a sample that grew through these shares, and compute the scores of a point."""
 
     shares: tuple[float, ...]
     weights: FloatArray
@@ -559,7 +559,7 @@ _BLOCK = 1024
 
 
 class KernelSample:
-    """Rows of an exact kernel, which the caller holds; one call solves them as far as it is worth.
+    """Rows of an exact kernel, which the caller holds; one call solves them to the tolerance of the sample's size.
 
     before : the descent to continue; larger : whether its rows are among these: otherwise only its iterations count
     """
@@ -629,7 +629,7 @@ class KernelReplicateWork(ReplicateWork):
 
 
 def most_rows() -> int:
-    """Whose kernel values fit."""
+    """Return the number of rows whose kernel values fit in memory."""
     return math.isqrt(MEMORY_BYTES // 8)
 
 

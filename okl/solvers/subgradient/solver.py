@@ -35,7 +35,7 @@ _IDLE = "the last iterations no longer reduce it"
 
 @dataclass(frozen=True)
 class GapBounder:
-    """Bounds F(w) - min F over all rows, F(w) = lam/2 ||w||^2 + mean_i loss(y_i, <w, z(x_i)>).
+    """Bound on F(w) - min F over all rows, F(w) = lam/2 ||w||^2 + mean_i loss(y_i, <w, z(x_i)>).
 
     Rows that are no more than those of all fresh samples together are all taken, and the bound is exact.
 

@@ -94,7 +94,7 @@ class Vector(NamedTuple):
         return Vector(coefficients, self.dual + step * direction.dual)
 
     def scaled(self, factor: float) -> Vector:
-        """Factor * this."""
+        """Return factor * this."""
         coefficients = factor * self.coefficients
         return Vector(coefficients, coefficients if self.dual is self.coefficients else factor * self.dual)
 
@@ -264,7 +264,7 @@ class KernelRows:
         return self.vector(slopes / self.n_rows)
 
     def scores(self, vector: Vector, first: int = 0) -> FloatArray:
-        """Return K coefficients of all rows from the first one on: known already."""
+        """Return K coefficients of all rows from the first one on, which are stored."""
         return vector.dual[first:]
 
     def lifted(self, vector: Vector) -> Vector:
