@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, MapName, Name, Names, Positive
+from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, KernelName, Name, Names, Positive
 from okl.foundation.types import Optimise, Precision
 
 
@@ -28,13 +28,13 @@ class CompareSettings(ExecutionSettings):
     """Everything that decides a comparison, and where its work runs."""
 
     data: str = Field(
-        description="folder of a data set, or a source: Parquet, CSV, JSON lines or svmlight (then ingest is used)"
+        description="folder of a data set, or a source to ingest first: Parquet, CSV, JSON lines or svmlight"
     )
     ingest: IngestSettings | None = Field(None, description="how a source is ingested into the run's folder")
     models: Names = Field(
         ("all",),
         description=(
-            "comma-separated names; all: auto, ridge and the certified models, of a regression auto, ridge, fogd and "
+            "comma-separated names; all: auto, ridge and the certified models, for regression auto, ridge, fogd and "
             "nogd; auto: the automatic choice of okl train, within 20 s for each part; online: the online solvers; "
             "scs, wolfe and pegasos cannot be compared"
         ),
@@ -73,7 +73,9 @@ class CompareSettings(ExecutionSettings):
             "size of the Fourier map of fogd and of certified models; none: certified models are linear in the inputs"
         ),
     )
-    map: MapName = Field("independent", description="how frequencies are drawn; auto: by the number of inputs")
+    map: Literal["independent", "orthogonal", "quasi", "structured", "auto"] = Field(
+        "independent", description="how frequencies are drawn; auto: by the number of inputs"
+    )
     tolerance: Positive = Field(1e-3, description="relative duality gap of the search; a tenth of it for the winner")
     iterations: int = Field(
         300,

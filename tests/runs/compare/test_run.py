@@ -6,7 +6,7 @@ import json
 import pickle
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.execution import Rows
 from okl.data.manifest import open_dataset, read_manifest
+from okl.features.fourier import DRAWS
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Criterion
@@ -350,3 +351,7 @@ def test_a_comparison_is_judged_by_the_criterion(optimise: Criterion, cancer: Da
     assert ridge["chosen"] == [penalty]
     assert penalty.startswith("penalty ")
     assert {"log-loss": "log loss", "auc": "ROC AUC"}.get(optimise, "balanced accuracy") in text_summary(result)
+
+
+def test_maps_of_a_comparison_are_those_that_can_be_drawn() -> None:
+    assert {*get_args(CompareSettings.model_fields["map"].annotation)} == {"auto", *DRAWS}
