@@ -99,8 +99,8 @@ class RadialKernel(ShiftInvariantKernel, Protocol):
 
 
 @dataclass(frozen=True)
-class KnownKernel:
-    """Base of the kernels that have a name in `okl.foundation.catalogue`: options, reports and model files know them.
+class NamedKernel:
+    """Base of the kernels that have a name in `okl.foundation.catalogue`: options, reports and model files use it.
 
     A kernel is a subclass with parameters as fields, from bandwidth, scale, degree and offset. `Profiled` is the base
     of kernels of a distance that are one function; without a `rule`, solvers with support vectors refuse a kernel.
@@ -117,7 +117,7 @@ class KnownKernel:
 
     @property
     def rule(self) -> compiled.KernelRule | None:
-        """Return None: compiled code does not know the kernel."""
+        """Return None: the kernel has no compiled rule, unless overridden."""
         return None
 
     def matrix(self, left: FloatArray, right: FloatArray) -> FloatArray:
@@ -138,7 +138,7 @@ LEAST_BANDWIDTH, MOST_BANDWIDTH = 1e-100, 1e100
 
 
 @dataclass(frozen=True)
-class Scaled(KnownKernel):
+class Scaled(NamedKernel):
     """A kernel of (x - x') / bandwidth."""
 
     bandwidth: float
@@ -228,7 +228,7 @@ class Gaussian(Scaled):
         return values
 
     def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return k / bandwidth^2, see `KnownKernel.slopes`."""
+        """Return k / bandwidth^2, see `NamedKernel.slopes`."""
         return self.matrix(left, right) / self.bandwidth**2
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
@@ -281,7 +281,7 @@ class Laplacian(Scaled):
         return values
 
     def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return k / bandwidth, see `KnownKernel.slopes`; the gradient at x = x' counts as 0."""
+        """Return k / bandwidth, see `NamedKernel.slopes`; the gradient at x = x' counts as 0."""
         return self.matrix(left, right) / self.bandwidth
 
     def draw_frequencies(self, n_inputs: int, n_frequencies: int, rng: np.random.Generator) -> FloatArray:
@@ -321,7 +321,7 @@ class _Matern(Scaled):
         return values
 
     def slopes(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return -k'(r) / r at r = ||x - x'||, see `KnownKernel.slopes`.
+        """Return -k'(r) / r at r = ||x - x'||, see `NamedKernel.slopes`.
 
         a^2 exp(-a r) for smoothness 3/2, a^2 / 3 (1 + a r) exp(-a r) for 5/2, where a = sqrt(2 nu) / bandwidth.
         """
@@ -390,7 +390,7 @@ MOST_DEGREE = 1000  # beyond, powers of anything but 1 leave the range of floats
 
 @stored("polynomial-kernel", renamed={"name": None})
 @dataclass(frozen=True)
-class Polynomial(KnownKernel):
+class Polynomial(NamedKernel):
     """The polynomial kernel k(x, x') = (scale <x, x'> + offset)^degree.
 
     Parameters
@@ -428,7 +428,7 @@ class Polynomial(KnownKernel):
 
 @stored("linear-kernel", renamed={"name": None})
 @dataclass(frozen=True)
-class Linear(KnownKernel):
+class Linear(NamedKernel):
     """The linear kernel k(x, x') = <x, x'>."""
 
     name: ClassVar[str] = "linear"
@@ -495,9 +495,9 @@ class CustomKernel:
 # Kernels by name: from options, and to and from what a model file holds.
 
 
-def kernel_class(name: str) -> type[KnownKernel]:
+def kernel_class(name: str) -> type[NamedKernel]:
     """Return the class of a kernel of KERNELS, or ConfigError for an unknown one."""
-    kind: type[KnownKernel] = load(KERNELS[check_choice("kernel", name, KERNELS)])
+    kind: type[NamedKernel] = load(KERNELS[check_choice("kernel", name, KERNELS)])
     return kind
 
 
@@ -511,7 +511,7 @@ def shift_invariant_kernels() -> tuple[str, ...]:
     return tuple(name for name in KERNELS if hasattr(kernel_class(name), "draw_frequencies"))
 
 
-def make_kernel(name: str, parameters: Mapping[str, Any]) -> KnownKernel:
+def make_kernel(name: str, parameters: Mapping[str, Any]) -> NamedKernel:
     """Make a kernel of KERNELS from its parameters by name.
 
     Raises
@@ -540,7 +540,7 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     ------
     ConfigError : the kernel is not one of KERNELS: a model file holds data, never code that runs when it is loaded
     """
-    if not isinstance(kernel, KnownKernel):
+    if not isinstance(kernel, NamedKernel):
         raise ConfigError(
             f"The kernel {kernel.name!r} is a Python function, which a model file cannot hold. "
             f"Use the learner in memory, or train with one of {', '.join(KERNELS)}."
@@ -549,7 +549,7 @@ def describe_kernel(kernel: Kernel) -> dict[str, Any]:
     return {"name": kernel.name, **parameters}
 
 
-def kernel_from_description(description: Mapping[str, Any]) -> KnownKernel:
+def kernel_from_description(description: Mapping[str, Any]) -> NamedKernel:
     """Return the kernel that `describe_kernel` described, or ConfigError."""
     if not isinstance(description, Mapping):
         raise ConfigError(

@@ -126,7 +126,7 @@ class PiecewiseLinear:
     def weighted_kinks_into(
         self, positions: FloatArray, jumps: FloatArray, ray: Ray, weights: FloatArray, longest: float, scale: float
     ) -> tuple[int, float]:
-        """Return the same with jumps times weights (n,), which the derivative at 0 does not know; (0,) for all 1."""
+        """Return the same with jumps times weights (n,), but an unweighted derivative at 0; (0,) for all 1."""
         rows, parabola = (ray.scores, ray.along, ray.targets), (ray.slope, ray.curvature)
         kinks: tuple[int, float] = self._pieces.kinks(
             positions, jumps, *rows, weights, *self._numbers, *parabola, longest, scale
@@ -428,7 +428,7 @@ def absolute() -> EpsilonInsensitive:
     return EpsilonInsensitive(0.0)
 
 
-def known_loss(name: str, epsilon: float = 0.1) -> Loss | PiecewiseLinear:
+def named_loss(name: str, epsilon: float = 0.1) -> Loss | PiecewiseLinear:
     """Return a loss of LOSSES by its name; epsilon : of those that have one."""
     make = load(LOSSES[name])
     loss: Loss | PiecewiseLinear = make(epsilon=epsilon) if "epsilon" in signature(make).parameters else make()
@@ -437,14 +437,14 @@ def known_loss(name: str, epsilon: float = 0.1) -> Loss | PiecewiseLinear:
 
 def online_losses(task: Task | None = None) -> tuple[str, ...]:
     """Return the names of the losses of LOSSES that online solvers take, of one task or of all."""
-    losses = {name: known_loss(name) for name in LOSSES}
+    losses = {name: named_loss(name) for name in LOSSES}
     return tuple(name for name, loss in losses.items() if isinstance(loss, Loss) and task in (None, loss.task))
 
 
 def make_loss(name: str, epsilon: float = 0.1) -> Loss:
     """Make a loss of LOSSES that online solvers take, or of an extension, or raise ConfigError that lists the names."""
     if name in online_losses():
-        loss = known_loss(name, epsilon)
+        loss = named_loss(name, epsilon)
         assert isinstance(loss, Loss)
         return loss
     declared = None if name in LOSSES else plugins.find("loss", name)

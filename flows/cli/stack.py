@@ -56,7 +56,7 @@ def up(
                 "A stack with this home folder is already running. Stop it with okl down, or set another OKL_HOME."
             )
         if code == PORT_IS_TAKEN:
-            raise ExecutionError(f"Port {port} is in use by another program. Give another --port, or none.")
+            raise ExecutionError(f"Port {port} is in use by another program. Give another --port, or leave it out.")
         return
     start, terminal = time.monotonic(), sys.stderr.isatty()
 
@@ -84,7 +84,7 @@ def _replace_line(text: str, terminal: bool) -> None:
 
 def _confirm_interruption(runs: Sequence[Mapping[str, Any]]) -> None:
     """Ask whether to interrupt runs; raise ConfigError without a terminal, ExecutionError if the answer is no."""
-    commands = " (a command, which goes on without a record, unless it uses the workers)"
+    commands = " (a command, which continues without a record, unless it uses the workers)"
     names = [f"{run['name']}{commands if run['command'] else ''}" for run in runs]
     shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     problem = f"{len(names)} runs are in progress: {shown}." if len(names) > 1 else f"A run is in progress: {shown}."
@@ -116,24 +116,24 @@ def status(json: Json = False) -> None:
 
 @app.command(short_help="Stop the local stack and its runs, within five seconds.")
 def down(
-    force: Annotated[bool, typer.Option("--force", help="Interrupt runs in progress without a question.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Interrupt runs in progress without confirmation.")] = False,
     json: Json = False,
 ) -> None:
     """Stop the local stack and its runs, within five seconds.
 
     If runs are in progress, their names are shown, and the command asks whether to interrupt them. Interrupted runs can
-    be resumed: okl train --resume. Commands such as okl train go on without a record, unless they use its workers.
+    be resumed: okl train --resume. Commands such as okl train continue without a record, unless they use its workers.
     """
     from flows.stack.control import down as bring_down
     from flows.stack.state import live_state, stack_folder
-    from flows.stack.status import active_runs, leaving, schedules_at
+    from flows.stack.status import active_runs, messages_after_stop, schedules_at
 
     state, notes = live_state(stack_folder(okl_home())), []
     if state is not None and not force and (runs := active_runs(state, RUNS_SECONDS)):
         _confirm_interruption(runs)
     start = time.monotonic()
     if state is not None:
-        notes = leaving(state.url, os.environ.get("PREFECT_API_URL"), schedules_at(state.url, ASK_SECONDS))
+        notes = messages_after_stop(state.url, os.environ.get("PREFECT_API_URL"), schedules_at(state.url, ASK_SECONDS))
     ended = bring_down(okl_home())
     seconds = time.monotonic() - start
     outcome = f"okl stopped ({seconds:.1f} s)." if ended else "okl was not running."

@@ -178,7 +178,7 @@ EVENTS = {
     "prefect.flow-run.Failed": "run failed", "prefect.flow-run.Crashed": "run crashed",
     "prefect.flow-run.TimedOut": "run timed out", "okl.model.drifted": "drift", "okl.data.missing": "no new data",
 }  # fmt: skip
-"""Words for the events of notices."""
+"""Descriptions of the events of notices."""
 
 
 def notice_subject(event: Any, about: Any) -> str:
@@ -288,7 +288,7 @@ def variables(url: str) -> str:
     return f'PREFECT_API_URL={url} PREFECT_API_AUTH_STRING="$(cat {quote(str(login_file(okl_home())))})"'
 
 
-def leaving(url: str, configured: str | None, n_schedules: int | None = 0) -> list[str]:
+def messages_after_stop(url: str, configured: str | None, n_schedules: int | None = 0) -> list[str]:
     """Return the messages after a stack has ended; configured : PREFECT_API_URL; n_schedules : None if unknown."""
     lines = []
     if n_schedules != 0:

@@ -41,7 +41,7 @@ def move_to_free_core(taken: set[int]) -> None:
         allowed = os.sched_getaffinity(0)
         if allowed - taken:
             os.sched_setaffinity(0, allowed - taken)  # it is elsewhere when this returns
-            core = this_core()  # asked before it may go back
+            core = this_core()  # read before it may move back
             os.sched_setaffinity(0, allowed)
     taken.add(core)
 
@@ -108,7 +108,7 @@ class ThreadPool:
         while len(self._helpers) < index:
             tasks: SimpleQueue[Work | None] = SimpleQueue()
             number = len(self._helpers) + 1
-            helper = Thread(target=self._serve, args=(number, tasks), name=f"okl-crew-{number}")
+            helper = Thread(target=self._serve, args=(number, tasks), name=f"okl-thread-{number}")
             helper.start()
             self._helpers.append((helper, tasks))
         return self._helpers[index - 1][1]

@@ -23,7 +23,7 @@ from okl.data.dataset import INDICES, VALUES, Dataset, Schema, Shard
 from okl.data.execution import Rows
 from okl.data.ingest.targets import group_share, stored_index
 from okl.data.order import Positions, Window, permutation_of
-from okl.data.sparse import beside, rows_of_lists, stacked
+from okl.data.sparse import rows_of_lists, stacked, with_dense_columns
 from okl.data.values import one_array
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, RemoteCopy, verify_file, whole_copy_of
@@ -207,7 +207,7 @@ def _load_sparse(data: Dataset, window: Window, precision: Precision) -> Rows:
         read_group(replace(data, schema=dense_schema), shard, group, np.arange(rows), dense, targets[cut])
         # one after the other: Arrow takes several times the memory of a column while it reads it
         indices, values = (one_array(read_columns(data, shard, group, [name]).column(0)) for name in (INDICES, VALUES))
-        blocks.append(beside(dense, rows_of_lists(indices, values, columns.n_columns, precision), columns))
+        blocks.append(with_dense_columns(dense, rows_of_lists(indices, values, columns.n_columns, precision), columns))
         start += rows
     inputs, permutation = stacked(blocks), permutation_of(window)
     if permutation is not None:

@@ -19,7 +19,7 @@ MOST_COLUMNS = 1_000_000
 LISTS = {INDICES: pa.list_(pa.int32()), VALUES: pa.list_(pa.float32())}
 """Types of the columns of shards that hold sparse rows."""
 
-_ROWS_AT_ONCE = 1024  # whose numbers of double precision are few beside the rows
+_ROWS_AT_ONCE = 1024  # whose numbers of double precision are few next to the rows
 
 Csr = Any
 """A scipy.sparse.csr_array (rows, columns) with sorted int32 indices, none twice in a row."""
@@ -71,7 +71,7 @@ def of_unit_length(rows: Csr) -> Csr:
     return sparse.csr_array((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
-def beside(dense: FloatArray, rows: Csr, columns: SparseColumns) -> Csr:
+def with_dense_columns(dense: FloatArray, rows: Csr, columns: SparseColumns) -> Csr:
     """Return inputs (rows, n_dense + n_columns): scaled dense columns, and sparse rows as they are read."""
     rows = of_unit_length(rows) if columns.unit_length else rows
     if not dense.shape[1]:

@@ -10,7 +10,7 @@ from scipy import sparse
 from okl.features.base import as_inputs
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray
-from okl.kernels import KnownKernel, check_bandwidth, kernel_class, kernel_parameters, make_kernel
+from okl.kernels import NamedKernel, check_bandwidth, kernel_class, kernel_parameters, make_kernel
 
 _PAIRS, _NUMBERS = 20_000, 20_000_000  # and of dense inputs in all: distances of many inputs are alike
 _SEED = 20160417  # any fixed number: the same sample gives the same bandwidth
@@ -54,7 +54,7 @@ def median_distance(sample: Any, power: Literal[1, 2] = 2) -> float:
 
 def kernel_with_bandwidth(
     name: str, bandwidth: float | None, sample: FloatArray, degree: int = 3, offset: float = 1.0
-) -> tuple[KnownKernel, dict[str, Any]]:
+) -> tuple[NamedKernel, dict[str, Any]]:
     """Build a kernel of KERNELS that suits a sample (rows, n_inputs); return it with its bandwidth and the reason.
 
     bandwidth : None for the median distance, in the kernel's own measure of it; a polynomial kernel takes it as the
@@ -74,7 +74,7 @@ def kernel_with_bandwidth(
     return kernel_of_bandwidth(name, bandwidth, degree, offset), {"bandwidth": bandwidth, "bandwidth_reason": why}
 
 
-def kernel_of_bandwidth(name: str, bandwidth: float, degree: int = 3, offset: float = 1.0) -> KnownKernel:
+def kernel_of_bandwidth(name: str, bandwidth: float, degree: int = 3, offset: float = 1.0) -> NamedKernel:
     """Return the kernel of KERNELS with a bandwidth, as far as it has one; errors as for `kernel_with_bandwidth`."""
     parameters = kernel_parameters(name)
     check_bandwidth(bandwidth)

@@ -12,7 +12,7 @@ from okl.compiled.threads import run_tasks
 from okl.data.dataset import HOURS, Schema, origins
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Doubles, FloatArray, IntArray
-from okl.kernels import KnownKernel
+from okl.kernels import NamedKernel
 
 BLOCK = 512  # rows whose gradients are summed in one go: fixed, so that bits depend on nothing else
 LEAST_WEIGHT = 1e-6  # of the largest: no input is ignored for good, as its weight would stay 0 in all later steps
@@ -27,7 +27,7 @@ class GradientSums:
 
 
 def gradient_sums(
-    kernel: KnownKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray, n_threads: int = 1
+    kernel: NamedKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray, n_threads: int = 1
 ) -> GradientSums:
     """Sum the squared gradients of f(x) = sum_j weights[k, j] k(x, l_j) over rows and outputs k.
 

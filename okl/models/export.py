@@ -55,12 +55,12 @@ def export(
 
     Parameters
     ----------
-    model : folder or URL of a model, NAME@WHICH of a registry, the result of a run, or a model in memory
+    model : folder or URL of a model, NAME@VERSION of a registry, the result of a run, or a model in memory
     out : file or URL to make
     format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
         scikit-learn's own estimators, as `skops.io.load` opens it). ONNX takes sparse rows of at most 262,144 columns,
         as a dense matrix or as the words of each document. None: the ending of `out`
-    registry : folder or URL of the registry that NAME@WHICH is looked up in; None: OKL_REGISTRY, or okl's home
+    registry : folder or URL of the registry that NAME@VERSION is looked up in; None: OKL_REGISTRY, or okl's home
 
     Returns
     -------
@@ -102,7 +102,7 @@ def export(
         )
     content, scorer = _as_onnx(opened) if format == "onnx" else _as_skops(opened)
     n_rows = max(1, min(N_CHECKED, MOST_CHECKED // opened.schema.n_features))
-    rows = made_up(opened.schema, n_rows)
+    rows = synthetic_rows(opened.schema, n_rows)
     feeds = feeds_of(opened.schema, rows) if format == "onnx" else {MATRIX: matrix_of(opened.schema, rows)}
     started_at = time.perf_counter()
     theirs = scorer(feeds)
@@ -143,7 +143,7 @@ def _as_onnx(model: Model) -> tuple[bytes, Scorer]:
     options.intra_op_num_threads = 1
     session = InferenceSession(content, options, providers=["CPUExecutionProvider"])
     scores = session.get_outputs()[0].name
-    session.run([scores], feeds_of(model.schema, made_up(model.schema, 1)))  # what it prepares once is not timed
+    session.run([scores], feeds_of(model.schema, synthetic_rows(model.schema, 1)))  # what it prepares once is not timed
     return content, lambda feeds: np.asarray(session.run([scores], feeds)[0])
 
 
@@ -187,7 +187,7 @@ def _map_numbers(model: Model) -> int:
 MADE_VALUES = 30  # most values of a made-up sparse row
 
 
-def made_up(schema: Schema, n_rows: int) -> pa.RecordBatch:
+def synthetic_rows(schema: Schema, n_rows: int) -> pa.RecordBatch:
     """Draw synthetic raw rows: float64 numbers, normal about the training mean and within the training range.
 
     They are no float32 numbers, so that an export that does not round as okl does is found. Text has every category,

@@ -22,7 +22,7 @@ from okl.data.ingest.sources import SourceBatch, list_files, without_view_types
 from okl.data.ingest.targets import stored_index
 from okl.data.ingest.value_formats import convert_table
 from okl.data.reading import scaled_inputs
-from okl.data.sparse import beside, finite_sparse_rows
+from okl.data.sparse import finite_sparse_rows, with_dense_columns
 from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_in, numbers, one_array
 from okl.foundation.errors import DataError, DivergedError, ModelError, first_of, listed
 from okl.foundation.locations import combined_digest, file_sha256, place_of
@@ -249,7 +249,7 @@ def newly_missing(schema: Schema, batch: pa.RecordBatch) -> Replaced:
 
 
 def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: bool = False) -> None:
-    """Find what is wrong with raw columns before rows are read; their order and further columns do not matter.
+    """Check raw columns before rows are read; their order and further columns do not matter.
 
     Raises DataError : columns that the model needs are missing (with similar names that are there), or of another kind
     """
@@ -308,12 +308,12 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
             targets[~complete] = 0.0
     if schema.sparse is not None:
         sparse = finite_sparse_rows(rows.batch, schema.sparse, rows.file, rows.first_row)
-        inputs = beside(inputs, sparse.astype(precision), schema.sparse)
+        inputs = with_dense_columns(inputs, sparse.astype(precision), schema.sparse)
     return RawRows(inputs, targets, complete, replaced)
 
 
 def plain_means(schema: Schema) -> NDArray[np.float64] | None:
-    """Return the training means (n_features,) that stand for missing numbers of a table without encodings, or None."""
+    """Return the training means (n_features,) that replace missing numbers of a table without encodings, or None."""
     if schema.missing != "mean" or schema.encodings:
         return None
     return np.array([column.mean for column in schema.feature_statistics])
@@ -357,7 +357,7 @@ def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
 # Tables and arrays in memory.
 
 RawValues: TypeAlias = Any
-"""A table (pandas, Arrow, whatever hands out an Arrow stream), or an array or list of rows."""
+"""A table (pandas, Arrow, or any object with an Arrow stream), or an array or list of rows."""
 
 
 def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> Any:
@@ -389,7 +389,7 @@ def _of_sparse(schema: Schema, values: Any, precision: Precision) -> Any:
     rows.sum_duplicates()
     if not np.isfinite(rows.data).all():
         raise ModelError("The sparse matrix holds values that are not finite within float32 (3.4e38). Correct them.")
-    return beside(np.empty((rows.shape[0], 0)), rows.astype(precision), schema.sparse)
+    return with_dense_columns(np.empty((rows.shape[0], 0)), rows.astype(precision), schema.sparse)
 
 
 def check_names(names: Iterable[Any]) -> None:
@@ -529,6 +529,6 @@ def refuse_nonfinite(
         row = first_row + int(bad.argmax())
         raise DivergedError(
             f"{f'{where}: the' if where else 'The'} model's score of row {row} (counted from 0) is NaN or infinite: "
-            "the model has diverged, or the row's values are far outside those of training. Train with a smaller step "
-            "size, or correct the row."
+            "the model has diverged, or the row is far outside the training range. Train with a smaller step size, or "
+            "correct the row."
         )

@@ -21,7 +21,7 @@ from okl.features.linear import SparseInputs, StandardisedLinear
 from okl.features.nystrom import NystromFeatures
 from okl.foundation.errors import ConfigError, ModelError
 from okl.foundation.types import FloatArray, Integers
-from okl.kernels import Gaussian, Kernel, KnownKernel, Laplacian, Linear, Matern32, Matern52, Polynomial
+from okl.kernels import Gaussian, Kernel, Laplacian, Linear, Matern32, Matern52, NamedKernel, Polynomial
 from okl.models.file import Model
 from okl.models.inputs import MATRIX, WORDS, plain_means
 
@@ -99,7 +99,7 @@ def kernel_row_nodes(graph: Graph, kernel: Kernel, row: str, vectors: str) -> st
 
 def _nodes_of(kernel: Kernel) -> tuple[_Compare, _Values]:
     """Return functions that add what a kernel compares rows by, and its values from that, to a graph."""
-    nodes = _NODES.get(type(kernel)) if isinstance(kernel, KnownKernel) else None
+    nodes = _NODES.get(type(kernel)) if isinstance(kernel, NamedKernel) else None
     if nodes is None:
         raise ConfigError(
             f"The kernel {kernel.name!r} cannot be exported to ONNX. Train with one of "
@@ -175,7 +175,7 @@ def _absolute_distances(graph: Graph, inputs: str, vectors: FloatArray) -> str:
 
 _Compare: TypeAlias = Callable[[Graph, str, FloatArray], str]
 _Values: TypeAlias = Callable[[Graph, Any, str, Any], str]
-_NODES: dict[type[KnownKernel], tuple[_Compare, _Values]] = {
+_NODES: dict[type[NamedKernel], tuple[_Compare, _Values]] = {
     Gaussian: (_squared_distances, _gaussian),
     Laplacian: (_absolute_distances, _laplacian),
     Matern32: (_squared_distances, _matern32),
@@ -224,13 +224,15 @@ def score_nodes(graph: Graph, predictor: predictors.Predictor, inputs: str) -> s
     if isinstance(predictor, predictors.LocalExpansion):
         return _local_scores(graph, predictor, inputs)
     if not isinstance(predictor, predictors.LinearPredictor):
-        raise ModelError(f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to ONNX.")
+        raise ModelError(
+            f"A predictor of kind {predictor.describe().get('kind')!r} cannot be exported to ONNX. Use okl predict."
+        )
     scores = _linear_scores(graph, predictor.feature_map, predictor.weights, inputs)
     return _with_offsets(graph, scores, predictor.offsets)
 
 
 def _expansion_sums(graph: Graph, predictor: predictors.KernelExpansion, inputs: str) -> str:
-    """Weighted sums of kernel values, in double precision where large weights cancel."""
+    """Return weighted sums of kernel values, in double precision where large weights cancel."""
     supports, weights = predictor.supports, predictor.coefficients.T
     wide = weights.dtype == np.float32 and float(np.abs(weights).sum(axis=0).max()) > MOST_SINGLE
     if wide:
@@ -326,7 +328,9 @@ def _linear_scores(graph: Graph, feature_map: FeatureMap, weights: FloatArray, i
         scores = graph.add("MatMul", shifted, slopes.T)
         constant = (weights[:, -1:].T * weights.dtype.type(feature_map.constant)).astype(weights.dtype)
         return graph.add("Add", scores, constant)
-    raise ModelError(f"A feature map of kind {feature_map.describe().get('kind')!r} cannot be exported to ONNX.")
+    raise ModelError(
+        f"A feature map of kind {feature_map.describe().get('kind')!r} cannot be exported to ONNX. Use okl predict."
+    )
 
 
 def _wave_scores(graph: Graph, frequencies: FloatArray, weights: FloatArray, inputs: str) -> str:
@@ -445,7 +449,7 @@ def input_nodes(graph: Graph, schema: Schema) -> tuple[str, list[ValueInfoProto]
 
 
 def _rounded(graph: Graph, value: str) -> str:
-    """Return the nearest float32, as data sets hold every input: what was learned is what is scored."""
+    """Return the nearest float32, as data sets hold every input in training."""
     return graph.cast(graph.cast(value, np.float32), np.float64)
 
 

@@ -60,7 +60,7 @@ class TablePiece:
     stored_labels: tuple[float, ...] = ()
     encoded: bool = False
 
-    def seen_by(self, schema: Schema) -> Schema:
+    def schema_for(self, schema: Schema) -> Schema:
         """Return a model's schema for the columns of the piece: those of a data set are inputs already."""
         if not self.encoded:
             return schema
@@ -110,7 +110,7 @@ def table_pieces(
 
 def check_pieces(schema: Schema, pieces: Sequence[TablePiece], where: str, with_targets: bool = False) -> None:
     """Check the columns of pieces, or raise DataError, which names the first text in a numeric column of CSV."""
-    seen, columns = pieces[0].seen_by(schema), pieces[0].schema
+    seen, columns = pieces[0].schema_for(schema), pieces[0].schema
     if pieces[0].kind == "csv" and set(seen.source_columns) <= set(columns.names):
         files = {place_of(piece.piece.path): piece.piece.dialect for piece in pieces}
         texts = {text.column for text in seen.sparse.texts} if seen.sparse is not None else set()
@@ -139,7 +139,7 @@ def _dataset_pieces(data: Dataset) -> tuple[pa.Schema, list[Piece]]:
 
 
 def _joined(pieces: Sequence[Piece]) -> list[Piece]:
-    """Neighbouring row groups of one file as one piece, up to PIECE_ROWS rows."""
+    """Join neighbouring row groups of one file into pieces of up to PIECE_ROWS rows."""
     joined: list[Piece] = []
     for piece in pieces:
         last = joined[-1] if joined else None
@@ -170,7 +170,7 @@ def read_table(
 
 
 def raw_rows(schema: Schema, piece: TablePiece, precision: Precision, with_targets: bool = False) -> Iterator[RawRows]:
-    """Yield the rows of a piece, prepared for a model's schema (`TablePiece.seen_by`), batch by batch."""
+    """Yield the rows of a piece, prepared for a model's schema (`TablePiece.schema_for`), batch by batch."""
     for batch in read_table(piece, [*schema.source_columns, *([schema.target] if with_targets else [])]):
         yield prepare_rows(schema, batch, precision, with_targets)
 
@@ -216,7 +216,7 @@ def _rows_at(schema: Schema, precision: Precision, location: str, with_targets: 
     pieces = table_pieces(source, schema)
     check_pieces(schema, pieces, location, with_targets)
     for piece in pieces:
-        yield from raw_rows(piece.seen_by(schema), piece, precision, with_targets)
+        yield from raw_rows(piece.schema_for(schema), piece, precision, with_targets)
 
 
 def _rows_of(schema: Schema, precision: Precision, values: RawValues, targets: Any) -> RawRows:

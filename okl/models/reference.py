@@ -1,4 +1,4 @@
-"""References to models: a folder or URL, NAME@WHICH, or NAME."""
+"""References to models: a folder or URL, NAME@VERSION, or NAME."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from okl.models.registry import CHAMPION, MODEL, Registry, Version
 _LOG = run_logger()
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 
-REGISTRY = "folder or URL of the registry of NAME@WHICH; default: OKL_REGISTRY, or the okl home"
+REGISTRY = "folder or URL of the registry of NAME@VERSION; default: OKL_REGISTRY, or the okl home"
 
 Location = str | os.PathLike[str]
 
 
 def is_reference(model: Location) -> bool:
-    """Return whether a model is given as NAME@WHICH, and not as a folder that has such a name.
+    """Return whether a model is given as NAME@VERSION, and not as a folder that has such a name.
 
     >>> is_reference("churn@champion"), is_reference("churn@7"), is_reference("runs/churn@7"), is_reference("churn")
     (True, True, False, False)
@@ -39,8 +39,8 @@ def find_version(reference: str, registry: Location | None = None) -> Version:
     return Registry(registry).model(name).version(which)
 
 
-def meant(model: Location, registry: Location | None = None) -> str:
-    """Return the folder, URL or NAME@WHICH of the given name; anything else unchanged; ModelError for an unknown name.
+def resolve_name(model: Location, registry: Location | None = None) -> str:
+    """Return the model of a name: a folder, a URL or NAME@ALIAS; anything else unchanged; ModelError for unknown names.
 
     A run's folder or URL means the model in it; a NAME alone NAME@champion where models of that name are registered,
     else the model of the newest run in okl's home that has this name, with or without its date.
@@ -83,13 +83,13 @@ def run_named(name: str) -> Path | None:
 
 
 def pinned(model: Location, registry: Location | None = None) -> str:
-    """Return a permanent reference: NAME@NUMBER for NAME@WHICH or NAME; a folder or URL as it is. See `meant`."""
-    reference = meant(model, registry)
+    """Return a permanent reference: NAME@NUMBER for NAME@ALIAS or NAME; a folder or URL as it is (`resolve_name`)."""
+    reference = resolve_name(model, registry)
     return str(find_version(reference, registry)) if is_reference(reference) else reference
 
 
 def load(model: Location, registry: Location | None = None) -> Model:
-    """Open a model, given as its folder or URL, as NAME@ALIAS or NAME@NUMBER of a registry, or as `meant` has it.
+    """Open a model, given by its folder or URL, as NAME@ALIAS or NAME@NUMBER of a registry, or as in `resolve_name`.
 
     Every byte is checked against its digests, and no stored code is run. An alias is looked up once, and a version's
     files never change: if another version is promoted at the same time, the model is still of one version.
@@ -103,7 +103,7 @@ def load(model: Location, registry: Location | None = None) -> Model:
     ModelError : missing, damaged, incomplete, or written by a later okl
     RegistryError : no such model, version or alias; or the version was pruned
     """
-    reference = meant(model, registry)
+    reference = resolve_name(model, registry)
     return find_version(reference, registry).load() if is_reference(reference) else load_model(reference)
 
 
@@ -118,7 +118,7 @@ def result_of_run(folder: Place) -> dict[str, Any]:
 
 def run_data(model: Location, registry: Location | None = None) -> str | None:
     """Return the location of the data set of the model's run; None if it is not there. model : as `load` has it."""
-    reference = meant(model, registry)
+    reference = resolve_name(model, registry)
     folder = find_version(reference, registry).model_folder if is_reference(reference) else place_of(reference)
     location = (result_of_run(folder.absolute()).get("dataset") or {}).get("folder")
     return str(location) if location and is_dataset(location) else None

@@ -203,7 +203,7 @@ class Difference:
         return 0.0 < self.chance < -self.gain
 
 
-class Second(NamedTuple):
+class SecondMetric(NamedTuple):
     """Values of a metric beside the criterion, of the model and a baseline, that differ beyond chance."""
 
     metric: str
@@ -223,7 +223,7 @@ class Second(NamedTuple):
 
 
 SECOND = {"mistake_rate": "log_loss", "mse": "mae"}
-"""Metric that a tie by the first may hide: less is better."""
+"""Second metric in which models with a tie by the first may differ: less is better."""
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class Assessment:
     criterion: Criterion = "accuracy"
     class_counts: tuple[int, ...] = ()
     excess: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    hidden: Mapping[str, Second] = field(default_factory=dict)
+    hidden: Mapping[str, SecondMetric] = field(default_factory=dict)
 
     @property
     def constant(self) -> float | None:
@@ -368,7 +368,7 @@ def assess(
     rows = result.dataset.get("test_rows") if split == "test" else result.rows
     names = ("linear", "boosting", constant_name)
     of_baselines = {name: (result.baselines.get(name) or {}).get(split) or {} for name in names}
-    excess, hidden = dict[str, tuple[float, float]](), dict[str, Second]()
+    excess, hidden = dict[str, tuple[float, float]](), dict[str, SecondMetric]()
     second = SECOND.get(metric, "")
     for name, one in of_baselines.items():
         apart = one.get("excess") or {} if result.criterion == wanted else {}
@@ -379,7 +379,7 @@ def assess(
         # a difference beyond chance of the digits that are not shown says nothing: 0.7502 is higher than 0.7502
         visible = number(figures.get(second)) != number(one.get(second))
         if gain is not None and abs(gain[0]) > STANDARD_ERRORS * gain[1] and visible:
-            hidden[name] = Second(second, figures[second], one[second])
+            hidden[name] = SecondMetric(second, figures[second], one[second])
     counts = tuple(sum(line) for line in figures.get("confusion") or ())
     return Assessment(
         split=split,

@@ -139,7 +139,7 @@ def skipped_files(shards: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def in_vain(shards: Mapping[str, Any]) -> list[str]:
+def releases_without_effect(shards: Mapping[str, Any]) -> list[str]:
     """Return sentences about releases without effect."""
     lines = []
     for shard in shards["released_in_vain"][:MOST_NAMED]:
@@ -173,7 +173,7 @@ def summary_text(result: Mapping[str, Any]) -> str:
         blocks.append(Paragraph(f"chosen again: {again}"))
     if result.get("report"):
         blocks.append(Paragraph(f"report: {result['report']}"))
-    warnings = [*in_vain(shards), *(result.get("data_warnings") or [])]
+    warnings = [*releases_without_effect(shards), *(result.get("data_warnings") or [])]
     vain = {shard["sha256"] for shard in shards["released_in_vain"]}
     for shard in shards["rejected"][:MOST_NAMED]:
         if shard["sha256"] not in vain:
@@ -233,7 +233,10 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     lead = paragraphs(result["reason"], chosen_sentence(result), choice_sentence(result), took)
     if result["progressive"]:
         lead.append((WarningBlock if _has_drift(result) else Paragraph)(drift["why"]))
-    lead += [*_passed_over(result), *map(WarningBlock, [*in_vain(shards), *(result.get("data_warnings") or [])])]
+    lead += [
+        *_passed_over(result),
+        *map(WarningBlock, [*releases_without_effect(shards), *(result.get("data_warnings") or [])]),
+    ]
     if rejected:
         were = ("was", "its file was") if rejected == 1 else ("were", "their files were")
         lead.append(WarningBlock(f"{counted(rejected, 'shard')} {were[0]} rejected; {were[1]} not moved."))

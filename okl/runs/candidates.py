@@ -16,7 +16,7 @@ from okl.features.bandwidth import kernel_of_bandwidth, median_distance
 from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric
 from okl.foundation.catalogue import KERNELS
 from okl.foundation.types import Doubles, FloatArray, IntArray
-from okl.kernels import KnownKernel, Linear, kernel_class
+from okl.kernels import Linear, NamedKernel, kernel_class
 from okl.metrics.calibration import ScoreCalibration, fit_calibration, log_losses
 from okl.metrics.criterion import OF_RANKING, criterion_error, row_losses, standard_error
 from okl.runs.baselines import COSTS, fit_logistic
@@ -463,7 +463,7 @@ class ValidationSample:
         inputs = scaled(self._schema, self._sample.inputs[: result.rows], candidate)
         basis, _ = self._basis(candidate, inputs, result.landmarks)
         assert isinstance(basis, LandmarkBasis), "linear candidates have no metric"
-        assert isinstance(basis.kernel, KnownKernel), "candidates name kernels"
+        assert isinstance(basis.kernel, NamedKernel), "candidates name kernels"
         if weights is None:
             sample = Rows(inputs, self._sample.targets[: result.rows])
             weights = penalty_path.fit_rows(
@@ -543,7 +543,7 @@ def successive_halving(
 
 
 def _going_on(best_first: list[CandidateResult], best: CandidateResult, number: int) -> list[Candidate]:
-    """Return the candidates of the next round: the best results, and so many without a metric."""
+    """Return the candidates of the next round: the best results, and a number of candidates without a metric."""
     better = [result for result in best_first[: best_first.index(best)] if result.candidate.metric][:METRICS_KEPT]
     plain = [result for result in best_first if not result.candidate.metric]
     # half by rank, the others by squared error, which is more reliable on few rows
@@ -568,7 +568,7 @@ def ranked(ran: list[CandidateResult]) -> list[CandidateResult]:
 
 METRIC_STEPS = 4  # at most, from each of the two candidates that learning starts at, and on the rows of the last round
 METRICS_KEPT = 2  # candidates with a learnt metric in the last round
-LARGE_SAMPLE, SMALL_SAMPLE = (32768, 1024), (8192, 1536)  # rows and landmarks on which a metric is learned again
+LARGE_SAMPLE, SMALL_SAMPLE = (32768, 1024), (8192, 1536)  # rows and landmarks on which a metric is learnt again
 LARGE_STEPS, SMOOTH = 6, "gaussian"  # there: the most steps, and the kernel
 _MUCH_LESS = 0.9  # times the squared error without a metric: a metric on more rows may find more
 GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged: at least, and by multiply-adds
@@ -637,7 +637,7 @@ def continued_metric(
 
 
 def folds_of_check(rows: int) -> int:
-    """Return the number of folds in which a metric of so many rows is checked."""
+    """Return the number of folds in which a metric of this number of rows is checked."""
     return next((folds for most, folds in _CHECK_FOLDS if rows <= most), _FEWEST_FOLDS)
 
 
@@ -655,7 +655,7 @@ def with_checked_metric(
 
 
 def larger_sample(n_rows: int) -> tuple[int, int]:
-    """Return the rows and landmarks on which a metric is learned again: more rows or, of a few, more landmarks."""
+    """Return the rows and landmarks on which a metric is learnt again: more rows or, of a few, more landmarks."""
     if n_rows >= LARGE_SAMPLE[0]:
         return LARGE_SAMPLE
     return min(n_rows, SMALL_SAMPLE[0]), min(n_rows, SMALL_SAMPLE[1])
@@ -687,4 +687,4 @@ def with_larger_sample(track: ValidationSample, result: Selection, rows: int, la
 
 def kernel_has_gradient(kernel: str) -> bool:
     """Return whether a metric can be learnt from solutions of a candidate's kernel."""
-    return kernel in FACTORS and kernel_class(kernel).slopes is not KnownKernel.slopes
+    return kernel in FACTORS and kernel_class(kernel).slopes is not NamedKernel.slopes

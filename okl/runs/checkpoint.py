@@ -75,8 +75,8 @@ FORMER_NAMES = Path(__file__).with_name("former_names.json")
 
 
 @cache
-def import_known_classes() -> None:
-    """Import what defines classes with tags."""
+def import_tagged_classes() -> None:
+    """Import the modules that define classes with tags."""
     for name in PACKAGES:
         paths = getattr(import_module(name), "__path__", ())
         for module in pkgutil.walk_packages(paths, f"{name}."):
@@ -95,7 +95,7 @@ def class_named(name: str) -> type[Any]:
     """Return the class of a file's tag or full name (extension, former okl), or raise CheckpointError."""
     tag = former_names().get(name, name)
     if class_of(tag) is None and "." not in tag:
-        import_known_classes()
+        import_tagged_classes()
     named_class = class_of(tag) or plugins.classes().get(name)
     if named_class is None:
         raise CheckpointError(
@@ -149,8 +149,8 @@ Array = np.ndarray[Any, Any]
 class EncodedTree:
     """Return a value as JSON and arrays.
 
-    value : None, numbers, texts, arrays, paths, slices, tuples, lists, dicts, and instances of known classes
-    shared : by name, what is not stored but given again by whoever reads: the data set, folders
+    value : None, numbers, texts, arrays, paths, slices, tuples, lists, dicts, and instances of tagged classes
+    shared : by name, what is not stored but given again by the reader: the data set, folders
     Raises TypeError : of a class without a tag: declare one with okl.foundation.class_tags.stored where the class is
         defined
     """
@@ -237,7 +237,7 @@ class DecodedTree:
         except CheckpointError:  # a ValueError, too
             raise
         except (LookupError, TypeError, ValueError, AttributeError, StopIteration, RecursionError) as error:
-            raise CheckpointError(f"The state names what is not there: {error!r}.") from None
+            raise CheckpointError(f"The state refers to something that is missing: {error!r}.") from None
 
     def _of(self, node: Any) -> Any:
         if isinstance(node, list):
@@ -353,9 +353,9 @@ def read_head(folder: Path) -> CheckpointHead:
     except OSError as error:
         raise _damaged(folder / HEAD, f"it cannot be read ({error.strerror})") from None
     except (ValueError, TypeError, KeyError):
-        raise _damaged(folder / HEAD, "it is no checkpoint's JSON") from None
+        raise _damaged(folder / HEAD, "it is not the JSON of a checkpoint") from None
     if not all(map(isinstance, (version, about, files, sizes), (int, dict, dict, dict))):
-        raise _damaged(folder / HEAD, "it is no checkpoint's JSON")
+        raise _damaged(folder / HEAD, "it is not the JSON of a checkpoint")
     if version > FORMAT_VERSION:
         raise CheckpointError(
             f"{folder / HEAD} has format {version}, but this version of okl reads formats up to {FORMAT_VERSION}. "

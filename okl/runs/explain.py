@@ -23,7 +23,7 @@ from okl.models.file import Model, load_model
 from okl.models.inputs import Replaced, count_training_rows, read_as, replaced_sentences
 from okl.models.pieces import check_pieces, raw_rows, table_pieces
 from okl.models.quality import Importances, permutation_importance, permuted_criterion
-from okl.models.reference import REGISTRY, find_version, is_reference, meant, result_of_run
+from okl.models.reference import REGISTRY, find_version, is_reference, resolve_name, result_of_run
 from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
 
 
@@ -72,7 +72,7 @@ class ExplainSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model: str = Field(description="folder of a model, its URL, or NAME@WHICH of a registry, as NAME@champion")
+    model: str = Field(description="folder of a model, its URL, or NAME@VERSION of a registry, as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
     source: str | None = Field(None, description="labelled rows, raw or a data set; none: the data set of its run")
     rows: int = Field(5000, ge=2, description="number of sampled rows among which values are permuted")
@@ -96,7 +96,7 @@ def explain(settings: ExplainSettings, observer: Observer | None = None) -> dict
     Raises OklError : the model cannot be read, or the rows do not fit it
     """
     observer, lineage = observer or NullObserver(), dict[str, Any]()
-    named = meant(settings.model, settings.registry)
+    named = resolve_name(settings.model, settings.registry)
     if is_reference(named):
         version = find_version(named, settings.registry)
         line = Registry(settings.registry).model(version.name).ancestry(version)

@@ -78,7 +78,7 @@ class ScorePiece:
 
     def batches(self, piece: TablePiece) -> Iterator[tuple[pa.RecordBatch, NDArray[Any], Replaced]]:
         """Return keys, scores, predictions, those of complete rows, and replaced values; DivergedError, DataError."""
-        schema, model = self.output_schema(piece), piece.seen_by(self.model.schema)
+        schema, model = self.output_schema(piece), piece.schema_for(self.model.schema)
         columns, predictor = [*model.source_columns, *self.keys], self.model.predictor
         for source in read_table(piece, list(dict.fromkeys(columns)), exact=self.keys):
             raw = prepare_rows(model, source, self.model.precision)
@@ -95,7 +95,7 @@ class ScorePiece:
             yield pa.record_batch(arrays, schema=schema), complete, raw.replaced
 
     def output_schema(self, piece: TablePiece) -> pa.Schema:
-        """Unchanged key columns, score (one for each class if there are several), prediction, probabilities.
+        """Return the schema: unchanged keys, score (one for each of several classes), prediction, probabilities.
 
         A prediction that is the score has its precision: one number of two types would be printed in two ways.
         """
@@ -126,7 +126,7 @@ SCORE_STAGES = ("check", "score", "report")
 class ScoreSettings(ExecutionSettings):
     """Settings of scoring: model, rows and destination, and where the work runs."""
 
-    model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
+    model: str = Field(description="folder or URL of a model, or NAME@VERSION of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
     source: str = Field(description="raw rows (Parquet, CSV, JSON lines, svmlight) or the folder of a data set")
     out: str = Field(description="new folder or URL for the scores, or a new file (.csv, .parquet)")
@@ -241,7 +241,7 @@ def fill_out_fields(settings: ScoreSettings, due: datetime, run: str) -> ScoreSe
     if "version" in fields:
         if not is_reference(model):
             raise ConfigError(
-                f"out = {settings.out} contains {{version}}, but {model} is not registered. Give NAME@WHICH."
+                f"out = {settings.out} contains {{version}}, but {model} is not registered. Give NAME@VERSION."
             )
         model = pinned(model, settings.registry)
         values["version"] = model.rpartition("@")[2]
@@ -309,7 +309,7 @@ def score_stream(
 
     Column types are certain only after all rows were read, so rows go to a temporary file first.
 
-    model : folder of a model, its URL, or NAME@WHICH; registry : see `okl.load`; rows : raw rows
+    model : folder of a model, its URL, or NAME@VERSION; registry : see `okl.load`; rows : raw rows
     out : destination of key columns, scores, predictions and probabilities, in the order of the rows
     keys : columns to copy, besides the model's own keys; threshold : see `ScoreSettings`
     Raises OklError : as `okl predict`; nothing is written then

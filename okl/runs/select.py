@@ -159,7 +159,7 @@ def rounds_seconds(
 
 
 def is_wide(shape: Shape) -> bool:
-    """Return whether inputs are so many for few rows that kernels are alike until a metric is learnt.
+    """Return whether there are many inputs for few rows, so that kernels are alike until a metric is learnt.
 
     More rows than landmarks get a metric by more landmarks, see `larger_sample`: on madelon that was better.
     """
@@ -178,7 +178,7 @@ def large_sample_seconds(budget_seconds: float, shape: Shape, rounds: list[tuple
 
 
 def check_seconds(shape: Shape, rows: int, landmarks: int) -> float:
-    """Return the nominal seconds of a check of a metric on so many rows and landmarks."""
+    """Return the nominal seconds of a check of a metric on given numbers of rows and landmarks."""
     return folds_of_check(rows) * (METRIC_STEPS + 1) * ridge_seconds(replace(shape, rows=rows), landmarks)
 
 
@@ -266,12 +266,12 @@ def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
 
 
 def largest_affordable(sizes: list[Size], seconds: float) -> list[Size]:
-    """Return the largest size that can be trained in so many nominal seconds, otherwise the smallest."""
+    """Return the largest size that can be trained in given nominal seconds, otherwise the smallest."""
     return [size for size in sizes if size.seconds <= seconds][-1:] or sizes[:1]
 
 
 def affordable_sizes(sizes: list[Size], seconds: float) -> list[Size]:
-    """Return the first sizes, as many as can be trained one after the other in so many nominal seconds; at least one.
+    """Return the first sizes, as many as can be trained one after the other in given nominal seconds; at least one.
 
     More time allows the sizes of less time, and perhaps more after them.
     """
@@ -318,7 +318,7 @@ class NeighbourSimilarity:
         """
         return self.differs and self.together > _MUCH_MORE * self.apart
 
-    def words(self, blocks: bool) -> str:
+    def sentences(self, blocks: bool) -> str:
         """Return the sentences for the report; blocks : whether candidates were validated with contiguous folds."""
         measure, apart, together = "5-fold error is", f"{self.apart:.1%}", f"{self.together:.1%}"
         if self.criterion == "squared-error":
@@ -810,8 +810,8 @@ def _far_targets(clip: Clip, schema: Schema) -> str:
     low, high = np.clip(clip.offsets[0] + clip.threshold * np.array([-1.0, 1.0]), known.minimum, known.maximum)
     return (
         f"A few values of {schema.target!r} are far from all others, which are within {low:.3g} to {high:.3g}; the "
-        f"least is {known.minimum:.6g}, the largest {known.maximum:.6g}. They have little weight in the model and much "
-        "in its mean squared error. Correct or leave out wrong ones."
+        f"least is {known.minimum:.6g}, the largest {known.maximum:.6g}. They matter little to the model and much to "
+        "its mean squared error. Correct wrong values."
     )
 
 
@@ -894,11 +894,11 @@ def _raced(task: _Task, observer: Observer) -> tuple[Selection, Validation, list
     if not similarity.differs:
         return result, by, [], track
     if not (similarity.decides and are_test_rows_given(data)):
-        return result, by, [similarity.words(blocks=False)], track
+        return result, by, [similarity.sentences(blocks=False)], track
     starters += [each.candidate for each in result.ran if each.candidate.metric]
     rounds = selection_rounds(in_folds, shape, len(starters))
     result = successive_halving(track.judging("blocks"), starters, rounds, tell)
-    return result, "blocks", [similarity.words(blocks=True)], track
+    return result, "blocks", [similarity.sentences(blocks=True)], track
 
 
 def _teller(observer: Observer) -> Report:
@@ -1055,7 +1055,7 @@ SPARSE_COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Weights of the losses, in ascending order; the search ends with the first that is worse than one before."""
 SPARSE_PASSES = (1, 3, 10, 30)
 """Passes of a regression: likewise, of those that the budget allows."""
-SPARSE_SPEED = 4e6  # values that are not 0, read and learnt in a second
+SPARSE_SPEED = 4e6  # values that are not 0, read and learned in a second
 MOST_SPARSE, LEAST_SPARSE, HELD_OUT = 131_072, 16_384, 4  # of the sample, by scores a row; every fourth is held out
 SPARSE_TOLERANCE = 1e-3  # relative gap of the model
 

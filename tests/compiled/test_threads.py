@@ -58,7 +58,7 @@ def test_this_core_is_one_of_those_allowed() -> None:
 
 
 def crew_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("okl-crew")]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("okl-thread")]
 
 
 def met(crew: ThreadPool, n_threads: int) -> set[tuple[int, int | None]]:

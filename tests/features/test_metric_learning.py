@@ -11,7 +11,7 @@ from okl.data.dataset import ColumnStatistics, Encoding, Schema
 from okl.features.metric_learning import BLOCK, LEAST_WEIGHT, gradient_sums, input_groups, learnt_metric, metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
-from okl.kernels import Gaussian, KnownKernel, Laplacian, Matern32, Matern52, Polynomial
+from okl.kernels import Gaussian, Laplacian, Matern32, Matern52, NamedKernel, Polynomial
 
 KERNELS = (Gaussian(1.5), Laplacian(3.0), Matern32(2.0), Matern52(2.0))
 N_INPUTS, STEP = 4, 1e-6
@@ -21,7 +21,7 @@ def drawn(rows: int, columns: int, seed: int) -> FloatArray:
     return np.random.default_rng(seed).standard_normal((rows, columns))
 
 
-def naive_squares(kernel: KnownKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray) -> FloatArray:
+def naive_squares(kernel: NamedKernel, landmarks: FloatArray, weights: FloatArray, inputs: FloatArray) -> FloatArray:
     """Sums of squared central differences of every output at every row."""
     squares = np.zeros(N_INPUTS)
     for x in inputs:
@@ -34,7 +34,7 @@ def naive_squares(kernel: KnownKernel, landmarks: FloatArray, weights: FloatArra
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
-def test_gradients_match_finite_differences(kernel: KnownKernel) -> None:
+def test_gradients_match_finite_differences(kernel: NamedKernel) -> None:
     landmarks, weights, inputs = drawn(12, N_INPUTS, 0), drawn(2, 12, 1), drawn(7, N_INPUTS, 2)
     found = gradient_sums(kernel, landmarks, weights, inputs)
     assert found.count == 7
@@ -42,7 +42,7 @@ def test_gradients_match_finite_differences(kernel: KnownKernel) -> None:
 
 
 @pytest.mark.parametrize("kernel", KERNELS[:2], ids=lambda kernel: kernel.name)
-def test_sums_of_parts_are_the_sums_of_all_whatever_the_threads(kernel: KnownKernel) -> None:
+def test_sums_of_parts_are_the_sums_of_all_whatever_the_threads(kernel: NamedKernel) -> None:
     landmarks, weights, inputs = drawn(30, N_INPUTS, 0), drawn(1, 30, 1), drawn(3 * BLOCK, N_INPUTS, 2)
     whole = gradient_sums(kernel, landmarks, weights, inputs, n_threads=2)
     parts = [

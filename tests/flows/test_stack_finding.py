@@ -17,7 +17,7 @@ import pytest
 from flows.server import stack_login
 from flows.stack.control import prepare
 from flows.stack.state import StackServer, StackState, stack_server, take_lock
-from flows.stack.status import leaving, schedules_at, text
+from flows.stack.status import messages_after_stop, schedules_at, text
 from flows.stack.supervisor import Child, StackOptions, listening_socket
 from okl.foundation.errors import ExecutionError
 
@@ -95,19 +95,24 @@ def test_a_stack_that_runs_but_stays_silent_is_not_taken_for_none(url: str, tmp_
 
 def test_whose_shell_points_to_a_stack_that_has_ended_is_told_how_to_forget_it() -> None:
     url = "http://127.0.0.1:4200/api"
-    assert leaving(url, f"{url}/") == [
+    assert messages_after_stop(url, f"{url}/") == [
         "This shell still uses its server. Type: unset PREFECT_API_URL PREFECT_API_AUTH_STRING"
     ]
-    assert leaving(url, None) == leaving(url, None, n_schedules=0) == leaving(url, "http://127.0.0.1:4201/api") == []
+    assert (
+        messages_after_stop(url, None)
+        == messages_after_stop(url, None, n_schedules=0)
+        == messages_after_stop(url, "http://127.0.0.1:4201/api")
+        == []
+    )
 
 
 def test_message_on_schedules_names_them_if_there_are_any_or_none_is_known() -> None:
     url = "http://127.0.0.1:4200/api"
     end = "until the next okl up, which starts missed runs as set by okl deploy --late."
-    told = {n: leaving(url, None, n) for n in (0, 1, 2, None)}
+    told = {n: messages_after_stop(url, None, n) for n in (0, 1, 2, None)}
     assert told == {0: [], 1: [f"Its schedule pauses {end}"], 2: [f"Its schedules pause {end}"],
                     None: [f"Its schedules pause {end}"]}  # fmt: skip
-    assert [line[:13] for line in leaving(url, url, 1)] == ["Its schedule ", "This shell st"]
+    assert [line[:13] for line in messages_after_stop(url, url, 1)] == ["Its schedule ", "This shell st"]
     assert schedules_at("http://127.0.0.1:9/api") is None, "no server answers"
 
 

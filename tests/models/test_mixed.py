@@ -22,7 +22,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 import okl
 from okl.data.ingest.sources import SourceBatch
 from okl.foundation.errors import ConfigError
-from okl.models.export import UNSEEN, feeds_of, made_up
+from okl.models.export import UNSEEN, feeds_of, synthetic_rows
 from okl.models.file import Model
 from okl.models.inputs import prepare_rows
 from okl.models.onnx import to_onnx
@@ -61,7 +61,7 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_scores_of_raw_columns_are_those_of_okl(model: Model) -> None:
-    rows = made_up(model.schema, 300)
+    rows = synthetic_rows(model.schema, 300)
     words = rows.column("kind").to_pylist()
     assert {"a", "b", "ü", UNSEEN} <= set(words)
     assert rows.column("size").null_count == 0 or model.schema.missing != "drop"
@@ -75,7 +75,7 @@ def test_scores_of_raw_columns_are_those_of_okl(model: Model) -> None:
 
 
 def test_a_missing_category_has_no_score_where_such_rows_are_dropped(model: Model) -> None:
-    rows = made_up(model.schema, 50)
+    rows = synthetic_rows(model.schema, 50)
     feeds = feeds_of(model.schema, rows)
     feeds["kind"][7] = ""
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
@@ -100,7 +100,7 @@ def test_target_means_are_those_of_okl_and_survive_saving(target: str, missing: 
     (encoding,) = (one for one in model.schema.encodings if one.column == "shop")
     assert len(encoding.means) == (3 if target == "three" else 1)
     assert json.loads((Path(made["model"]) / "model.json").read_text())["format_version"] == 7
-    made_rows = made_up(model.schema, 300)
+    made_rows = synthetic_rows(model.schema, 300)
     expected = model.predictor.scores(prepare_rows(model.schema, SourceBatch("rows", 0, made_rows), "float32").inputs)
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
     scores = session.run(["scores"], feeds_of(model.schema, made_rows))[0]
@@ -118,7 +118,7 @@ def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> Non
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
     told = json.loads(session.get_modelmeta().custom_metadata_map["categories"])
     assert told == {"kind": ["a", "b", "ü"], "code": ["0", "1", "2"]}
-    rows = made_up(model.schema, 50)
+    rows = synthetic_rows(model.schema, 50)
     codes = np.arange(50) % 3
     numbers = rows.set_column(rows.column_names.index("code"), "code", pa.array(codes, pa.float64()))
     expected = model.predictor.scores(prepare_rows(model.schema, SourceBatch("rows", 0, numbers), "float32").inputs)
@@ -131,7 +131,7 @@ def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> Non
 def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothing(model: Model) -> None:
     meta = onnxruntime.InferenceSession(to_onnx(model).SerializeToString()).get_modelmeta()
     formulas = json.loads(meta.custom_metadata_map["dates"])
-    rows = made_up(model.schema, 200)
+    rows = synthetic_rows(model.schema, 200)
     days = [time - datetime(2000, 1, 1) for time in rows.column("seen").to_pylist()]
     for at, time in enumerate(rows.column("seen").to_pylist()):
         terms = {

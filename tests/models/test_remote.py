@@ -13,7 +13,7 @@ import pytest
 
 from okl.foundation.errors import ConflictError, DataError, ModelError, RegistryError
 from okl.foundation.locations import RemotePath
-from okl.models.reference import load, meant, pinned
+from okl.models.reference import load, pinned, resolve_name
 from okl.models.registry import Registry
 from tests.models.registered import lineage, number_in, publish, writer
 from tests.objectstore import Faulty
@@ -113,11 +113,11 @@ def test_the_url_of_a_run_stands_for_the_model_in_it_as_its_folder_does(
     run = bucket / "run"
     for name in ("model.json", "weights.safetensors"):
         (run / "model" / name).put(tmp_path / "run" / "model" / name)
-    assert meant(tmp_path / "run") == str(tmp_path / "run" / "model")
+    assert resolve_name(tmp_path / "run") == str(tmp_path / "run" / "model")
     for given in (str(run), f"{run}/", str(run / "model")):
         assert pinned(given) == str(run / "model")
         assert number_in(load(given)) == 7
-    assert meant(str(bucket / "absent")) == str(bucket / "absent")
+    assert resolve_name(str(bucket / "absent")) == str(bucket / "absent")
     with pytest.raises(ModelError, match=r"absent/model\.json"):
         load(str(bucket / "absent"))
     server.refused = lambda method, path: True

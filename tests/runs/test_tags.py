@@ -33,7 +33,7 @@ from okl.runs.checkpoint import (
     EncodedTree,
     checkpoints_of,
     former_names,
-    import_known_classes,
+    import_tagged_classes,
     write_checkpoint,
 )
 from okl.solvers.factory import make_solver, training_columns
@@ -80,13 +80,13 @@ def names_in(tree: Any) -> set[str]:
 
 def test_each_tag_belongs_to_one_class_and_every_module_that_declares_tags_is_imported_for_files() -> None:
     counts = Counter(declared_tags())
-    import_known_classes()
+    import_tagged_classes()
     assert {tag for tag, count in counts.items() if count > 1} == set()
     assert {tag for tag, kind in tagged_classes().items() if kind.__module__.startswith("okl.")} == set(counts)
 
 
 def test_no_tag_names_a_module_or_a_class() -> None:
-    import_known_classes()
+    import_tagged_classes()
     for tag, kind in tagged_classes().items():
         assert TAG.fullmatch(tag)
         assert tag not in (kind.__module__, kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}")
@@ -95,7 +95,7 @@ def test_no_tag_names_a_module_or_a_class() -> None:
 def test_every_former_name_has_a_class_of_its_own() -> None:
     assert len(former_names()) == 166
     assert len(set(former_names().values())) == 166
-    import_known_classes()
+    import_tagged_classes()
     assert set(former_names().values()) <= tagged_classes().keys()
     assert all(name.startswith("okl.") for name in former_names())
 
@@ -230,7 +230,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
 def test_a_tag_that_is_taken_or_malformed_is_refused_where_it_is_declared(
     declare: Callable[[], Any], message: str, fresh_tags: None
 ) -> None:
-    import_known_classes()
+    import_tagged_classes()
     with pytest.raises(ValueError, match=message):
         declare()
     assert tag_of(Counted) is tag_of(Pair) is None

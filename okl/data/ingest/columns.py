@@ -31,7 +31,7 @@ SHARE = re.compile(r"0?,\d+$")  # with a decimal comma
 
 @dataclass(frozen=True)
 class Roles:
-    """Names of columns by what they are for.
+    """Names of columns by their role.
 
     features : inputs; before `learn_encodings` has read the rows, the columns that they come from
     split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
@@ -80,7 +80,7 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     """
     columns, types = source.columns, dict(zip(source.schema.names, source.schema.types, strict=True))
     if settings.target not in columns:
-        missing = absent(settings.target, columns, source.location, "target")
+        missing = missing_column(settings.target, columns, source.location, "target")
         raise DataError(f"{missing} Name the column to predict: --target NAME.{values_hint(columns)}")
     named = {"key": settings.keys, "drop": settings.drop, "category": settings.categories, "text": settings.text}
     named["group"] = groups = () if settings.group is None else (settings.group,)
@@ -130,10 +130,10 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
 def check_present(name: str, columns: Sequence[str], where: str, what: str) -> None:
     """Raise DataError unless a column is there."""
     if name not in columns:
-        raise absent(name, columns, where, what)
+        raise missing_column(name, columns, where, what)
 
 
-def absent(name: str, columns: Sequence[str], where: str, what: str) -> DataError:
+def missing_column(name: str, columns: Sequence[str], where: str, what: str) -> DataError:
     """Return the error for a missing column, with the closest names."""
     close = near_names(name, columns, 3, 0.5)
     hint = f"Did you mean {' or '.join(map(repr, close))}? " if close else ""
@@ -192,7 +192,7 @@ def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tu
                 f"holdout = {settings.holdout}; expected a share above 0 and below 1, or a column: write "
                 f"{float(percent[1]) / 100:g}."
             ) from None
-        raise absent(str(settings.holdout), columns, where, "holdout") from None
+        raise missing_column(str(settings.holdout), columns, where, "holdout") from None
     if not 0.0 < share < 1.0:
         how = " To train on all rows, train on a data set that okl ingest made without it." if share == 0.0 else ""
         raise ConfigError(f"holdout = {settings.holdout}; expected a share above 0 and below 1, or a column.{how}")
@@ -219,22 +219,23 @@ def _check_features(
     if not features:
         raise DataError(f"{where} has no input columns: all are target, keys, split or dropped. Expected at least one.")
     for name in features:
-        kind, out = types[name], f"--key {quote(name)} to carry it along, or --drop {quote(name)} to leave it out"
+        kind = types[name]
+        out = f"--key {quote(name)} to copy it to the scores, or --drop {quote(name)} to leave it out"
         if is_date(kind) and settings.dates == "error" and name not in settings.categories:
             too = " If numbers are missing, too: --missing mean." if settings.missing == "error" else ""
             raise DataError(
-                f"{where}: column {name!r} holds dates ({kind}). Use --dates parts to learn from years and places in "
-                f"the year, the week and the day, --dates drop to leave dates out, {out}.{too}"
+                f"{where}: column {name!r} holds dates ({kind}). Use --dates parts to learn from years and positions "
+                f"in the year, the week and the day, --dates drop to leave dates out, {out}.{too}"
             )
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             raise DataError(
-                f"{where}: column {name!r} holds bytes that are no text in UTF-8. Save text as UTF-8 (in Parquet as "
-                f"type string), leave it out (--drop {quote(name)}) or carry it along (--key {quote(name)})."
+                f"{where}: column {name!r} holds bytes that are not UTF-8 text. Save text as UTF-8 (in Parquet as "
+                f"type string), leave it out (--drop {quote(name)}) or copy it to the scores (--key {quote(name)})."
             )
         if not (is_number(kind) or is_text(kind) or is_date(kind)):
             raise DataError(
                 f"{where}: column {name!r} is of type {kind}, but inputs are numbers, bools, text or dates. "
-                f"Convert it, leave it out (--drop {quote(name)}) or carry it along (--key {quote(name)})."
+                f"Convert it, leave it out (--drop {quote(name)}) or copy it to the scores (--key {quote(name)})."
             )
 
 
@@ -275,7 +276,7 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str])
     where = f"the first {rows:,} rows" if rows == FIRST_ROWS else f"its {rows:,} rows"
     return [
         f"Column {name!r} holds whole numbers that all differ in {where}, like an id; it is used as an input all "
-        f"the same (--key {quote(name)} carries it along, --drop {quote(name)} leaves it out)."
+        f"the same (--key {quote(name)} copies it to the scores, --drop {quote(name)} leaves it out)."
         for name, values in parts.items()
         if sum(map(len, values)) > FEW_ROWS
     ]

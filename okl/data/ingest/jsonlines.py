@@ -32,7 +32,9 @@ def inspect(file: Place) -> pa.Schema:
     if first.startswith(b"["):
         raise DataError(f"{file} is a JSON array; {EXPECTED}. jq -c '.[]' converts it.")
     if not (first.startswith(b"{") and first.rstrip().endswith(b"}")):
-        raise DataError(f"{file}, line 1: {first[:60].decode('utf-8', 'replace')!r} is no whole object; {EXPECTED}.")
+        raise DataError(
+            f"{file}, line 1: {first[:60].decode('utf-8', 'replace')!r} is not a complete object; {EXPECTED}."
+        )
     lines = text if len(text) < csv.BLOCK_BYTES else text[: text.rfind(b"\n") + 1]
     return _parsed(file, lines, 0, None).schema
 
@@ -141,12 +143,12 @@ def _explained(file: Place, message: str, lines: bytes, lines_before: int, span:
             "such as text in quotes."
         )
     twice = re.match(r"Column\(/(.*)\) was specified twice", message)
-    fault = f"key {twice[1].replace('/', '.')!r} is there twice" if twice else _fault(line)
+    fault = f"key {twice[1].replace('/', '.')!r} occurs twice" if twice else _fault(line)
     return f"{file}{where}: {fault}; {EXPECTED}."
 
 
 def _fault(line: str) -> str:
-    """Return what a line is that is no JSON object, without the words of a parser."""
+    """Describe a line that is not a JSON object, without the message of the parser."""
     at = 0
     try:
         json.loads(line)
@@ -156,4 +158,4 @@ def _fault(line: str) -> str:
         return "the object is nested too deeply"
     if line and at == len(line):
         return "the object does not end"
-    return f"{quoted(line[at:])}{f' from character {at + 1} on' if at else ''} is no {'JSON' if at else 'object'}"
+    return f"{quoted(line[at:])}{f' from character {at + 1} on' if at else ''} is not {'JSON' if at else 'an object'}"

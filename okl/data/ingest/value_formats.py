@@ -193,7 +193,7 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
     values = pc.if_else(fits, values, pa.scalar(None, values.type)).cast(TYPES[form.kind])
     misfit = np.asarray(values.is_null()) & _present(texts)
     if misfit.any() and (rows := np.flatnonzero(misfit[index])).size:
-        seen = Seen(texts[int(index[rows[0]])].as_py(), file, first_row + int(rows[0]))
+        seen = LocatedValue(texts[int(index[rows[0]])].as_py(), file, first_row + int(rows[0]))
         raise DataError(f"{_misfit(form, seen, form.example)}. Correct the value, or leave the row out.")
     return values.take(pa.array(index % len(texts)))
 
@@ -231,7 +231,7 @@ MARKS = {".": "points", ",": "commas"}
 ORDERS = ("day", "month")
 
 
-class Seen(NamedTuple):
+class LocatedValue(NamedTuple):
     """A value and its position."""
 
     text: str
@@ -250,7 +250,7 @@ class FormatTally:
     """
 
     counts: Counter[str] = field(default_factory=Counter)
-    firsts: Mapping[str, Seen] = field(default_factory=dict)
+    firsts: Mapping[str, LocatedValue] = field(default_factory=dict)
 
     def plus(self, later: FormatTally) -> FormatTally:
         return FormatTally(self.counts + later.counts, {**later.firsts, **self.firsts})
@@ -298,7 +298,7 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> FormatTally:
         if count := int(rows[mask].sum()):
             places = np.flatnonzero(mask & (rows > 0))
             at = int(places[first[places].argmin()])
-            counts[what], firsts[what] = count, Seen(texts[at].as_py(), file, first_row + int(first[at]))
+            counts[what], firsts[what] = count, LocatedValue(texts[at].as_py(), file, first_row + int(first[at]))
     return FormatTally(counts, firsts)
 
 
@@ -432,7 +432,7 @@ def _unit(tally: FormatTally) -> str:
     return max(units, key=units.__getitem__, default="")
 
 
-def _odd_unit(tally: FormatTally) -> Seen | None:
+def _odd_unit(tally: FormatTally) -> LocatedValue | None:
     """Return the first value with another unit than most have: currencies do not mix, and % is in all or none."""
     unit = _unit(tally)
     valid = {"unit %"} if unit == "%" else {"unit ", f"unit {unit}"}
@@ -463,11 +463,11 @@ def _date_format(name: str, tally: FormatTally, requested: str, orders: Mapping[
     return form, hint and f"T{described(form)[1:]}{hint}."
 
 
-def _example(tally: FormatTally, *whats: str) -> Seen:
+def _example(tally: FormatTally, *whats: str) -> LocatedValue:
     return next(tally.firsts[what] for what in (*whats, "value") if what in tally.firsts)
 
 
-def _refused(form: ColumnFormat, seen: Seen, example: Seen, target: str = "") -> DataError:
+def _refused(form: ColumnFormat, seen: LocatedValue, example: LocatedValue, target: str = "") -> DataError:
     other = parse_dates(pa.array([seen.text]), "month" if form.order == "day" else "day")
     alike = form.kind != "number" and other.null_count == 0
     remedy = "Write all dates alike, such as 2026-12-31" if alike else "Correct the value"
@@ -479,7 +479,7 @@ def _refused(form: ColumnFormat, seen: Seen, example: Seen, target: str = "") ->
     return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or {ways_out}.")
 
 
-def _misfit(form: ColumnFormat, seen: Seen, example: str = "") -> str:
+def _misfit(form: ColumnFormat, seen: LocatedValue, example: str = "") -> str:
     what = {"number": "a number", "date": "a date", "timestamp": "a time", "instant": "a time with a zone"}[form.kind]
     how = " with decimal commas" if form.decimal == "," else ""
     how += f" with {form.unit}" if form.unit and form.unit in (example or form.unit) else ""

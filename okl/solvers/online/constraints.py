@@ -21,7 +21,7 @@ from okl.compiled.oco import SQUARED, ConstraintRows, make_rows, make_work, maxi
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word
 from okl.data.execution import Execution
-from okl.data.ingest.columns import absent
+from okl.data.ingest.columns import missing_column
 from okl.data.reading import read_columns, read_rows
 from okl.features.base import FeatureMap
 from okl.features.predictors import Predictor
@@ -317,7 +317,7 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
                 f"itself. Ingest the source with --key {name}."
             )
         if name not in available:
-            raise absent(name, available, where, "constrained")
+            raise missing_column(name, available, where, "constrained")
 
 
 def without_features(data: Dataset, names: Sequence[str]) -> Dataset:

@@ -24,7 +24,7 @@ from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision
 from okl.foundation.validation import check_at_least
-from okl.kernels import KnownKernel
+from okl.kernels import NamedKernel
 from okl.solvers.base import Convergence, Outcome
 from okl.solvers.ridge.gram import LandmarkBasis, Outputs, cuts, pieces_of, read_pieces, rounded
 from okl.solvers.ridge.penalty_path import SAMPLE_ROWS, PenaltyErrors, ScoresLeftOut, apart, errors_of_scores
@@ -94,7 +94,7 @@ def solve_cell(
 
 
 def solve_rows(
-    kernel: KnownKernel,
+    kernel: NamedKernel,
     inputs: FloatArray,
     values: Doubles,
     weights: Doubles | None,
@@ -207,7 +207,7 @@ class CellWork:
     solver: LocalSolver
     data: Dataset
     tree: CellTree
-    kernel: KnownKernel
+    kernel: NamedKernel
     ridge: float
     without: Doubles
 
@@ -373,7 +373,7 @@ class LocalState:
     errors : of the mean scores, after each partition; objective, gap : sums over the partitions
     """
 
-    kernel: KnownKernel
+    kernel: NamedKernel
     chosen: dict[str, Any]
     ridge: float
     trees: tuple[CellTree, ...]
@@ -575,7 +575,7 @@ class LocalSolver(LeastSquaresSolver):
         return certificate_of(progress, gap, state.done, "" if outcome is None else outcome.reason)
 
     def _sample(self, data: Dataset, cell_rows: int) -> Rows:
-        """Return rows that a tree with cells of so many rows is drawn from."""
+        """Return rows that a tree with cells of a given size is drawn from."""
         wanted = max(_LEAST_SAMPLE, _SAMPLED_OF_CELL * (data.rows("train") // cell_rows + 1))
         return sample_rows(data, "train", wanted, self.seed, self.precision, MANY_GROUPS)
 

@@ -94,7 +94,7 @@ class GeometricGrowth:
             if n_rows == n_all:
                 return _fitted(solved, sampling.exact_bound(solved.objective, solved.lower_bound), notes, history)
             fresh = _Fresh(source, targets, method, solved)
-            if self.confidence is not None and plan.worth_looking(estimate, n_rows, solved.gap):
+            if self.confidence is not None and plan.needs_estimate(estimate, n_rows, solved.gap):
                 estimate = fresh.estimate_gap()
             rows = None if estimate is None else plan.replicate_rows(estimate, n_rows, solved.gap, tries)
             if self.confidence is not None and rows and fresh.first + rows * self.replicates <= n_all:

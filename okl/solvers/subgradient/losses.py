@@ -14,7 +14,7 @@ from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray, IntArray, Task
 from okl.foundation.validation import check_positive
-from okl.losses import PiecewiseLinear, Ray, known_loss
+from okl.losses import PiecewiseLinear, Ray, named_loss
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ DEFAULT_LOSS: dict[Task, str] = {
 
 def make_piecewise(name: str, epsilon: float = 0.1) -> PiecewiseLinear:
     """Return the piecewise linear loss of a name. Raises ConfigError (another loss, or an epsilon below 0)."""
-    loss = known_loss(name, epsilon) if name in LOSSES else None
+    loss = named_loss(name, epsilon) if name in LOSSES else None
     if not isinstance(loss, PiecewiseLinear):
-        able = [other for other in LOSSES if isinstance(known_loss(other), PiecewiseLinear)]
+        able = [other for other in LOSSES if isinstance(named_loss(other), PiecewiseLinear)]
         raise ConfigError(f"loss = {name!r}; expected a piecewise linear one: {', '.join(able)}.")
     return loss

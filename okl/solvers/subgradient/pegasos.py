@@ -274,7 +274,7 @@ class PegasosFactory:
 
 
 def check_stream(loss: Loss, batch: int) -> None:
-    """Raise ConfigError unless Pegasos can learn this loss from a stream in steps of so many rows."""
+    """Raise ConfigError unless Pegasos can learn this loss from a stream in steps of `batch` rows."""
     if loss.task == "regression":
         raise ConfigError(
             f"pegasos is for classes, but loss {loss.name!r} makes this a regression. Use --solver scs or wolfe."

@@ -68,7 +68,7 @@ class SampleDesign:
 
     @classmethod
     def of(cls, data: Dataset, *seed: int) -> SampleDesign:
-        """Single rows of a small data set, runs of RUN_ROWS of a large one: FINE_RUNS runs in all at least."""
+        """Return single rows for a small data set, runs of RUN_ROWS for a large one: at least FINE_RUNS runs in all."""
         shards = data.split("train")
         rows = sum(shard.rows for shard in shards)
         groups = sum(len(shard.row_groups) for shard in shards)
@@ -225,7 +225,7 @@ class SamplePlan:
             return None
         return max(self.first_sample, round(estimate.scale / remaining))
 
-    def worth_looking(self, estimate: GapEstimate | None, n_rows: int, solved: float) -> bool:
+    def needs_estimate(self, estimate: GapEstimate | None, n_rows: int, solved: float) -> bool:
         """Return whether fresh samples should estimate the gap: not if it cannot be small yet, or was estimated."""
         if estimate is None:
             return True

@@ -502,7 +502,7 @@ class SampleDescent(Descent):
     """The iterations of a method on the rows of a space.
 
     before : a run on the first of these rows that ended at the start: cuts of a bundle are carried on from it
-    reason : of the end: "gap" reached; "rounding", no smaller gap can be told; "stalled", nothing changes; "iterations"
+    reason : of the end: "gap" reached; "rounding", no smaller gap is resolved; "stalled", nothing changes; "iterations"
         used up
     history : a record before the first iteration, and after each
     """
@@ -553,8 +553,8 @@ class Scs:
     lam : float > 0; gap : float > 0, of the objective, absolute
     directions : "bundle" of up to bundle_size cuts; "conjugate", the paper's pair; "subgradient", its lambda* = 0
     bundle_size : int >= 2
-    bias : "none"; "regularised", b is one more weight, of a column of ones or of k + 1, which whoever makes the space
-        puts there; "free", b is not in the regulariser, with a bundle and one output only
+    bias : "none"; "regularised", b is one more weight, of a column of ones or of k + 1, which the space must
+        contain; "free", b is not in the regulariser, with a bundle and one output only
     max_iterations : int >= 1, on one sample
     Raises ConfigError : a number outside its range, a combination that there is not
     Source: Zhang & Sen, "The stochastic conjugate subgradient algorithm for kernel support vector machines",

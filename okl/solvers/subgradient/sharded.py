@@ -17,7 +17,7 @@ from okl.data.execution import Execution, Rows
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import DataError
 from okl.foundation.types import Doubles, FloatArray
-from okl.kernels import KnownKernel
+from okl.kernels import NamedKernel
 from okl.losses import PiecewiseLinear
 from okl.solvers.subgradient.sampling import (
     FullBound,
@@ -100,7 +100,7 @@ class SampleVectors:
         return out
 
     def move(self, step: float) -> None:
-        """Go a step along the direction."""
+        """Take a step along the direction."""
         if step:
             self.scores = self.scores + step * self.along
 
@@ -186,7 +186,7 @@ class LineSlopes(NamedTuple):
 @stored("sample-cut-command")
 @dataclass(frozen=True, eq=False)
 class CutCommand:
-    """Go a step along the direction, and take slopes further on."""
+    """Take a step along the direction, and compute slopes further on."""
 
     step: float
     further: float
@@ -335,7 +335,7 @@ class RowsOnShards:
         return best
 
     def cut(self, point: Point, direction: Direction | None, step: float, further: float) -> Cut:
-        """Have the shards take the step, and return the cut further on: a round."""
+        """Send the step to the shards, and return the cut further on: a round."""
         parts: list[LineSlopes] = self.rounds.request(CutCommand(step, further))
         if self.direction.any():
             self.rounds.finish_step("keep", MovedSums(self.direction, step))
@@ -427,7 +427,7 @@ def squared(weights: FloatArray) -> float:
 def place_sample(
     work: WorkerState, log: CommandLog, shares: tuple[float, ...], weights: FloatArray, execution: Execution
 ) -> tuple[SampleTotals, CommandLog]:
-    """Have all shards draw the sample, and compute the scores of a point there: one read."""
+    """Draw the sample on all shards, and compute the scores of a point there: one read."""
     rounds = Rounds(execution, shards_of(work), work, log)
     command = PlaceCommand(shares, weights)
     parts: list[SampleTotals] = rounds.request(command)
@@ -508,7 +508,7 @@ class ShardedSample:
             self._work, self._log = WorkerState(secrets.token_hex(8), opening), CommandLog()
 
     def draw(self, shares: tuple[float, ...], execution: Execution) -> SampleTotals:
-        """Have the shards draw the rows of a sample that grew through these shares: one read."""
+        """Draw the rows of a sample that grew through these shares, on the shards: one read."""
         totals, self._log = place_sample(self._work, self._log, shares, self._weights, execution)
         self._rows = totals.rows
         return totals
@@ -633,7 +633,7 @@ def most_rows() -> int:
     return math.isqrt(MEMORY_BYTES // 8)
 
 
-def kernel_of(rows: SampledRows) -> KnownKernel:
+def kernel_of(rows: SampledRows) -> NamedKernel:
     """Return the kernel that replaces a feature map."""
     assert isinstance(rows.feature_map, KernelInputs)
     return rows.feature_map.kernel

@@ -211,7 +211,7 @@ class SubgradientSolver:
             return replace(state, descent=sharded.iterate(at, execution), proof=None)
         if state.share >= 1.0:
             return replace(state, proof=sampling.exact_bound(at.objective, at.lower_bound))
-        if plan.worth_looking(state.seen, at.n_rows, at.gap):
+        if plan.needs_estimate(state.seen, at.n_rows, at.gap):
             return self._look(state, execution)
         assert state.seen is not None, "the first sample has been validated"
         wanted = plan.replicate_rows(state.seen, at.n_rows, at.gap, state.attempts)
@@ -277,7 +277,7 @@ class SubgradientSolver:
             shares, one_class = (*shares, self._plan.next_share(shares[-1])), one_class + 1
 
     def _look(self, state: sharded.SubgradientState, execution: Execution) -> sharded.SubgradientState:
-        """Estimate the gap by a few fresh samples: whether a proof would succeed."""
+        """Estimate the gap from a few fresh samples: whether a proof would succeed."""
         rows = max(sampling.LOOK_SHARE * state.descent.n_rows, 2.0)
         return self._validated(state, rows, 0.5, (_LOOK_SEED, len(state.samples)), sampling.LOOKS, execution)[0]
 
@@ -344,7 +344,7 @@ class SubgradientSolver:
         return state.share < 1.0 and not self._room(following)
 
     def _room(self, rows: int) -> bool:
-        """Return whether a sample of so many rows can be solved: kernel values must fit in memory."""
+        """Return whether a sample of this number of rows can be solved: kernel values must fit in memory."""
         return not isinstance(self.maps, ExactChoice) or rows <= sharded.most_rows()
 
     def progress(self, state: sharded.SubgradientState) -> Convergence:

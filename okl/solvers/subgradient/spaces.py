@@ -20,7 +20,7 @@ from okl.features.base import FeatureMap, check_inputs, transform_rows
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, IntArray, Precision
-from okl.kernels import Kernel, KnownKernel
+from okl.kernels import Kernel, NamedKernel
 from okl.solvers.base import DrawnMap
 
 Inputs = Any  # (rows, n), an array of floats or a CSR matrix of them
@@ -54,7 +54,7 @@ def sum_sloped_rows(rows: Inputs, slopes: FloatArray, n_columns: int, n_threads:
     threads = threads_for(len(rows) * n_columns, n_threads)
     by_segments(len(rows), threads, lambda index, cut: add(parts[index], rows[cut], slopes[cut]), backwards=True)
     total = np.zeros(shape)
-    for part in parts:  # whoever summed them
+    for part in parts:  # in the order of the segments, not of the threads
         total += part
     return total
 
@@ -70,7 +70,7 @@ def scores_of_rows(rows: Inputs, weights: FloatArray, n_threads: int) -> FloatAr
 
 
 def threads_for(n_numbers: int, n_threads: int) -> int:
-    """Return threads that so many numbers are worth."""
+    """Return the number of threads for a task on this many numbers."""
     return min(n_threads, max(1, n_numbers // _WORTH_A_THREAD))
 
 
@@ -292,7 +292,7 @@ SampleSpace = ExplicitRows | KernelRows
 class KernelInputs:
     """Inputs with their kernel k, in place of a feature map, with their columns and precision."""
 
-    kernel: KnownKernel
+    kernel: NamedKernel
     n_inputs: int
     precision: Precision
 

@@ -135,5 +135,5 @@ def test_a_plan_asks_for_more_rows_where_gaps_fall_slowly() -> None:
     assert plan.next_share(0.1) == 0.4
     assert plan.next_share(0.2) == 1.0
     assert plan.tolerance(1.0, 10) == 0.01 > plan.tolerance(0.5, 16000) >= 0.0025
-    assert plan.worth_looking(None, 1000, 0.0)
-    assert not plan.worth_looking(seen, 4000, 0.0)
+    assert plan.needs_estimate(None, 1000, 0.0)
+    assert not plan.needs_estimate(seen, 4000, 0.0)
