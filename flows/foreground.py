@@ -51,7 +51,7 @@ SETTINGS_FILES = {".env": "PREFECT_", "prefect.toml": "", "pyproject.toml": "too
 def perform_run(
     run: Run[Any], flow: str, observer: Observer, record: bool = False, parameters: dict[str, Any] | None = None
 ) -> Any:
-    """Perform a run in this process, and record it if a Prefect server is configured or up, or if asked.
+    """Perform a run in this process, and record it if a Prefect server is configured or up, or if `record`.
 
     run : an open run; it is closed in any case
     flow : flow that would perform it for a deployment, such as "flows.runs:okl_train"
@@ -105,7 +105,7 @@ class FollowedRun:
         self._outcomes.put(outcome)
 
     def stage(self, name: str) -> None:
-        """Note the stage, or the progress of a part of it; the flow passes it to the observer of the record."""
+        """Record the stage, or the progress of a part of it; the flow passes it to the observer of the record."""
         if name in self.stages:
             self._stage = name
 
@@ -116,7 +116,7 @@ class FollowedRun:
             self.observer.advance(done, total, metrics)
 
     def finish(self) -> None:
-        """Leave the end to the thread that records."""
+        """Do nothing: the thread that records finishes its observer."""
 
     # Called by the flow, as for any run
 

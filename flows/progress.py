@@ -30,7 +30,7 @@ STAGES = {
     "score": "scoring", "explain": "measuring importance", "save": "saving", "publish": "publishing",
     "report": "writing the report",
 }  # fmt: skip
-"""Words for the stages of runs."""
+"""Descriptions of the stages of runs."""
 
 
 def describe_metrics(metrics: dict[str, float]) -> str:
@@ -175,7 +175,7 @@ class LineObserver:
         print(", ".join([*parts, describe_metrics(metrics)] if metrics else parts), file=sys.stderr, flush=True)
 
     def finish(self) -> None:
-        """Leave the lines as they are."""
+        """Do nothing: printed lines remain."""
 
 
 def terminal_observer() -> Observer:

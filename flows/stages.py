@@ -59,7 +59,7 @@ class _FlowLog(logging.Handler):
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether a log record says more than the final state, which Prefect also logs as an exception."""
+    """Return whether a log record adds to the final state, which Prefect also logs as an exception."""
     return not record.exc_info or not isinstance(record.exc_info[1], CancelledRun | FailedRun | None)
 
 

@@ -119,16 +119,16 @@ def _check_name(kind: Kind, name: str) -> None:
 
 
 def _check_slopes(name: str, task: Task, value: Scalar, derivative: Scalar) -> None:
-    """Hold a derivative against differences of the value, as far as a few kinks may be in the way."""
+    """Compare a derivative with differences of the value, allowing for a few kinks."""
     rng = np.random.default_rng(0)
     scores = 3.0 * rng.standard_normal(_POINTS)
     targets = rng.standard_normal(_POINTS) if task == "regression" else np.sign(rng.standard_normal(_POINTS))
     wrong = []
     for f, y in zip(scores.tolist(), targets.tolist(), strict=True):
-        told, measured = derivative(f, y), (value(f + _STEP, y) - value(f - _STEP, y)) / (2.0 * _STEP)
-        if not math.isfinite(told) or not abs(told - measured) <= 1e-4 * (1.0 + abs(told)):
+        given, measured = derivative(f, y), (value(f + _STEP, y) - value(f - _STEP, y)) / (2.0 * _STEP)
+        if not math.isfinite(given) or not abs(given - measured) <= 1e-4 * (1.0 + abs(given)):
             wrong.append(
-                f"at score {f:.3f} and target {y:.3f} the derivative is {told:.6g}, but finite differences give "
+                f"at score {f:.3f} and target {y:.3f} the derivative is {given:.6g}, but finite differences give "
                 f"{measured:.6g}"
             )
     if len(wrong) > _MOST_WRONG:

@@ -223,7 +223,7 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
     with pytest.raises(DataError, match=r"rows.parquet has no target column 'z'.* target=\"NAME\"\."):
         okl.train(source, target="z")
     with_lists = table.append_column("a b", pa.array([[1]] * table.num_rows))
-    with pytest.raises(DataError, match=r"leave it out \(drop=\"a b\"\) or carry it along \(key=\"a b\"\)"):
+    with pytest.raises(DataError, match=r"leave it out \(drop=\"a b\"\) or copy it to the scores \(key=\"a b\"\)"):
         okl.train(with_lists, target="y")
     frame = table.to_pandas()
     with pytest.raises(DataError, match="The table has 2 columns named 'y'; expected different names"):

@@ -68,7 +68,7 @@ Record = Annotated[
     bool,
     typer.Option(
         "--record",
-        help="Record the run in Prefect by a temporary server; a configured server and that of okl up always record.",
+        help="Record the run in Prefect with a temporary server; a configured one or that of okl up records every run.",
         rich_help_panel=cli.OUTPUT,
     ),
 ]

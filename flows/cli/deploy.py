@@ -72,7 +72,7 @@ def deploy(
     score: Annotated[
         str | None,
         _deployment(
-            "SOURCE", "With --retrain: rows to score after each run, with the champion of then; none: no scoring."
+            "SOURCE", "With --retrain: rows to score after each run, with the champion at that time; none: no scoring."
         ),
     ] = None,
     score_out: Annotated[

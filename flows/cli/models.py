@@ -29,7 +29,7 @@ app.add_typer(
 
 VERIFIED = "Verified: all files have the sha256 in the log."
 Name = Annotated[str, argument("NAME", "Name of the model.")]
-Which = Annotated[str | None, argument("WHICH", "Number or alias of a version.")]
+Which = Annotated[str | None, argument("VERSION", "Number or alias of a version.")]
 Why = Annotated[str, option("TEXT", "Reason, stored in the log; none: no reason.", "--why")]
 Expected = Annotated[
     int | None, option("VERSION", "Fail unless this version is the champion; none: no check.", "--expect")
@@ -48,7 +48,7 @@ def list_models(registry: Registered = None, json: Json = False) -> None:
 
 @models.command("show", short_help="Show the versions and log of a model, or the lineage of one version.")
 def show_model(
-    model: Annotated[str, argument("NAME[@WHICH]", "A model, or a version: NAME@7, NAME@champion.")],
+    model: Annotated[str, argument("NAME[@VERSION]", "A model, or a version: NAME@7, NAME@champion.")],
     which: Which = None,
     whole: Annotated[
         bool, typer.Option("--all", help="Show all settings, the environment and all shards of a version.")
@@ -93,7 +93,7 @@ def show_model(
 
 @models.command(short_help="Show the differences between two versions of a model.")
 def diff(
-    name: Annotated[str, argument("NAME", "Name of the model; or NAME@WHICH NAME@WHICH.")],
+    name: Annotated[str, argument("NAME", "Name of the model; or NAME@VERSION NAME@VERSION.")],
     first: Which = None,
     second: Which = None,
     registry: Registered = None,
@@ -150,7 +150,7 @@ def publish(
 @models.command(short_help="Promote a version to champion.")
 def promote(
     name: Name,
-    which: Annotated[str | None, argument("WHICH", "Number or alias, such as 7 or previous.")] = None,
+    which: Annotated[str | None, argument("VERSION", "Number or alias, such as 7 or previous.")] = None,
     expect: Expected = None,
     why: Why = "",
     registry: Registered = None,
@@ -201,7 +201,7 @@ def prune(
 
 
 def _parse_version(name: str, which: str | None, command: str) -> tuple[str, str]:
-    """Return a model and one version ("" for none) from NAME, NAME WHICH or NAME@WHICH."""
+    """Return a model and one version ("" for none) from NAME, NAME VERSION or NAME@VERSION."""
     model, at, version = name.partition("@")
     if (at and which is not None) or (at and not version):
         raise ConfigError(
@@ -211,7 +211,7 @@ def _parse_version(name: str, which: str | None, command: str) -> tuple[str, str
 
 
 def _parse_two_versions(name: str, first: str | None, second: str | None) -> tuple[str, str, str]:
-    """Return a model and two of its versions from NAME WHICH WHICH or NAME@WHICH NAME@WHICH."""
+    """Return a model and two of its versions from NAME VERSION VERSION or NAME@VERSION NAME@VERSION."""
     from okl.models.registry import CHAMPION, PREVIOUS
 
     model, at, which = name.partition("@")

@@ -60,15 +60,15 @@ def evaluate(
     from okl.runs.evaluate import EvaluateSettings, evaluate_model
 
     resolved = _resolve_model(model, registry)
-    asked = {"threshold": threshold, "recall": recall, "precision": precision}
-    asked = {name: value for name, value in asked.items() if value is not None}
-    values = {"source": None if dataset is None else data_location(dataset), "split": split} | asked
+    chosen = {"threshold": threshold, "recall": recall, "precision": precision}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    values = {"source": None if dataset is None else data_location(dataset), "split": split} | chosen
     settings = settings_from(EvaluateSettings, resolved | values | where, "okl evaluate")
     with observed() as observer:
         result = evaluate_model(settings, observer)
     text = "\n".join([text_evaluation(result), *_warned(result)])
     if result["learnt_rows"] and split != "train":
-        again = " ".join(["okl evaluate", quote(model), *(f"--{name} {value}" for name, value in asked.items())])
+        again = " ".join(["okl evaluate", quote(model), *(f"--{name} {value}" for name, value in chosen.items())])
         text += (
             f"\nWarning: the model was trained on {result['learnt_rows']:,} of these rows, so these figures are too "
             "optimistic. " + (f"On its test rows: {again}" if result["has_test_rows"] else "Give other rows.")

@@ -78,7 +78,7 @@ def _wait_ready(
     while time.monotonic() < deadline:
         if process is not None and (code := process.poll()) is not None:
             if code == PORT_IS_TAKEN:
-                raise ExecutionError("The port is in use by another program. Give another --port, or none.")
+                raise ExecutionError("The port is in use by another program. Give another --port, or leave it out.")
             if code != ANOTHER_IS_UP:
                 raise ExecutionError(f"The supervisor ended with code {code}; its log is {folder / 'supervisor.log'}.")
             process = None

@@ -22,7 +22,7 @@ from okl.solvers.settings import solver_settings
 
 _CODE = re.compile(r"(`[^`]+`)")
 _ENTRY = re.compile(r"([A-Za-z_][\w, .*]*) : (.*)")
-_MARKS = re.compile(r"([*|\\]|(?<=\w)_(?!\w)|(?<=\w)@(?=\w))")  # @: NAME@WHICH would become a mail address
+_MARKS = re.compile(r"([*|\\]|(?<=\w)_(?!\w)|(?<=\w)@(?=\w))")  # @: NAME@VERSION would become a mail address
 
 
 def command(words: list[str]) -> Any:

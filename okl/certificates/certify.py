@@ -104,7 +104,7 @@ def constrained_bound(played: LearnerLosses, steps: StepSizes, radius: float, co
 
 
 def growth_exponent(rows: Doubles, regrets: Doubles) -> float | None:
-    """Slope of log(regret) against log(rows) by least squares; None with fewer than two horizons or a regret <= 0."""
+    """Return the slope of log(regret) against log(rows); None with fewer than two horizons or a regret <= 0."""
     if len(rows) < 2 or (regrets <= 0.0).any():
         return None
     slope, _ = np.polyfit(np.log(rows), np.log(regrets), 1)
@@ -484,7 +484,7 @@ def compare_regret(runs: WindowRuns) -> list[RegretComparison]:
 
 
 def _best_partitions(losses: Doubles, n: int) -> tuple[Doubles, list[list[int]]]:
-    """Least sums over at most k + 1 runs that follow one another, k = 0 .. n - 1, and the windows where runs begin."""
+    """Return the least sums over at most k + 1 successive runs, k = 0 .. n - 1, and the windows where runs begin."""
     best = np.full((n, n + 1), math.inf)
     begin = np.zeros((n, n + 1), dtype=np.int64)
     best[0, 1:] = losses[0, 1:]
@@ -524,7 +524,7 @@ def _floors_anywhere(floors: Doubles, n: int) -> Doubles:
 
 @dataclass(frozen=True)
 class _LossGapReached:
-    """A gap of 1%, or of a hundredth of what it is compared with."""
+    """A gap of 1%, or of a hundredth of the figure that it is compared with."""
 
     played: float
 
@@ -589,7 +589,7 @@ def regret_proof(
     observer: Observer,
     independent: bool = True,
 ) -> Certification:
-    """Regret of a learner in a ball, against the best weights of that ball and the same map in hindsight.
+    """Compute the regret of a learner in a ball against the best weights of that ball and the same map in hindsight.
 
     NOGD has the same bound as a learner in a fixed map from its first row: the steps of its first phase are those of
     gradient descent in the space of the kernel, where weights w of the map are the function w'z of norm ||w||, and the
@@ -658,7 +658,7 @@ def tracking_proof(
     execution: Execution,
     observer: Observer,
 ) -> Certification:
-    """Regret of a tracker, against models of a ball in the same map that change at most 0, 1, 2, 4, ... times.
+    """Compute the regret of a tracker against models of a ball in the same map that change at most 0, 1, 2, ... times.
 
     solver, state, recorded, observer : as of `regret_proof`
     Returns loss (of the mean of scores that is predicted with, by the loss that its experts step by), mistakes and, for
@@ -671,7 +671,7 @@ def tracking_proof(
     if factory.radius is None:
         return Certification(
             "tracking regret",
-            reason="Regret requires a comparison class. Set a radius, that of a ball for the weights.",
+            reason="Regret requires a comparison class. Set a radius, which bounds the norm of the weights.",
         )
     rows = recorded[-1].done_rows
     # rows are read once, and those of every run of windows are solved

@@ -227,7 +227,7 @@ class ClassRows(_ImagesAreWeights):
         np.subtract(scores[self.true][:, np.newaxis], scores, out=scores)
 
     def squared_lengths(self) -> Doubles:
-        """Return 2 ||z_i||^2 for every entry of a point; the true class's are 0, which bounds need not know."""
+        """Return 2 ||z_i||^2 for every entry of a point; the true class's are 0, as bounds do not depend on them."""
         lengths = [np.einsum("ij,ij->i", features, features) for _, features in self.rows.blocks()]
         return np.repeat(2.0 * np.concatenate(lengths), self.n_classes)
 
@@ -578,7 +578,7 @@ class MemoryRows:
 
 @dataclass
 class HindsightProgress:
-    """Progress so far out of the total: rows read again, then the rows of each horizon that is solved."""
+    """Progress so far and in all: rows read again, then the rows of each horizon that is solved."""
 
     observer: Observer = field(default_factory=NullObserver)
     total: int = 0
@@ -662,7 +662,7 @@ class _RegretGapReached:
     """
 
     standing: SolverProgress
-    told: HindsightProgress
+    progress: HindsightProgress
     first: float | None = None
     share: float = 0.0
 
@@ -677,7 +677,7 @@ class _RegretGapReached:
         if self.first > due > 0.0 and gap > 0.0:
             share = math.log(self.first / gap) / math.log(self.first / due)
             self.share = min(max(self.share, share), 1.0)  # gaps do not fall at every check
-        self.told.solving(self.standing.done_rows, self.share, certificate)
+        self.progress.solving(self.standing.done_rows, self.share, certificate)
         return enough
 
 

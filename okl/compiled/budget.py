@@ -92,7 +92,7 @@ class BudgetRule(NamedTuple):
 
 
 class RowResult(NamedTuple):
-    """A row that was scored and counted, before it is learnt.
+    """A row that was scored and counted, before it is learned.
 
     output : the row's entry in coefficients: its class, or 0; wrong : the best wrong class, -1 with one output
     label : as in SupportArrays; y : the target; f : score of output

@@ -232,7 +232,7 @@ def square_norms(squares: Doubles, coefficients: FloatArray) -> None:
 
 @nested_row
 def cheapest(costs: Doubles, marks: Integers, count: int) -> int:
-    """Return the support of least cost, the oldest of those that rounding alone tells apart."""
+    """Return the support of least cost, the oldest of those that are equal up to rounding."""
     least = costs[0]
     for i in range(1, count):
         least = min(least, costs[i])
@@ -746,7 +746,7 @@ def learn_bsgd_merging(
 
 @nested_step
 def merge_support(state: SupportArrays, kernel: KernelRule, slot: int) -> None:
-    """Merge the support at a slot, whose |a| is the least, with the one where it costs least; norms stand in memory."""
+    """Merge the support at a slot, whose |a| is the least, with the cheapest partner; norms are in memory."""
     supports, coefficients, memory = state.supports, state.coefficients, state.memory
     row, count = state.row, state.integers[COUNT]
     width = used_width(count)
@@ -792,7 +792,7 @@ def best_partner(lost: Doubles, square: float, slot: int, count: int) -> int:
 def join_supports(
     supports: FloatArray, coefficients: FloatArray, slot: int, partner: int, place: float, log: float
 ) -> None:
-    """Overwrite the partner by the support that stands for both: z = h x_m + (1 - h) x_j, a_z = p a_m + q a_j."""
+    """Overwrite the partner by the support that replaces both: z = h x_m + (1 - h) x_j, a_z = p a_m + q a_j."""
     for j in range(supports.shape[0]):
         supports[j, partner] += place * (supports[j, slot] - supports[j, partner])
     p, q = kernel_power(log, 1.0 - place), kernel_power(log, place)
@@ -839,7 +839,7 @@ class Twins(NamedTuple):
 
 @nested_step
 def drop_excess_twin(state: SupportArrays, kernel: KernelRule, settings: Twins) -> None:
-    """Leave a twin less, the last one in the place of the one that goes; F is left as it was, all else changes."""
+    """Remove a twin, the last one taking its slot; everything but F changes in place."""
     memory, count = state.memory, state.integers[COUNT]
     slot, first = farthest_idle(memory, settings, count), -1
     if slot < 0:

@@ -440,7 +440,7 @@ def least_step(
 def _part(
     positions: FloatArray, jumps: FloatArray, first: int, last: int, pivot: float
 ) -> tuple[int, int, float, float]:
-    """Bring what is below the pivot to the front and what is above to the end; both borders, the jumps below and at."""
+    """Move values below the pivot to the front, those above to the end; return both borders, the jumps below and at."""
     below, place, above, left, equal = first, first, last, 0.0, 0.0
     while place < above:
         position = positions[place]

@@ -55,7 +55,7 @@ class LimitCounters(NamedTuple):
 
     queues : (N K k,) float64, of the limits of each expert; values : (N K m,), C w
     violation : (1,), sum over rows of the length of what values of the mean were outside their limits, in their units,
-        before the row was learnt, of the output where it is largest
+        before the row was learned, of the output where it is largest
     shares : (N,), of the experts in the mean
     """
 

@@ -130,7 +130,7 @@ def add_entropy_slopes(gradient: FloatArray, points: FloatArray, upper: FloatArr
 
 @compiled
 def entropy_excess(points: FloatArray, at: FloatArray, upper: FloatArray, cut: float) -> float:
-    """Bregman distance of points, inside the margins, from `at`, anywhere."""
+    """Return the Bregman distance of points, inside the margins, from `at`, anywhere."""
     total = 0.0
     for i in range(points.shape[0]):
         u = upper[i]
@@ -311,7 +311,7 @@ def entropy_sum(points: FloatArray, upper: FloatArray) -> float:
     for i in range(points.shape[0]):
         x, u = points[i], upper[i]
         inside = (x > 0.0) & (x < u)
-        # whoever is at the border takes the logarithm of something else, and no part in the sum
+        # an entry at the border takes the logarithm of another number, and has no part in the sum
         share = x / u if inside else 0.5
         rest = (u - x) / u if inside else 0.5
         value = x * log_positive(share) + (u - x) * log_positive(rest)

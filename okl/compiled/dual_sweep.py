@@ -19,7 +19,7 @@ from okl.foundation.types import FloatArray, Integers
 # lipschitz.
 
 # A fraction of a second-level cache. Dot products of a block in one loop with the sum of the one before, in vectors
-# written by hand and with lines asked for ahead, hid the sum where memory is slow, and was no faster where it is fast.
+# written by hand and with cache lines prefetched, hid the sum where memory is slow, and was no faster where it is fast.
 _BLOCK_BYTES = 2**18
 
 
@@ -189,7 +189,7 @@ def project_at_multipliers(
     guesses: tuple[float, float],
     found: tuple[float, float],
 ) -> int:
-    """Overwrite out by x at the multipliers found; list the rows whose change the sums of free rows do not know.
+    """Overwrite out by x at the multipliers found; list the rows whose change is missing from the sums of free rows.
 
     listed, changes : (m,), of which the first are overwritten by row numbers, and by s_i times what is missing
 

@@ -274,7 +274,7 @@ def mix_rows(
 # Fixed Share: exponential weights that share a little weight after every row.
 #
 # Weights that only fell would forget an expert for good; what is shared keeps each within reach, so that the mixture
-# follows whoever predicts best of late, on rows that change.
+# follows the expert that predicts best on recent rows, where rows change.
 #
 # Legend: E experts, p their weights, l their losses on a row, within [0, 1], eta the learning rate, alpha the share.
 #

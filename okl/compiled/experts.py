@@ -278,7 +278,7 @@ class ExpertWorkspace(NamedTuple):
 
 @nested
 def new_workspace(weights: FloatArray) -> ExpertWorkspace:
-    """Scratch for a team of such weights (T, K, H, n)."""
+    """Return scratch buffers for a team with weights (T, K, H, n)."""
     n_outputs = weights.shape[1]
     scores, averaged, gram = np.empty((FOUR, n_outputs)), np.empty((FOUR, n_outputs)), np.empty((FOUR, FOUR))
     moves, ages, outputs = np.empty(FOUR), np.empty(FOUR), np.empty((FOUR, 2), dtype=np.int64)
@@ -454,7 +454,7 @@ def learn_team(
 ) -> None:
     """Score a row by each learner of a team, then train it on the row; results and team change in place.
 
-    cautions : (rows,) float64, factors of steps; seen : rows that the team has learnt before
+    cautions : (rows,) float64, factors of steps; seen : rows that the team has learned before
     """
     workspace = new_workspace(team.weights)
     if team.squares.shape[0] > 0:

@@ -48,7 +48,7 @@ def _writable(folder: Path) -> bool:
 
 @cache
 def cache_folder() -> Path:
-    """Folder of the machine code, created if need be.
+    """Return the folder of the machine code, created if necessary.
 
     The first of NUMBA_CACHE_DIR, beside the sources, okl's home folder and a temporary one that can be written to; a
     read-only home or installation is no obstacle.
@@ -101,7 +101,7 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
         if not self.printed and self.seconds + now - self._started > SILENT_SECONDS:
             self.printed = True
             print(
-                f"Compiling for this machine, once: 5 to 20 seconds. The machine code is kept in {cache_folder()}.",
+                f"Compiling for this machine, once: 5 to 20 seconds. The machine code is cached in {cache_folder()}.",
                 file=sys.stderr,
                 flush=True,
             )
@@ -296,7 +296,7 @@ def _blas_controller() -> ThreadpoolController:
 
 
 def _let_any_thread_decide() -> None:
-    """Have the thread that asks next set the limit.
+    """Make the next thread that sets a limit the one whose limit holds.
 
     From 3.8 on threadpoolctl heeds the first thread that ever set one, and says nothing to others: a limit entered by
     a worker's thread was none, and one that another thread left was never lifted. Here threads take turns by a lock.

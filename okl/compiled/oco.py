@@ -171,7 +171,7 @@ def make_rows(matrix: Matrix, bounds: Vector, region: CompiledSet) -> Constraint
 
 
 def make_work(n_rows: int, dimension: int, n_experts: int = 1) -> StepBuffers:
-    """Return buffers for steps with so many rows in so many dimensions, by so many experts."""
+    """Return buffers for steps with n_rows constraints in `dimension` coordinates, by n_experts experts."""
     return StepBuffers(
         multipliers=np.zeros(n_rows),
         trial=np.zeros(n_rows),

@@ -394,7 +394,7 @@ class Writer:
 
 
 def typed_tile(writer_of: type[Writer], arrays: tuple[Any, Any, Any]) -> Any:
-    """Signature and code of an intrinsic that writes one tile, for numba's types of products, inputs and panels.
+    """Return signature and code of an intrinsic that writes one tile, for numba's types of products, inputs and panels.
 
     The intrinsic takes the three arrays, then the number of a panel and the first row: products[first : first +
     TILE.rows] are overwritten in the columns of the panel; rows beyond the last are left out.

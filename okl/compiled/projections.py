@@ -568,7 +568,7 @@ def _keep(bends: Doubles, size: int, start: float, stop: float) -> int:
 def _drop(
     kept: Doubles, size: int, lower: float, upper: float, start: float, stop: float, finely: bool
 ) -> tuple[int, int, int, int, float]:
-    """Leave out what stands still between start and stop, and, if `finely`, what falls throughout.
+    """Drop terms that are constant between start and stop, and, if `finely`, those that fall throughout.
 
     Returns the size, how many stand high, stand low and fall throughout, and the sum of these last entries.
     """

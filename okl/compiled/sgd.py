@@ -543,8 +543,8 @@ def fill_budget(
 
     known : (rows, supports before the block), kernel values; among : (rows, rows), of the block's rows themselves
     targets : (rows,) float64: -1 or +1, the class index, or the real target
-    Returns rows learnt. Where they are fewer than came, the next one finds the budget full: it is neither counted nor
-        learnt.
+    Returns rows learned. Where they are fewer than came, the next one finds the budget full: it is neither counted nor
+        learned.
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2, 4 and 6, the loop before the kernel matrix is built.
     """
@@ -614,7 +614,7 @@ def _fill_classes(
 
 @nested
 def _add(size: Integers, added: Integers, counts: Integers, row: int) -> None:
-    """Note that a row of the block is the next support."""
+    """Record that a row of the block is the next support."""
     added[size[0]] = row
     size[0] += 1
     counts[UPDATES] += 1
@@ -645,7 +645,7 @@ def _score(c: FloatArray, known: FloatArray, among: FloatArray, added: Integers)
 
 
 STEPS, SCALE, FACTORS, TOTAL, SQUARE = 0, 1, 2, 3, 4
-"""Places in numbers (5,): t, c, W, the sum of what the weights counted, and ||x||^2 where a kernel carries it."""
+"""Indices in numbers (5,): t, c, W, the sum of what the weights counted, and ||x||^2 where a kernel carries it."""
 NO_AVERAGE, UNIFORM, LATER_MORE = 0, 1, 2
 _LEAST_SCALE = 0.5
 
@@ -756,7 +756,7 @@ def _add_row(point: FloatArray, behind: Doubles, row: FloatArray, added: float, 
 
 @nested_row
 def _end_step(numbers: Doubles, steps: PegasosSteps, moved: bool) -> None:
-    """Count the step, project if asked to, and let the weights count for the average; numbers change in place."""
+    """Count the step, project if the settings say so, and add the weights to the average; numbers change in place."""
     numbers[STEPS] += 1.0
     if steps.project and moved:
         most = math.sqrt(steps.lam) * numbers[STEPS]  # ||c x|| at the border of the ball

@@ -277,7 +277,7 @@ def _advise_text_column(column: str, keep: bool = False) -> str:
 
 
 def absent(encoding: Encoding, column: pa.Array) -> NDArray[np.bool_]:
-    """Return which rows of a source column have no value, (rows,)."""
+    """Return a mask (rows,) of the rows of a source column without a value."""
     if encoding.kind == "category":
         texts, index = texts_and_index(column)
         return _absent(texts)[index]

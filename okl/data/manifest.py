@@ -90,7 +90,7 @@ def open_dataset(folder: str | Place) -> Dataset:
 
     Raises
     ------
-    DataError : no such data set, a manifest that is damaged or from the future, a shard that is missing or truncated
+    DataError : no such data set, a manifest that is damaged or of a later okl, a shard that is missing or truncated
     """
     return read_manifest(folder).dataset
 
@@ -114,10 +114,10 @@ def read_manifest(folder: str | Place) -> Manifest:
     except ValueError as error:
         raise DataError(f"{path} is damaged: it is not JSON ({error}). Ingest the source again.") from None
     if not isinstance(content, dict) or not isinstance(content.get("format_version"), int):
-        raise DataError(f"{path} is damaged: it names no format_version. Ingest the source again.")
+        raise DataError(f"{path} is damaged: it has no format_version. Ingest the source again.")
     if content["format_version"] > FORMAT_VERSION:
         raise DataError(
-            f"{path} has format {content['format_version']}, from the future: this okl knows formats up to "
+            f"{path} has format {content['format_version']}, but this version of okl reads formats up to "
             f"{FORMAT_VERSION}. Upgrade okl."
         )
     check_keys({key: value for key, value in content.items() if key not in ENCODING_KEYS}, KEYS, str(path))
@@ -158,7 +158,7 @@ def _shards_from(content: Mapping[str, Any], path: Place) -> tuple[Shard, ...]:
         shard = _validated(Shard, dict(entry) | {"index": index}, where)
         if Path(shard.path).name != shard.path:
             raise DataError(
-                f"{where}: {shard.path!r} is no plain file name; shards are in the folder of their manifest."
+                f"{where}: {shard.path!r} is not a plain file name; shards are in the folder of their manifest."
             )
         shards.append(shard)
     return tuple(shards)

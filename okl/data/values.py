@@ -25,7 +25,7 @@ Codes = NDArray[np.int64]
 MOST_NAMED = 8  # columns that a message lists
 
 PANDAS_MISSING = ("None", "<NA>", *ConvertOptions().null_values)
-"""Words that pandas reads as missing in every column, if nothing else is said."""
+"""Words that pandas reads as missing in every column by default."""
 
 _ABSENT = ("?", "none", *PANDAS_MISSING)
 MISSING_WORDS = [*_ABSENT, *(f" {word}" for word in _ABSENT)]
@@ -128,9 +128,8 @@ def missing_in_rows(file: str, names: Sequence[str], absent: Mask, first_row: in
     listed = [f"{_percent(share)} miss {name!r}" for name, share in shares.items()]
     return (
         f"{file}: column {names[column]!r} has no value (null or NaN) in row {first_row + row} (counted from 0); of "
-        f"{absent.shape[1]:,} rows read, {first_of(listed, MOST_NAMED)}. Fill them, or ingest or train with "
-        "--missing mean (the training mean, and an input that says so), --missing zero (read 0) or --missing drop "
-        "(leave such rows out)."
+        f"{absent.shape[1]:,} rows read, {first_of(listed, MOST_NAMED)}. Fill them, or use --missing mean (training "
+        "mean and a 0/1 input), --missing zero or --missing drop (leave such rows out)."
     )
 
 

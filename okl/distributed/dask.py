@@ -302,7 +302,7 @@ class Membership:
         self._update_slots()
 
     def mark_late(self, task: asyncio.Task[Any], address: str) -> None:
-        """Note that a worker still runs what another one has done; it gets no new work until it has finished."""
+        """Record that a worker still runs a batch that another one has done; it gets no new work until it finishes."""
         self.late[task] = address
         task.add_done_callback(self._end_late)
         self._update_slots()

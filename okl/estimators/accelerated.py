@@ -382,7 +382,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
     def _has_probabilities(self) -> bool:
         if self.probability or self._scores_are_log_odds:
             return True
-        raise AttributeError("Its scores are no probabilities. Set probability=True.")
+        raise AttributeError("Its scores are not probabilities. Set probability=True.")
 
     @property
     def _takes_sparse(self) -> bool:

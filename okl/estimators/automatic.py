@@ -83,10 +83,10 @@ def checked_table(values: Any) -> Any:
 def without_options(text: str) -> str:
     """Return a sentence on a column without the options of commands in brackets; text is a parameter here, too.
 
-    >>> without_options("Left out (--category z takes it) or carry it along (--key z). --text z takes its words.")
+    >>> without_options("Left out (--category z) or copy it to the scores (--key z). --text z takes its words.")
     'Left out. text="z" takes its words.'
     """
-    return in_python(re.sub(r" \(--[^()]*\)", "", text).replace(" or carry it along", ""))
+    return in_python(re.sub(r" \(--[^()]*\)", "", text).replace(" or copy it to the scores", ""))
 
 
 def named_columns(values: Any) -> pa.Table:

@@ -38,7 +38,7 @@ Labels = NDArray[Any]
 ClassWeight = dict[Any, float] | Literal["balanced"] | None
 
 OPTIONS = {"n_frequencies": "frequencies", "max_iter": "max_iterations"}
-"""Options of the command by the names that estimators have for them; all others are the same."""
+"""Options of the command by their names in estimators, where these differ."""
 
 
 def options_of(estimator: Any, **changes: Any) -> Any:
@@ -259,14 +259,14 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
 
 # The base class of online learners.
 
-NO_PROBABILITIES = "Its scores are no probabilities.{} Put it into scikit-learn's CalibratedClassifierCV."
+NO_PROBABILITIES = "Its scores are not probabilities.{} Put it into scikit-learn's CalibratedClassifierCV."
 CHUNK_ROWS = 65536  # gathered at once in shuffled order; a multiple of every block, so that it changes no bit
 
 
 # dataclasses write the constructors: scikit-learn wants every parameter spelled out, and nothing else done there
 @dataclass(kw_only=True, eq=False, repr=False)
 class OnlineEstimator(ScoringEstimator):
-    """Predict, suffer the loss, then update, one row at a time.
+    """Online estimator: it predicts a row, suffers the loss, and updates its weights, one row at a time.
 
     The same rows, parameters and random_state give the same bits, whatever n_jobs is; the scores of a row do not depend
     on the other rows, to the last bit.

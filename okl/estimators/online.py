@@ -288,7 +288,7 @@ class BudgetKernelRegressor(_Budget, OnlineRegressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExpertKernelClassifier(OnlineClassifier):
-    """Fourier features of several bandwidths, and a linear model, raced while they learn: nothing to tune.
+    """Fourier features of several bandwidths, and a linear model, compared during training: nothing to tune.
 
     Inputs may be of unlike scale: standardised ones take part in the race.
 
@@ -320,7 +320,7 @@ class ExpertKernelClassifier(OnlineClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExpertKernelRegressor(OnlineRegressor):
-    """Fourier features of several bandwidths, and a linear model, raced while they learn: nothing to tune.
+    """Fourier features of several bandwidths, and a linear model, compared during training: nothing to tune.
 
     Inputs may be of unlike scale: standardised ones take part in the race. Targets may be of any scale.
 
@@ -496,7 +496,7 @@ class _ConstrainedRegressor(_Constrained, OnlineRegressor):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConstrainedFOGDClassifier(_ConstrainedClassifier, _Fogd):
-    """Two classes or several, learned row after row in a ball within limits of what is linear in the scores.
+    """Online classifier in a Fourier map, with constraints on means of its scores; its weights stay in a ball.
 
     Limits hold for the score of each class, to the last, for the model and the rows of `fit`. With `partial_fit` their
     rows are refreshed before every batch, from all batches so far, and no theorem is claimed.
@@ -537,7 +537,7 @@ class ConstrainedFOGDClassifier(_ConstrainedClassifier, _Fogd):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConstrainedFOGDRegressor(_ConstrainedRegressor, _Fogd):
-    """A regression, learned row after row in a ball within limits of what is linear in the predictions.
+    """Online regressor in a Fourier map, with constraints on means of its predictions; its weights stay in a ball.
 
     Limits hold as in ConstrainedFOGDClassifier, for the predictions in the unit of the target.
 
@@ -567,7 +567,7 @@ class ConstrainedFOGDRegressor(_ConstrainedRegressor, _Fogd):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConstrainedNOGDClassifier(_ConstrainedClassifier, _Nogd):
-    """Two classes or several, learned row after row in a Nystrom map, within limits of what is linear in the scores.
+    """Online classifier in a Nystrom map, with constraints on means of its scores; its weights stay in a ball.
 
     Parameters
     ----------
@@ -587,7 +587,7 @@ class ConstrainedNOGDClassifier(_ConstrainedClassifier, _Nogd):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConstrainedNOGDRegressor(_ConstrainedRegressor, _Nogd):
-    """A regression, learned row after row in a Nystrom map, within limits of what is linear in the predictions.
+    """Online regressor in a Nystrom map, with constraints on means of its predictions; its weights stay in a ball.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ class LeastSquaresEstimator(BatchEstimator):
 
 
 class LeastSquaresRegressor(RegressorMixin, LeastSquaresEstimator):  # type: ignore[misc]
-    """A target by least squares."""
+    """Regressor by least squares."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit rows X (rows, n_features) with targets y (rows,).
@@ -187,7 +187,7 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelRidgeClassifier(BatchClassifier, KernelRidgeEstimator):
-    """Classes as +1 and -1 by kernel least squares; several against the rest, all at the cost of one.
+    """Classifier by kernel least squares of +1 and -1; several classes against the rest, all at the cost of one.
 
     Its scores are no probabilities: scikit-learn's CalibratedClassifierCV around it makes some.
 
@@ -210,7 +210,7 @@ class KernelRidgeClassifier(BatchClassifier, KernelRidgeEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelRidgeRegressor(LeastSquaresRegressor, KernelRidgeEstimator):
-    """A target by kernel least squares.
+    """Regressor by kernel least squares.
 
     Parameters, attributes : as in KernelRidgeEstimator
 
@@ -297,7 +297,7 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalRidgeClassifier(BatchClassifier, LocalRidgeEstimator):
-    """Classes as +1 and -1 by kernel least squares in cells of neighbouring rows; several against the rest.
+    """Classifier by kernel least squares of +1 and -1 in cells of neighbouring rows; several against the rest.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ class LocalRidgeClassifier(BatchClassifier, LocalRidgeEstimator):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocalRidgeRegressor(LeastSquaresRegressor, LocalRidgeEstimator):
-    """A target by kernel least squares in cells of neighbouring rows.
+    """Regressor by kernel least squares in cells of neighbouring rows.
 
     Parameters, attributes : as in LocalRidgeEstimator
 

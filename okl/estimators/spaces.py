@@ -121,7 +121,7 @@ class SpaceEstimator(ScoringEstimator):
         return isinstance(self.kernel, str) and self.kernel == "linear" and self.feature_map is None
 
     def _options(self, **changes: Any) -> Any:
-        """Return the settings of the solver; a kernel object is none of the names that these know."""
+        """Return the settings of the solver; a kernel object has no name that the settings accept."""
         named = {} if isinstance(self.kernel, str) else {"kernel": "gaussian"}
         return options_of(self, **named, **changes)
 

@@ -32,7 +32,7 @@ class CellTree:
         return len(self.thresholds) + 1
 
     def is_valid(self, n_inputs: int) -> bool:
-        """Return whether it is a tree over so many inputs, whose cells are all reached."""
+        """Return whether it is a tree over this number of inputs, whose cells are all reached."""
         n_splits, below = len(self.thresholds), self.children
         expected = (
             (self.directions, (n_splits, n_inputs), np.float64),

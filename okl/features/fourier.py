@@ -25,7 +25,7 @@ from okl.kernels import Kernel, RadialKernel, ShiftInvariantKernel, describe_ker
 
 
 class WaveMap:
-    """Base of maps of sines and cosines. numbers : (.., n_frequencies), what there is of each frequency"""
+    """Base of maps of sines and cosines. numbers : (.., n_frequencies), numbers that define each frequency"""
 
     @property
     def numbers(self) -> FloatArray:
@@ -220,7 +220,7 @@ def draw_quasi_map(
 
 
 def _sobol_points(n_points: int, n_coordinates: int, seed: int) -> FloatArray:
-    """Scrambled Sobol points (n_points, n_coordinates) of the open unit cube, float64."""
+    """Return scrambled Sobol points (n_points, n_coordinates) of the open unit cube, float64."""
     from scipy.stats import qmc  # takes half a second, and few need it
 
     if n_coordinates > MOST_COORDINATES:

@@ -71,7 +71,7 @@ def _nearest(rows: FloatArray, centres: FloatArray) -> IntArray:
 
 
 def _squares(rows: FloatArray, centres: FloatArray) -> FloatArray:
-    """Squared distances (rows, centres)."""
+    """Return squared distances (rows, centres)."""
     squares = np.empty((len(rows), len(centres)))
     block_squared_distances(squares, rows, panels_of(centres.T))
     return squares

@@ -107,7 +107,7 @@ CHUNK = 512  # supports whose kernel values with a block of rows stay in the sec
 
 @dataclass(frozen=True, eq=False)
 class _OnSupports:
-    """Base of predictors with kernel values of supports: what they have in common."""
+    """Common part of predictors with kernel values of supports."""
 
     kernel: Kernel
     supports: FloatArray

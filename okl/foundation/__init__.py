@@ -1,1 +1,1 @@
-"""Errors, types, validation, settings, plugins, telemetry and storage: nothing here knows machine learning."""
+"""Errors, types, validation, settings, plugins, telemetry and storage: nothing here depends on machine learning."""

@@ -1,4 +1,4 @@
-"""Tags by which files refer to classes, independent of where a class is defined and what it is called; arrays."""
+"""Tags by which files refer to classes, independent of module and name of the class; arrays."""
 
 from __future__ import annotations
 

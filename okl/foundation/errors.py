@@ -57,7 +57,7 @@ class AssumptionWarning(UserWarning):
 
 
 class DataError(OklError, ValueError):
-    """Rows, columns or files that do not hold what they must."""
+    """Rows, columns or files with invalid or missing content."""
 
 
 class LocationError(DataError):
@@ -69,7 +69,7 @@ class LocationTakenError(ConfigError):
 
 
 class ModelError(OklError, ValueError):
-    """A model directory that is missing, damaged, written by a later okl, or does not fit the rows it is given."""
+    """A model folder that is missing, damaged, written by a later okl, or does not fit the rows it is given."""
 
 
 class CheckpointError(OklError, ValueError):

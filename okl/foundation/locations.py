@@ -67,7 +67,7 @@ def private_umask() -> int:
 
 
 def keep_private() -> None:
-    """Let this process and its children write for their user only; for processes of okl, not for a library."""
+    """Set the umask of this process and its children, so that only their user reads their files; not for a library."""
     os.umask(private_umask())
 
 
@@ -113,7 +113,7 @@ COMPARED = "compare-"
 
 
 def runs_named(name: str) -> list[Path]:
-    """Complete runs in okl's home of a name, newest first; comparisons count where no other run has it."""
+    """Return the complete runs in okl's home of a name, newest first; comparisons only if no other run has it."""
     if not name:
         return []
     named = {folder.name.removeprefix(name): folder for folder in _runs() if folder.name.startswith(name)}
@@ -675,7 +675,7 @@ class RemoteReader(io.RawIOBase):
 
 
 class _Copies:
-    """The copies of this process, the least recently used let go of when they take too much of the disk."""
+    """The copies of this process; the least recently used are removed when they take too much of the disk."""
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes

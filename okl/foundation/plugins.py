@@ -23,7 +23,7 @@ from okl.foundation.errors import ConfigError, OklError
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file as it was when it was read: other processes get the text, wherever they run."""
+    """A file with the text that was read: other processes get the text, wherever they run."""
 
     name: str
     text: str
@@ -31,13 +31,13 @@ class SourceFile:
 
     @property
     def module(self) -> str:
-        """Name that its module has in every process; a file that was changed is another module."""
+        """Return the name of its module in every process; a file that was changed is another module."""
         stem = re.sub(r"\W", "_", Path(self.name).stem)
         return f"okl_extension_{stem}_{self.sha256[:12]}"
 
 
 KNOWN: dict[str, SourceFile] = {}
-"""Those that this process may import, by module."""
+"""Files that this process may import, by module."""
 
 
 def remove_extension(file: SourceFile) -> None:
@@ -245,7 +245,7 @@ def run_plugins_of_parent(sent: Mapping[str, SourceFile]) -> None:
 
 
 def _load_offered() -> None:
-    """Run what is offered and has not been run."""
+    """Run the offered files that have not run yet."""
     for path in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
         if path not in _loaded:
             use_extension(path)

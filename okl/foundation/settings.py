@@ -163,7 +163,7 @@ class IngestSettings(BaseModel):
     )
     positive: str | None = Field(
         None,
-        description="class of two that precision, recall, thresholds and probabilities speak of; none: the second one",
+        description="of two classes, that of precision, recall, thresholds and probabilities; none: the second",
     )
     split_column: str | None = Field(
         None,
@@ -177,7 +177,7 @@ class IngestSettings(BaseModel):
     group: str | None = Field(
         None,
         description="column whose equal values belong together, such as a person: test rows are whole groups, and the "
-        "automatic choice validates on whole groups; copied to the scores, no input",
+        "automatic choice validates on whole groups; copied to the scores, not an input",
     )
     stratify: bool = Field(False, description="draw the test rows of a share by class, so that rare classes have some")
     keys: Columns = Field((), description="columns copied to the scores, such as an identifier; never inputs")
@@ -200,8 +200,8 @@ class IngestSettings(BaseModel):
     max_categories: int | None = Field(
         None,
         ge=1,
-        description="inputs for the most frequent values of a text column, all others share one; not set: 64, and "
-        "those in at least 5 training rows while all rows hold at most 30 million numbers",
+        description="inputs for the most frequent values of a text column, all others share one; none: 64, and "
+        "further ones in at least 5 training rows, up to 30 million numbers in all rows",
     )
     many_values: Literal["auto", "means", "inputs"] = Field(
         "auto",
@@ -235,7 +235,7 @@ class IngestSettings(BaseModel):
     storage: Literal["auto", "sparse", "dense"] = Field(
         "auto",
         description="svmlight text; sparse: store the values that are not 0, for up to 1,000,000 columns; dense: a "
-        "Parquet column for each; auto: sparse beyond 4,096 columns, or beyond 1,024 of which at most 1% are not 0",
+        "Parquet column for each; auto: sparse beyond 4,096 columns, or beyond 1,024 if at most 1% of values are not 0",
     )
     normalise: Literal["l2", "none"] = Field(
         "l2", description="sparse rows of svmlight text; l2: divide each by its length when it is read; none: as stored"
@@ -265,7 +265,7 @@ class IngestSettings(BaseModel):
 # Validation of values from a command line, a TOML file or the parameters of a flow
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial", "laplace": "laplacian", "matern": "matern52"}
-"""Names that other libraries have for what okl names otherwise."""
+"""Choices of okl by their names in other libraries."""
 
 Settings = TypeVar("Settings", bound=BaseModel)
 

@@ -107,8 +107,8 @@ def check_name(name: str) -> str:
     """Return the name of a model or run, or raise ConfigError."""
     if not NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} is not a name: expected at most 100 letters (a-z, A-Z), digits, '.', '-' and '_', starting with "
-            "a letter or digit."
+            f"{name!r} is not a name: expected at most 100 characters, of a-z, A-Z, 0-9, '.', '-' and '_', starting "
+            "with a letter or digit."
         )
     return name
 

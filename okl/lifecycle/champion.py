@@ -38,7 +38,7 @@ NAME = "learner"
 
 
 def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
-    """Write the state from which a later run continues into a new folder, with what it belongs to; or raise OSError."""
+    """Write the state from which a later run continues into a new folder, with its origin; or raise OSError."""
     slimmed = replace(state, windows=(), segments=())  # the data of earlier training is not needed
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".state-") as scratch:
@@ -48,7 +48,7 @@ def save_state(folder: Path, state: OnlineState, about: dict[str, Any]) -> None:
 
 
 def load_state(folder: Place) -> tuple[OnlineState, dict[str, Any]]:
-    """Return the state, and what it belongs to; CheckpointError if it is missing, damaged or of unknown parts."""
+    """Return the state and its origin; CheckpointError if it is missing, damaged or of unknown parts."""
     if isinstance(folder, Path):
         return _load(folder)
     with tempfile.TemporaryDirectory(prefix="okl-") as scratch:

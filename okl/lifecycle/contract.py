@@ -292,7 +292,7 @@ def two_valued(column: ColumnStatistics) -> bool:
 
 
 def stopped_changing(before: ColumnStatistics, now: ColumnStatistics, level: float) -> bool:
-    """Return whether a column is constant now, and chance alone would not make so many equal rows.
+    """Return whether a column is constant now, and the number of equal rows rules out chance.
 
     With c the value now, E (X - c)^2 = spread^2 + (mean - c)^2 is at most P(X != c) max (X - c)^2: so at least that
     share of rows is expected to differ.
@@ -320,7 +320,7 @@ def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         )
     elif gone := [index for index in range(len(labels)) if has_vanished(before, now, index, contract.level)]:
         described = [f"{labels[index]} ({shares[index][0]:.2%} of the rows so far)" for index in gone]
-        text = f"no row has the label {listed(described)}; {now.sum():,} rows are too many for that by chance."
+        text = f"no row has the label {listed(described)}: too rare to be chance in {now.sum():,} rows."
     else:
         return
     of_labels = dict(zip(map(str, labels), shares, strict=True))

@@ -117,7 +117,7 @@ def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores
         return f"Drift: {errors} (p = {worst.p_value:.2g})."
     if _is_suspicious(worst):
         chance = f"p = {worst.p_value:.2g}, limit {LEVEL:g}"
-        return f"No certain drift: {errors}, but so few shards may differ by chance ({chance})."
+        return f"No significant drift: {errors}, but so few shards may differ by chance ({chance})."
     return f"No drift: the champion is {wrong} on the new rows about as often as on the earlier shards."
 
 

@@ -266,7 +266,7 @@ class Intake:
                 self.standing.append(record)
 
     def _find_new_columns(self, record: ShardRecord, before: list[ShardRecord]) -> None:
-        """Note the columns of an accepted shard that no shard had before; the first shards have those left out."""
+        """Record the columns of an accepted shard that no shard had before; the first shards have those left out."""
         known = {*self.settings.ingest.drop}.union(*(one.unused for one in before))
         new = [column for column in record.unused if column not in known]
         if new and record.status == "accepted" and (before or self.history.champion):
@@ -275,7 +275,7 @@ class Intake:
             self.ignored.append(f"{record.name} has {columns} ignored: {listed(new)}. {remedy}")
 
     def _find_released(self, away: list[ShardRecord]) -> None:
-        """Find what is released in the store, as its file is no longer where files arrive."""
+        """Find the released shards in the store, as its file is no longer where files arrive."""
         quarantined = sorted((one for one in away if one.status == "quarantined"), key=lambda record: record.order)
         self.restorable = [record for record in quarantined if self.store.has_data(record)]
         absent = [one for one in quarantined if one not in self.restorable and not {*one.names} & {*self.fresh}]

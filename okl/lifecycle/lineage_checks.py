@@ -162,9 +162,8 @@ def check_constrained(settings: RetrainSettings, reference: Schema) -> None:
     learns_sensitive = _learns_sensitive(settings.train)
     if inputs and not learns_sensitive:
         raise ConfigError(
-            f"A constraint uses the column {inputs[0]!r}, which is an input of the model {settings.name}, so it would "
-            "be trained on. Create a model with another name and the constraint, which makes the column a key, or set "
-            "--learn-sensitive to train on it anyway."
+            f"A constraint uses the column {inputs[0]!r}, which is an input of the model {settings.name}. Create a "
+            "model with another name, which makes the column a key, or set --learn-sensitive to train on it anyway."
         )
     check_columns(reference, constraints, where)
     if learns_sensitive and names and not inputs:
@@ -333,7 +332,7 @@ def _input_columns(schema: Schema) -> dict[str, object]:
 
 
 def check_arrivals(settings: RetrainSettings) -> None:
-    """Look where files arrive, and at the columns of the first that fits; no file is fine, and no row is read.
+    """Check the location of arriving files and the columns of the first valid one, if there is any; read no row.
 
     One file that fits is enough; others are quarantined by the run.
 

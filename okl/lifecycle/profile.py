@@ -175,7 +175,7 @@ class Profile:
 
 
 def open_shard(location: Place, reference: Schema) -> Source:
-    """Open a file as a source with at least the reference's inputs (svmlight); DataError if it is no such file."""
+    """Open a file as a source with at least the reference's inputs (svmlight); DataError if that is impossible."""
     return scan_source(open_by(reference, location), None, csv_types(reference))
 
 

@@ -97,7 +97,7 @@ def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, 
 
 
 def agreement_of(task: Task, sums: Doubles) -> tuple[float, float]:
-    """Kappa or correlation, and it in standard deviations under independence; sums : as in PairedSums.agreement.
+    """Return kappa or correlation, also in standard deviations under independence; sums : as in PairedSums.agreement.
 
     Source: Fleiss, Cohen & Everitt, Psychological Bulletin 72, 1969, equation 14 (the standard error where the true
     kappa is 0); of a correlation, Fisher's transformation.

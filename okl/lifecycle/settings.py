@@ -97,8 +97,8 @@ class RetrainSettings(BaseModel):
     publish_if: Literal["better", "clearly better", "not worse"] = Field(
         "better",
         description="condition for publishing the challenger; better: on the newest rows, and not significantly worse "
-        "on earlier ones, unless significantly better on the newest (as of a champion from okl train without earlier "
-        "rows: significantly better); never if it is worse than the majority class or mean",
+        "on earlier ones, unless significantly better on the newest; without earlier rows, as after okl train, "
+        "significantly better; never if it is worse than the majority class or mean",
     )
     margin: float = Field(0.0, ge=0, description="minimum improvement of the error (regression: relative)")
     level: float = Field(

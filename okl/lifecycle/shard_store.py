@@ -214,7 +214,7 @@ def _local(path: Path) -> Iterable[Arrival]:
         except OSError as error:
             if not file.is_symlink():  # removed in the meantime
                 continue
-            problem = f"it is a link that leads nowhere ({error.strerror})"
+            problem = f"it is a broken link ({error.strerror})"
         else:
             if stat.S_ISDIR(status.st_mode):
                 continue

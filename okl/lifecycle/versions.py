@@ -59,7 +59,7 @@ BY_PLACE = ("data", "name", "out", "weights_sha256", "judging")  # locations and
 
 
 def version_before(model: RegisteredModel) -> Version | None:
-    """Return the champion, or the newest version where there is none; None of a model that has no version."""
+    """Return the champion, or else the newest version; None for a model without a version."""
     head = model.head()
     if not head.state.latest:
         return None
@@ -440,8 +440,8 @@ def retraction_reason(model: RegisteredModel, planned: Lineage, rejected: Collec
     if version is None or version.number == state.champion:
         return None
     return (
-        f"No file is new: these shards were trained on before, in {version}, which is no longer the champion. The next "
-        f"new file starts a training. To use {version} again: okl models promote {model.name} {version.number}."
+        f"No file is new: these shards were trained on before, in {version}, which is no longer the champion. Add a "
+        f"new file, or use {version} again: okl models promote {model.name} {version.number}."
     )
 
 

@@ -23,7 +23,7 @@ LEAST_ROWS = 25
 """Rows of a bin, if there are enough: a share of fewer rows is uncertain."""
 
 DROPPED_BITS = 17
-"""Leaves sign, exponent and 6 bits of a lead: it counts as one that is less than a sixty-fourth smaller."""
+"""Low bits of a lead to drop: sign, exponent and 6 bits remain, so it is rounded down by less than a 64th."""
 
 
 def lead_counts(scores: FloatArray, right: NDArray[np.bool_]) -> KeyedCounts:

@@ -33,7 +33,7 @@ from okl.metrics.ranking import (
 # Residuals of a regression as mergeable sums
 
 DROPPED_BITS = 17
-"""Leaves sign, exponent and 6 bits: a bin is 1/64 to 1/128 of the residual in it, at most 2^15 bins over all floats."""
+"""Low bits to drop: sign, exponent and 6 bits remain, in at most 2^15 bins; a bin is 1/64 to 1/128 of its residuals."""
 
 HISTOGRAM_BINS = 40
 SHARE_SHOWN = 0.99

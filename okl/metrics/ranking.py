@@ -69,7 +69,7 @@ def merge_counts(parts: Sequence[KeyedCounts], most_keys: int = MOST_KEYS) -> Ke
 
 
 def roc_auc(ranking: KeyedCounts) -> float | None:
-    """Chance that a positive row scores above a negative one, ties counting one half; None if one kind is missing.
+    """Return the chance that a positive row scores above a negative one, ties counting 1/2; None without either.
 
     ranking has the columns (negative, positive). Equal to the area under the trapezoids of the ROC curve.
     Source: Hanley & McNeil, Radiology 143, 1982.
@@ -83,7 +83,7 @@ def roc_auc(ranking: KeyedCounts) -> float | None:
 
 
 def average_precision(ranking: KeyedCounts) -> float | None:
-    """Sum over thresholds of (gain in recall) x precision, without interpolation; None if one kind is missing.
+    """Return the sum over thresholds of (gain in recall) x precision, not interpolated; None if one kind is missing.
 
     Source: Zhu, Recall, Precision and Average Precision, 2004; the definition scikit-learn uses.
     """

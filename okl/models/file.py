@@ -76,7 +76,7 @@ def _faults(schema: Schema) -> Iterator[str]:
     if not all(0.0 <= weight < inf for weight in schema.metric):
         yield "its metric has a weight that is negative or not finite"
     if not {column.name for column in schema.squashed} <= set(schema.features):
-        yield "a squashed column is no feature"
+        yield "a squashed column is not a feature"
     if not all(isfinite(column.center) and 0.0 < column.width < inf for column in schema.squashed):
         yield "a squashed column has a center that is not finite, or a width that is not positive and finite"
     if {"regression": n_labels > 0, "binary": n_labels != 2, "multiclass": n_labels < 2}[schema.task]:
@@ -342,7 +342,7 @@ def save_model(model: Model, folder: Path) -> str:
 
 
 def load_model(folder: str | Place) -> Model:
-    """Open a model directory by its digests, without running stored code; ModelError if it is missing or damaged."""
+    """Open a model folder by its digests, without running stored code; ModelError if it is missing or damaged."""
     folder = place_of(folder)
     description = _read_description(folder)
     try:

@@ -50,7 +50,7 @@ def read_sealed(path: locations.Place, advice: str) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError):
         raise RegistryError(f"{path} is damaged: not valid JSON of a registry. {advice}") from None
     if not isinstance(version, int):
-        raise RegistryError(f"{path} is damaged: it names no format_version. {advice}")
+        raise RegistryError(f"{path} is damaged: it has no format_version. {advice}")
     if version > FORMAT_VERSION:
         raise RegistryError(
             f"{path} has format {version} of a later okl version; this one reads up to {FORMAT_VERSION}. Upgrade okl."
@@ -63,7 +63,7 @@ def read_sealed(path: locations.Place, advice: str) -> dict[str, Any]:
 # Exclusive creation of files: one of several writers succeeds.
 #
 # On this machine the content is written and synced under another name and then linked to its own: linking fails where
-# a file is, and what it makes is whole. An object store is asked for a put that fails where an object is (S3: If-
+# a file is, and what it makes is whole. An object store takes a put that fails where an object exists (S3: If-
 # None-Match; Google: ifGenerationMatch=0; Azure: If-None-Match). Contents are to be unlike, by a random token: so
 # a writer whose answer was lost finds its own content there.
 
@@ -193,7 +193,7 @@ class Lineage:
     decision: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep everything as JSON gives it back; raises RegistryError for what JSON does not hold."""
+        """Convert all values to those that JSON restores; raise RegistryError for values that JSON cannot hold."""
         try:
             for name, value in asdict(self).items():
                 as_json = json.loads(json.dumps(value, allow_nan=False))
@@ -720,7 +720,7 @@ class RegisteredModel:
         return None
 
     def check_expected(self, expected: Expected, head: Entry) -> None:
-        """Raise ConflictError unless aliases name what is expected (None: nothing) after an entry."""
+        """Raise ConflictError unless aliases name the expected versions (None: nothing) after an entry."""
         for alias, version in expected.items():
             now = head.state.aliases.get(alias)
             if now != version:

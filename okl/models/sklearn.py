@@ -78,7 +78,9 @@ def to_sklearn(model: Model) -> Pipeline:
     if isinstance(mapped, SparseInputs):
         n = mapped.n_inputs  # then a constant column, if there is one
         return _pipeline(schema, None, weights[:, :n], offsets + weights[:, n:].sum(axis=1) * mapped.constant)
-    raise ModelError(f"A feature map of kind {mapped.describe().get('kind')!r} cannot be exported to scikit-learn.")
+    raise ModelError(
+        f"A feature map of kind {mapped.describe().get('kind')!r} cannot be exported to scikit-learn. Use okl predict."
+    )
 
 
 def _offsets_of(predictor: KernelExpansion | LinearPredictor) -> FloatArray:
@@ -160,7 +162,7 @@ def _filled(schema: Schema) -> list[tuple[str, BaseEstimator]]:
 
 
 def _rounding() -> list[tuple[str, BaseEstimator]]:
-    """Return steps to the nearest float32 and back to double precision: what was learned is what is scored."""
+    """Return steps to the nearest float32 and back to double precision, as in training."""
     return [("float32", FunctionTransformer(np.float32)), ("float64", FunctionTransformer(np.float64))]
 
 

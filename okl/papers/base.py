@@ -427,7 +427,7 @@ def _to_unit(values: NDArray[np.float64]) -> NDArray[np.float64]:
 Outcome = dict[str, Any]
 """Result of an item as JSON."""
 Check = Callable[[], None]
-"""Raises if the run was stopped; called about every second."""
+"""Function that raises if the run was stopped; called about every second."""
 
 
 @dataclass(frozen=True)

@@ -144,20 +144,20 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
             sentences.append("All are blind: no setting was chosen on these data sets.")
             continue
         cells = "cells" if name == "all" else "blind cells, on data sets that no setting was chosen on"
-        told = (
+        sentence = (
             f"Reproduced {counts[REPRODUCED]} of {informative} {cells}; better {counts[BETTER]}, worse {counts[WORSE]}."
         )
         if counts["not told apart"]:
-            told += (
+            sentence += (
                 f" {counts['not told apart']} more are not told apart: a planted bug of the same algorithm is "
                 "reproduced there, too."
             )
         if counts["no information"]:
-            told += (
+            sentence += (
                 f" {counts['no information']} more, in brackets, have no information: they have no exponent, or the "
                 "constant predictor or the simplest rival's printed number passes, too."
             )
-        sentences.append(told)
+        sentences.append(sentence)
     if (settings["repeats"] or math.inf) < (wanted := result.get("table_repeats", 0)):
         sentences.append(
             f"Verdicts rest on {counted(settings['repeats'], 'repeat')}, but the table takes {wanted:,}, as the paper "

@@ -161,7 +161,7 @@ def recorded_rounds(n_rounds: int) -> list[int]:
 
 
 def block_item(quadratic: bool, start: str, n_rounds: int, first: int, count: int) -> base.WorkItem:
-    """Return the item of so many experiments from the first one on, by losses, first point and horizon."""
+    """Return the item of a number of experiments from the first one on, by losses, first point and horizon."""
     name = f"{'oqp' if quadratic else 'olp'}--{start}--T{n_rounds}--{first}+{count}"
     rounds = count * n_rounds
     work = partial(run_block, quadratic, start, n_rounds, first, count)

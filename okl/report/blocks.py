@@ -64,7 +64,7 @@ class Figure:
 
     @cached_property
     def svg(self) -> str:
-        """Drawn figure."""
+        """Draw the figure and return it as SVG."""
         return self.draw()
 
 

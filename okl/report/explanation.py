@@ -163,7 +163,7 @@ def _shown(metrics: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 INTERNAL = ("shown", "floor")
-"""Entries of a certificate that reports go by, and readers do not."""
+"""Entries of a certificate that reports use but do not show."""
 
 
 def _certificate(explanation: Mapping[str, Any]) -> list[Block]:

@@ -113,7 +113,7 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
     if judged := judged_rows(description):
         # an online learner that began anew has no parent, and was compared with the champion all the same
         before = "majority class or mean" if version == 1 else "the champion then"
-        facts.append(("measured on", f"{judged:,} reserved rows of the latest shards then; before: {before}"))
+        facts.append(("measured on", f"{judged:,} reserved rows of the latest shards at that time; before: {before}"))
     if by := _decided_by(description):
         facts.append(("decided by", by))
     facts += [(f"metrics.{name}", text) for name, text in _own_metrics(description["metrics"])]

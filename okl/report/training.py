@@ -325,7 +325,7 @@ def _threshold_sentences(result: Mapping[str, Any]) -> list[str]:
 # Sentences and warnings
 
 OVER = 1.1
-"""Times the budget, from which on a sentence says that it was exceeded."""
+"""Multiple of the budget above which a sentence states that it was exceeded."""
 MOST_DATA_WARNINGS = 3
 MOST_CLASSES = 10
 """Classes in the table of a terminal."""
@@ -493,7 +493,7 @@ def _never_predicted(result: RunResult) -> str:
 
 
 RANKS = 0.6
-"""ROC AUC from which on a model ranks rows, whether its predicted classes are of use or not."""
+"""ROC AUC above which a model ranks rows, even if its predicted classes are useless."""
 
 
 def _advice(result: RunResult) -> str:

@@ -105,7 +105,7 @@ def ingest(
 
     Parameters
     ----------
-    source : file, directory or glob; destination : folder of the data set
+    source : file, folder or glob; destination : folder of the data set
     settings : how, which `options` then change; overwrite : replace a data set made from another source
     progress : called with the rows done and all rows (None if unknown)
     options : fields of `IngestSettings`, such as target="y", scale="standard", holdout=0.2
@@ -130,7 +130,7 @@ def evaluate(
 
     Parameters
     ----------
-    model : folder of a model, NAME@WHICH of a registry, the result of a run, or a model that `okl.load` returns
+    model : folder of a model, NAME@VERSION of a registry, the result of a run, or a model that `okl.load` returns
     source : data set, or raw rows with the target column: files, or a table in memory; None: the data set of the run
     options : fields of `EvaluateSettings`: split="test", threshold, recall, precision, registry, workers, threads
 
@@ -236,7 +236,7 @@ def _location_of_model(model: Place | Any) -> Iterator[Place]:
         return
     if not isinstance(model, Model):
         raise ModelError(
-            f"model is of type {type(model).__name__}; expected a folder, NAME@WHICH, the result of okl.train, or a "
+            f"model is of type {type(model).__name__}; expected a folder, NAME@VERSION, the result of okl.train, or a "
             "model such as okl.load returns (of a fitted estimator: its model_)."
         )
     with TemporaryDirectory(prefix="okl-model-") as folder:

@@ -1050,7 +1050,7 @@ class ComparisonRun(Run[CompareSettings]):
         return {split: figures["winner"] for split, figures in self.metrics.items() if figures}
 
     def save(self) -> dict[str, Any]:
-        """Write the winner's model directory."""
+        """Write the winner's model folder."""
         row = self.table[0]
         chosen = {name: row[name] for name in ("model", "parameter", "value", "bias")} | self._chosen()
         origin = provenance(self.data, self.settings.seed) | {"chosen": chosen}

@@ -130,7 +130,7 @@ def predictor_tallies(
 class EvaluateSettings(ExecutionSettings):
     """Settings of an evaluation: model and labelled rows."""
 
-    model: str = Field(description="folder or URL of a model, or NAME@WHICH of a registry, such as NAME@champion")
+    model: str = Field(description="folder or URL of a model, or NAME@VERSION of a registry, such as NAME@champion")
     registry: str | None = Field(None, description=REGISTRY)
     source: str | None = Field(
         None, description="data set, or raw rows with the model's target column; none: the data set of the model's run"

@@ -75,7 +75,7 @@ def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _shown(result: Mapping[str, Any], verdict: Assessment) -> dict[str, str]:
-    """Return error and constant as text, and what they are; of a comparison without test rows, the validated score."""
+    """Return error and constant as text, and their names; of a comparison without test rows, the validated score."""
     models = result.get("models") or [{}]
     if "constant" in result and models[0].get("mean") is not None and not result.get("test"):
         name, constant = score_name(result), score_text(result, result["constant"])

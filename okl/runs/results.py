@@ -237,7 +237,7 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         steps = any(encoding.has_calendar for encoding in schema.encodings if encoding.column in dates)
         more = ", weekday and hour" if steps else ""
         sentences.append(
-            f"dates of {_named(dates)} are split into year and place in year, week and day{more} (--dates)"
+            f"dates of {_named(dates)} are split into year and position in year, week and day{more} (--dates)"
         )
     if means := [encoding.column for encoding in schema.encodings if encoding.means]:
         sentences.append(
@@ -291,7 +291,7 @@ def _words_as_categories(schema: Schema) -> list[str]:
 
 
 RARE_VALUES = 0.05
-"""Share of the rows with values without an input of their own, from which on a sentence says so."""
+"""Share of the rows with values without an input of their own, above which a sentence names the column."""
 
 
 def _named(columns: Sequence[str]) -> str:

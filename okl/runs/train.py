@@ -195,7 +195,7 @@ class TrainingRun(Run[TrainSettings]):
             shutil.rmtree(folder, ignore_errors=True)
 
     def perform_stage(self, stage: str) -> dict[str, Any]:
-        """Perform a stage; after an interrupt or on a full disk, move the best model so far beside the run's folder."""
+        """Perform a stage; after an interrupt or on a full disk, move the best model so far next to the folder."""
         try:
             return super().perform_stage(stage)
         except (KeyboardInterrupt, OSError) as error:
@@ -244,7 +244,7 @@ class TrainingRun(Run[TrainSettings]):
         return {name: value for name, value in proof.as_json().items() if name not in ("horizons", "comparisons")}
 
     def save(self) -> dict[str, Any]:
-        """Write the model directory, in place of the best model so far."""
+        """Write the model folder, in place of the best model so far."""
         model = self.record.model(self.settings, self.execution.processors)
         self.record.weights_sha256 = save_model(model, self.staging / "model")
         shutil.rmtree(self.staging / BEST, ignore_errors=True)
@@ -271,7 +271,7 @@ class TrainingRun(Run[TrainSettings]):
         return {"run": str(self.folder)}
 
     def _saved_without_result(self, error: OSError) -> OSError | LocationError:
-        """Move a run that lacks only its result beside its folder, and say so, unless it can be resumed."""
+        """Move a run that lacks only its result next to its folder, and print the path, unless it can be resumed."""
         if not isinstance(self.output, folders.RunFolder) or self.output.resumable:
             return error
         shutil.rmtree(self._so_far, ignore_errors=True)

@@ -88,7 +88,7 @@ class SolverSettings(BaseModel):
         return "sum"
 
     def build(self, run: Run, schema: Schema, rows: int | None) -> Solver[Any]:
-        """Make the solver for data of a schema, of so many training rows (None: unknown); or raise ConfigError."""
+        """Make the solver for data of a schema and a number of training rows (None: unknown); or raise ConfigError."""
         raise NotImplementedError
 
     def n_columns(self, n_inputs: int) -> int:
@@ -210,7 +210,7 @@ class ClassWeightOptions(SolverSettings):
 
     class_weights: Literal["none", "balanced"] | dict[str, Positive] = Field(
         "none",
-        description="weight of each class in steps or losses, by which the predicted class need not be the most "
+        description="weight of each class in steps or losses, so that the predicted class may differ from the most "
         "probable one; balanced: rows / (classes * rows of the class)",
     )
 

@@ -32,7 +32,7 @@ class Vectors(Protocol):
         """Make the step the current point, or drop it."""
 
     def saved(self) -> Doubles:
-        """Current and previous, as one array: what a checkpoint holds."""
+        """Return current and previous as one array, for a checkpoint."""
 
     def restore(self, saved: Doubles) -> None: ...
 

@@ -68,8 +68,8 @@ def split_of(test_label: Any) -> pa.Table:
 # how to make the source, settings, what the message must hold
 CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "missing file": (lambda f: f / "none.parquet", {}, r"none\.parquet does not exist"),
-    "no match": (lambda f: f / "*.parquet", {}, r"no file matches"),
-    "empty directory": (empty, {}, r"directory without data files"),
+    "no match": (lambda f: f / "*.parquet", {}, r"no file matches .* Check its folder and pattern"),
+    "empty directory": (empty, {}, r"is a folder without data files"),
     "unknown ending": (
         lambda f: text(f, "s.xlsx", "PK"),
         {},
@@ -112,12 +112,12 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "dates in a column of two words": (
         lambda f: text(f, "s.csv", "a,signed up,y\n" + "1,2026-11-22,0\n2,2026-11-23,1\n" * 50),
         {"dates": "error"},
-        r"--key 'signed up' to carry it along, or --drop 'signed up'",
+        r"--key 'signed up' to copy it to the scores, or --drop 'signed up'",
     ),
     "text in another encoding": (
         lambda f: text(f, "s.csv", b"a,city,y\n" + b"1,M\xfcnchen,0\n" * 50 + b"2,Bonn,1\n" * 50),
         {},
-        r"column 'city' holds bytes that are no text in UTF-8",
+        r"column 'city' holds bytes that are not UTF-8 text",
     ),
     "no such key": (lambda f: parquet(f, table(100)), {"keys": ("id",)}, r"has no key column 'id'"),
     "no such split": (lambda f: parquet(f, table(100)), {"split_column": "s"}, r"has no split column 's'"),
@@ -226,7 +226,7 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "a column of lists": (
         lambda f: parquet(f, table(100, tags=[["x"]] * 100)),
         {},
-        r"'tags' is of type list<.*leave it out \(--drop tags\) or carry it along \(--key tags\)",
+        r"'tags' is of type list<.*leave it out \(--drop tags\) or copy it to the scores \(--key tags\)",
     ),
     "a column of dates": (
         lambda f: parquet(f, table(100, at=pa.array(range(100), pa.timestamp("us")))),

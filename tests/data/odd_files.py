@@ -216,7 +216,7 @@ odd("utf16_be.tsv", b"\xfe\xff" + PLAIN.replace(",", "\t").encode("utf-16-be"), 
 odd(
     "latin1.csv",
     "a,b,y\n1,Zürich,0\n2,Genf,1\n".encode("latin-1"),
-    r"column 'b' holds bytes that are no text in UTF-8\. Save text as UTF-8",
+    r"column 'b' holds bytes that are not UTF-8 text\. Save text as UTF-8",
 )
 odd("latin1_names.csv", "größe,y\n1,0\n2,1\n".encode("latin-1"), r"the name of a column is not UTF-8 text")
 odd("packed.csv.gz", gzip.compress(PLAIN.encode(), mtime=0), ROWS)
@@ -313,12 +313,14 @@ odd("pretty.json", '{\n "a": 1,\n "y": 0\n}\n', r"pretty\.json.*line 1: .*expect
 odd(
     "twice.jsonl",
     '{"a":1,"y":0}\n{"a":2,"a":1}\n',
-    r"twice\.jsonl, line 2: key 'a' is there twice; expected JSON lines",
+    r"twice\.jsonl, line 2: key 'a' occurs twice; expected JSON lines",
 )
 odd(
-    "bare.jsonl", '{"a":1,"y":0}\n{a:2}\n', r"bare\.jsonl, line 2: 'a:2}' from character 2 on is no JSON; expected JSON"
+    "bare.jsonl",
+    '{"a":1,"y":0}\n{a:2}\n',
+    r"bare\.jsonl, line 2: 'a:2}' from character 2 on is not JSON; expected JSON",
 )
-odd("list.jsonl", '{"a":1,"y":0}\n\n[1, 2]\n', r"list\.jsonl, line 3: '\[1, 2\]' is no object; expected JSON lines")
+odd("list.jsonl", '{"a":1,"y":0}\n\n[1, 2]\n', r"list\.jsonl, line 3: '\[1, 2\]' is not an object; expected JSON lines")
 odd(
     "broken.jsonl",
     '{"a":1,"y":0}\n{"a":2,"y":1\n{"a":3,"y":0}\n',

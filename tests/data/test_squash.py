@@ -126,7 +126,7 @@ def test_a_model_squashes_new_rows_as_its_training_rows(trained: Any, tmp_path: 
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"name": "z"}, "a squashed column is no feature"), ({"width": 0.0}, "a width that is not positive")],
+    [({"name": "z"}, "a squashed column is not a feature"), ({"width": 0.0}, "a width that is not positive")],
 )
 def test_a_damaged_schema_is_refused(change: Any, message: str, trained: Any, tmp_path: Path) -> None:
     model = load_model(trained["robust"]["model"])

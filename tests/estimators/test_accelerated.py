@@ -225,7 +225,7 @@ def test_probabilities_rise_with_scores_and_say_more_than_shares(data: Any) -> N
         assert (np.diff(found[np.argsort(scores), 1]) >= 0.0).all()
     with pytest.raises(AttributeError) as raised:
         CSVMClassifier().predict_proba(inputs)
-    assert str(raised.value.__cause__) == "Its scores are no probabilities. Set probability=True."
+    assert str(raised.value.__cause__) == "Its scores are not probabilities. Set probability=True."
 
 
 @pytest.mark.parametrize("data", [cancer, iris])

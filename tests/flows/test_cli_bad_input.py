@@ -186,7 +186,11 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], None], str]] = {
         from_the_future,
         r"format 99 was written by a later okl version; .*Upgrade okl",
     ),
-    "a later data set": ("data/manifest.json", from_the_future, r"format 99, from the future.*Upgrade okl"),
+    "a later data set": (
+        "data/manifest.json",
+        from_the_future,
+        r"format 99, but this version of okl reads.*Upgrade okl",
+    ),
     "a shorter shard": (
         "data/part-00000.parquet",
         cut,

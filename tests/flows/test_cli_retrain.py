@@ -80,7 +80,7 @@ def test_wrong_words_are_one_sentence(tmp_path: Path, terminal: Terminal) -> Non
     outcome = terminal.okl("retrain", "hours")
     assert (outcome.code, "give the folder, URL or glob of the new files" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "no/name", tmp_path)
-    assert (outcome.code, "is not a name: expected at most 100 letters" in outcome.sentence) == (2, True)
+    assert (outcome.code, "is not a name: expected at most 100 characters" in outcome.sentence) == (2, True)
     outcome = terminal.okl("retrain", "hours", tmp_path, "--set", "contract.min_rowz=3")
     assert (outcome.code, "min_rowz" in outcome.sentence) == (2, True)
     for words in (["retrain", "hours", str(tmp_path)], ["deploy", str(tmp_path), "--retrain", "hours"]):

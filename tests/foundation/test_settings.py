@@ -29,5 +29,5 @@ def test_a_recorded_setting_that_was_removed_is_refused_if_it_had_an_effect() ->
 
 @pytest.mark.parametrize("name", ["<b>x", "../../up", "", ".hidden", "a b", "x" * 101, "line\nend", "é"])
 def test_names_of_models_and_runs_follow_one_rule(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"is not a name: expected at most 100 letters"):
+    with pytest.raises(ConfigError, match=r"is not a name: expected at most 100 characters"):
         settings_from(TrainSettings, {"data": "rows", "name": name}, "test")

@@ -118,7 +118,7 @@ def test_more_errors_that_are_not_significant_are_not_called_alike() -> None:
     entry = drift_of({"day-3": now})
     assert (entry["found"], entry["suspected"]) == (False, True)
     assert entry["why"].startswith(
-        "No certain drift: the champion is wrong on 30.0% of day-3, after 15.0% in the shards"
+        "No significant drift: the champion is wrong on 30.0% of day-3, after 15.0% in the shards"
     )
 
 

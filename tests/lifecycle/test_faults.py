@@ -156,8 +156,8 @@ def test_odd_files_are_named_with_a_reason_and_the_good_one_among_them_is_learnt
     result = retrain(timed)
     unread = {one["name"]: one["why"] for one in result["shards"]["unread"]}
     assert unread == {
-        "dangling-7.parquet": "it is a link that leads nowhere (No such file or directory)",
-        "loop-7.parquet": "it is a link that leads nowhere (Too many levels of symbolic links)",
+        "dangling-7.parquet": "it is a broken link (No such file or directory)",
+        "loop-7.parquet": "it is a broken link (Too many levels of symbolic links)",
         "pipe-7.csv": "it is a named pipe", "device-7.csv": "it is a device",
         "\\udcff\\udcfe-7.parquet": "its name is not UTF-8",
     }  # fmt: skip

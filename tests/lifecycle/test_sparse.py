@@ -162,8 +162,8 @@ def test_svmlight_text_is_retrained_and_faulty_text_is_quarantined(place: Path) 
 
 
 FAULTS = [
-    ("1 3:1 3:2\n", "not in ascending order, or one is there twice"),
-    ("1 7:1 3:2\n", "not in ascending order, or one is there twice"),
+    ("1 3:1 3:2\n", "not in ascending order, or one occurs twice"),
+    ("1 7:1 3:2\n", "not in ascending order, or one occurs twice"),
     ("1 -3:1\n", "an index is negative or beyond"),
     ("1 3:1 99999999999:1\n", "an index is negative or beyond"),
     ("1 3:1 2000000:1\n", "has column index 2000000, but sparse rows have at most 1,000,000"),

@@ -1,4 +1,4 @@
-"""The commands `okl models ...`, and scoring by NAME@WHICH, as a user types them."""
+"""The commands `okl models ...`, and scoring by NAME@VERSION, as a user types them."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     assert "mistakes 18.00% (before: 35.33%) on 1,234 rows\nbefore: the previous champion" in shown
     one = terminal.okl("models", "show", "churn@1").out
     assert re.search(
-        "measured on +1,234 reserved rows of the latest shards then; before: majority class or mean\n", one
+        "measured on +1,234 reserved rows of the latest shards at that time; before: majority class or mean\n", one
     )
     assert "0.1800 (before: 0.3533)" in one
     assert not [line for line in one.splitlines() if "metrics.champion" in line]

@@ -103,14 +103,14 @@ def test_shards_hold_the_rows_of_svmlight_text(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("1 3:1 3:2", "not in ascending order, or one is there twice"),
-        ("1 7:1 3:2", "not in ascending order, or one is there twice"),
+        ("1 3:1 3:2", "not in ascending order, or one occurs twice"),
+        ("1 7:1 3:2", "not in ascending order, or one occurs twice"),
         ("1 -3:1", "an index is negative or beyond 2,147,483,647"),
         ("1 3:1 99999999999:1", "an index is negative or beyond 2,147,483,647"),
-        ("yes 3:1", "its label 'yes' is no number"),
+        ("yes 3:1", "its label 'yes' is not a number"),
         ("1 3:1 four", "'four' has no colon"),
-        ("1 3.5:1", "its index '3.5' is no whole number"),
-        ("1 3:x", "its value 'x' is no number"),
+        ("1 3.5:1", "its index '3.5' is not a whole number"),
+        ("1 3:x", "its value 'x' is not a number"),
     ],
 )
 def test_a_faulty_line_is_named(tmp_path: Path, line: str, why: str) -> None:

@@ -60,7 +60,7 @@ def open_text(
             with open_text(file) as stream:
                 yield pa.lib.transcoding_input_stream(stream, encoding, "utf8")
         except UnicodeDecodeError as error:
-            raise DataError(f"{file} is no text in UTF-16: {error.reason}. Write it again as UTF-8.") from None
+            raise DataError(f"{file} is not valid UTF-16 text: {error.reason}. Write it again as UTF-8.") from None
         return
     with pa.OSFile(str(file)) if isinstance(file, Path) else pa.PythonFile(open_binary(file), "r") as stream:
         if codec is None:
@@ -76,7 +76,7 @@ def open_text(
 
 
 def check_unique(schema: pa.Schema, file: Place) -> None:
-    """Raise DataError if two columns share a name, or one has a name that is no text."""
+    """Raise DataError if two columns share a name, or one has a name that is not text."""
     try:
         counts = Counter(schema.names)
     except UnicodeDecodeError:
@@ -290,7 +290,7 @@ def check_text(file: Place, beginning: bytes) -> None:
     if (ending := packed_ending(beginning)) and packing_of(file.name) is None:
         raise DataError(f"{file} is compressed as {PACKED[ending]}. Rename it to {file.name}{ending}.")
     if (at := beginning.find(b"\0")) >= 0:
-        raise DataError(f"{file} holds a NUL byte at byte {at}, so it is no text. Expected a CSV file in UTF-8.")
+        raise DataError(f"{file} holds a NUL byte at byte {at}, so it is not text. Expected a CSV file in UTF-8.")
     if re.match(rb"\s*<(!doctype|html|\?xml)", beginning, re.IGNORECASE):
         raise DataError(f"{file} is an HTML page or XML. Download the data file itself.")
     if (comments := re.match(rb"(?:\xef\xbb\xbf)?((?:#[^\n]*\n)+)([^#\n][^\n]*)", beginning)) is not None:
@@ -463,7 +463,7 @@ def explained(
     name = [*types][int(match[1])]
     where = f"{file}: column {name!r}{_row(match[2], before)}"
     if "invalid UTF8" in match[3]:
-        return f"{where} holds bytes that are no text in UTF-8. {UTF8_REMEDY}, or leave the column out."
+        return f"{where} holds bytes that are not UTF-8 text. {UTF8_REMEDY}, or leave the column out."
     value = re.search(VALUE, match[3])
     why = (
         f"holds {value[1]!r}, but is read as {types[name]}, as other values or the model have it"

@@ -532,8 +532,8 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
                 f"--text {flag} takes their words and pairs of words as inputs."
             )
         return (
-            f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows are names of rows "
-            f"rather than categories (--category {flag} takes it all the same, --key {flag} carries it along)."
+            f"Column {name!r} is left out: its {n} different values in {scan.rows} training rows identify rows "
+            f"rather than categories (--category {flag} uses it anyway, --key {flag} copies it to the scores)."
         )
     return ""
 
@@ -665,7 +665,7 @@ def ingest(
 ) -> IngestResult:
     """Make a data set from a source, unless the destination already is that data set.
 
-    source : Parquet file, directory or glob, CSV, JSON lines or svmlight text; a path or a URL, as the destination
+    source : Parquet file, folder or glob, CSV, JSON lines or svmlight text; a path or a URL, as the destination
     destination : folder of the data set; it appears when it is complete
     overwrite : replace a data set made from another source or with other settings
     progress : called with the rows done and the total (None if unknown)

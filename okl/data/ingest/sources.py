@@ -68,7 +68,7 @@ def list_files(location: Place) -> list[Place]:
             raise DataError(f"{location} is a data set already; expected raw rows. Use it as it is.")
         files = [file for file in files if kind_by_name(file.name) and file.name[0] not in "._"]
         if not files:
-            raise DataError(f"{location} is a directory without data files; expected files that end in {EXPECTED}.")
+            raise DataError(f"{location} is a folder without data files; expected files that end in {EXPECTED}.")
         return sorted((file.absolute() for file in files), key=lambda file: file.name)
     if location.exists():
         return [location.absolute()]
@@ -80,7 +80,7 @@ def list_files(location: Place) -> list[Place]:
         else location.matches()
     )
     if not matches:
-        raise DataError(f"no file matches {location}.")
+        raise DataError(f"no file matches {location}. Check its folder and pattern.")
     return [*matches]
 
 
@@ -317,7 +317,7 @@ def _faulty_line(file: Place, chunk: bytes, first: int, error: Exception) -> Dat
             high, error = middle, fault
     why = _fault(lines[low]) or "an index is negative or beyond 2,147,483,647"
     if "sorted and unique" in str(error):
-        why = "its indices are not in ascending order, or one is there twice"
+        why = "its indices are not in ascending order, or one occurs twice"
     return DataError(
         f"{file}, line {first + low + 1}, is not svmlight text: {why}. Expected a line like '1 3:0.5 7:1', "
         f"but got {quoted(lines[low].decode(errors='replace').strip())}."
@@ -328,15 +328,15 @@ def _fault(line: bytes) -> str:
     """Return which part of a line is none of svmlight text; "" if each part is."""
     label, *pairs = line.split(b"#")[0].decode(errors="replace").split() or [""]
     if not _reads(float, label):
-        return f"its label {label!r} is no number"
+        return f"its label {label!r} is not a number"
     for pair in pairs:
         index, colon, value = pair.partition(":")
         if not colon:
             return f"{pair!r} has no colon"
         if index != "qid" and not _reads(int, index):
-            return f"its index {index!r} is no whole number"
+            return f"its index {index!r} is not a whole number"
         if not _reads(float, value):
-            return f"its value {value!r} is no number"
+            return f"its value {value!r} is not a number"
     return ""
 
 
@@ -496,7 +496,7 @@ def open_source(
 
     Parameters
     ----------
-    location : a file, a directory of files of one kind, or a glob; paths or URLs
+    location : a file, a folder of files of one kind, or a glob; paths or URLs
     svmlight : how the indices of such text are columns
     types : of columns of CSV files, whatever their values scan like
     formats : of columns of text that are read as numbers or dates

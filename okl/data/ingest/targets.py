@@ -301,11 +301,11 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
 
 
 RARE_ROWS = 2000
-"""Rows of a class, or of a regression, up to which their share of test rows is exact; of more, it is that by chance."""
+"""Most rows of a class, or of a regression, whose share of test rows is exact; that of more rows is random."""
 
 
 ROWS_OF_CLASS = 10
-"""Rows of a class on average, of fewer the values are rather numbers."""
+"""Average rows of a class, below which whole values are numbers rather than classes."""
 
 
 def stratified(roles: Roles, batches: Iterable[SourceBatch], seed: int, of_classes: bool | None) -> Roles:

@@ -447,7 +447,7 @@ def copy_on_workers(
     execution: Execution,
     progress: Progress | None,
 ) -> tuple[RowCounts, list[Shard], ColumnMoments]:
-    """Have workers read a source and write its shards.
+    """Read a source and write its shards on workers.
 
     reader : of the target; what workers find is added to it
     folder : of the data set to be, which every worker sees under this very path

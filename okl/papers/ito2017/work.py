@@ -344,7 +344,7 @@ def solve_by(rows: Rows, model: str, solver: str, parameter: float, check: Check
 
 
 def solve_rival(problem: Any, rows: Rows, model: str, solver: str, parameter: float) -> Outcome:
-    """Return seconds and objective of another solver; a note in place of what it does not reach."""
+    """Return seconds and objective of another solver, or a note if it does not reach the objective."""
     if solver == "Clarabel":
         return solve_cones(problem)
     if solver == "LIBSVM":

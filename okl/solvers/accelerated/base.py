@@ -220,12 +220,12 @@ class Vectors:
 
     @cached_property
     def gradient(self) -> Doubles:
-        """Gradient where the step starts, (n_points,)."""
+        """Return the gradient where the step starts, (n_points,)."""
         return np.zeros(len(self.current.point))
 
     @cached_property
     def target(self) -> Doubles:
-        """End of a step that ignores the penalty, (n_points,)."""
+        """Return the end of a step that ignores the penalty, (n_points,)."""
         return np.zeros(len(self.current.point))
 
     def extrapolate(self, momentum: float) -> None:
@@ -547,7 +547,7 @@ class Classifier(ABC):
 
 
 def differing_digits(low: float, high: float) -> tuple[str, str]:
-    """Return two numbers as text, with six digits or as many as it takes to tell them apart."""
+    """Return two numbers as text, with six digits or as many as show their difference."""
     for digits in range(6, 17):
         shown = f"{low:.{digits}g}", f"{high:.{digits}g}"
         if shown[0] != shown[1]:

@@ -18,7 +18,7 @@ from okl.solvers.accelerated.fapg import rounded_ending
 from okl.solvers.base import Outcome
 
 NO_WEIGHTS = 1e-6
-"""Objective, as a share of that of the first dual point, about the means of the classes: weights are nearly none."""
+"""Objective, as a share of that of the first dual point, about the means of the classes: weights are nearly 0."""
 
 # checks, in which the gap does not fall to such a share, and the objective not by such a share of itself: of steps that
 # go on, the gap of some problems stays what it is for dozens, as the dual point moves last

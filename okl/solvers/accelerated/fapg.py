@@ -297,7 +297,7 @@ class Fapg:
         return replace(following, standing=standing, active=active)
 
     def _levelled(self, state: FapgState) -> tuple[FapgState, int]:
-        """State to continue from, without momentum if the objective gets less smoothing, and the next smoothing level.
+        """Return the state to continue from, without momentum if smoothing is reduced, and the next smoothing level.
 
         One level more is due where smoothing is more than half of the gap.
         """

@@ -160,7 +160,7 @@ class ModelTask:
 
     @property
     def reason(self) -> str:
-        """Why the parameter is what it is."""
+        """Return the reason of the parameter's value."""
         return self.kind.DEFAULT if self.value is None else "as given"
 
     def model(self, default: Callable[[], float | None] = lambda: None) -> Classifier | NormConstrained:

@@ -120,7 +120,7 @@ def is_anchored(problem: Any) -> bool:
 
 
 def response_of(separable: Separable, region: Region, signs: FloatArray) -> Response | None:
-    """Return how dual entries follow from margins; None where this method does not know."""
+    """Return how dual entries follow from margins; None where this method does not apply."""
     if isinstance(region, EntropyBarrier) and separable == LinearTerm(0.0):
         bounds = region.upper
         return lambda out, slopes, at: entropy_duals(out, slopes, at.margins, signs, bounds, at.plus, at.minus)
@@ -180,7 +180,7 @@ class NewtonPart:
 
     @cached_property
     def _normals(self) -> Doubles:
-        """Normals of the hyperplanes, (n_hyperplanes, m)."""
+        """Return the normals of the hyperplanes, (n_hyperplanes, m)."""
         return np.where(self._signs > 0.0, self._problem.region.normals[:, :1], self._problem.region.normals[:, 1:])
 
     def gradient(self, at: Place) -> Gradient:

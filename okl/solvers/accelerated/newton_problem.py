@@ -88,7 +88,7 @@ class NewtonProblem(PartsProblem):
 
 
 def is_supported(problem: CompositeProblem) -> bool:
-    """Return whether Newton's method solves a problem: explicit rows, and losses of margins that it knows."""
+    """Return whether Newton's method solves a problem: explicit rows, and losses of margins with a response."""
     if type(problem) is not DualProblem or type(problem.rows) not in (DenseRows, SparseRows):
         return False
     if not isinstance(problem.outer, HalfSquare | EuclideanNorm):

@@ -65,7 +65,7 @@ class Partition(base.Vectors):
         self.problem, self.groups, self.longest = problem, groups, longest
 
     def finish_step(self, verdict: Verdict) -> None:
-        """Make the step the current point, or forget the momentum."""
+        """Make the step the current point, or drop the momentum."""
         if verdict != "drop":
             self.accept()
         if verdict != "keep":
@@ -147,7 +147,7 @@ class DualPartition(Partition):
 
     @cached_property
     def margins(self) -> Doubles:
-        """Margins of the weights of a dual point."""
+        """Return the margins of the weights of a dual point."""
         return np.zeros(len(self.groups))
 
     def aim_first(self, aim: FloatArray | WarmStart) -> None:

@@ -441,7 +441,7 @@ class BoxSet(Region):
 
 
 def filled(bound: Bound, size: int) -> Doubles:
-    """Return the bounds of so many entries, (size,)."""
+    """Return the bounds of `size` entries, (size,)."""
     return np.array(np.broadcast_to(bound, size), dtype=np.float64)
 
 

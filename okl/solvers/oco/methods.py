@@ -84,7 +84,7 @@ class Method:
         raise NotImplementedError
 
     def experts_for(self, horizon: int) -> int:
-        """Return N, the number of experts for so many rounds."""
+        """Return N, the number of experts for a number of rounds."""
         return 1
 
     def weight_rate(self, problem: Problem, horizon: int) -> float:

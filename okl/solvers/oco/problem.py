@@ -796,7 +796,7 @@ def lowest_by_cuts(
         point = after
     found = f"a feasible point has the mean loss {least:.9g}" if least < np.inf else "no feasible point was found"
     raise ConfigError(
-        f"After {_MOST_LEVEL_CUTS} cuts {found}, and no one has less than {bound:.9g}. Check that the functions are "
+        f"After {_MOST_LEVEL_CUTS} cuts {found}, and none has less than {bound:.9g}. Check that the functions are "
         "convex and return subgradients."
     )
 

@@ -53,7 +53,7 @@ class Progress:
 
     @property
     def error(self) -> float:
-        """Progressive mistake rate, or mean squared error in scaled target units; NaN before the first row."""
+        """Return the progressive mistake rate, or mean squared error of the scaled target; NaN before the first row."""
         return self._mean(self.squared_error if self.task == "regression" else self.mistakes)
 
     @property

@@ -91,7 +91,7 @@ class BudgetStrategy(Strategy):
         """Raise ConfigError for a kernel that the strategy cannot take; none unless overridden."""
 
     def memory_shape(self, n_outputs: int, capacity: int) -> tuple[int, int]:
-        """Shape of memory, whose columns, and perhaps rows, are those of supports."""
+        """Return the shape of memory, whose columns, and perhaps rows, are those of supports."""
         n_rows = self.buffers + (capacity if self.keeps_matrix else 0)
         return (n_rows, capacity if n_rows else 0)
 
@@ -385,7 +385,7 @@ class BudgetLearner(SupportLearner):
         return united
 
     def _empty(self, n_supports: int) -> BudgetState:
-        """Return no supports, with room for so many."""
+        """Return a state without supports, with room for n_supports."""
         # kernel rows run over whole vectors
         capacity = int(compiled.used_width(max(1, n_supports + self.strategy.spare_slots)))
         integers, floats = np.zeros(compiled.N_INTEGERS, dtype=np.int64), np.zeros(compiled.N_FLOATS)

@@ -312,14 +312,12 @@ class ConstrainedFactory:
             "constraint_rows": int(sums.counts[0]),
             "constraint_rows_reason": "all training rows, in one pass",
             "constraint_margin": float(limits.margins.max()),
-            "constraint_margin_reason": "the given margin plus rounding errors"
-            if self.margin
-            else "what rounding takes",
+            "constraint_margin_reason": "the given margin plus rounding errors" if self.margin else "rounding errors",
         }
         return BuiltLearner(learner, chosen)
 
     def _experts(self, n_rows: int, length: float) -> dict[str, Any]:
-        """Return the number of experts for so many rows, and how fast shares follow losses of slopes of this length.
+        """Return the number of experts for these rows, and how fast shares follow losses of slopes of this length.
 
         beta_0 = 2 / length: any fits the theorem; this one is of scores that differ by about 1. On electricity, a
         quarter and four times of it make as many mistakes, or up to 5% more.

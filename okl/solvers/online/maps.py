@@ -122,7 +122,7 @@ class NystromChoice:
 
 
 def check_rank(rank: int, n_landmarks: int, name: str) -> None:
-    """Raise ConfigError unless a map of so many landmarks, an option of this name, may have so many columns."""
+    """Raise ConfigError if a map of n_landmarks, an option of this name, cannot have `rank` columns."""
     check_at_least(name, n_landmarks, 1)
     check_at_least("rank", rank, 1)
     if rank > n_landmarks:

@@ -160,7 +160,7 @@ def tracks(options: SolverSettings) -> bool:
 
 
 def check_factory(factory: LearnerFactory, schema: Schema, rows: int | None) -> None:
-    """Raise ConfigError as a factory would for any data of so many rows (None: unknown), before one is read."""
+    """Raise ConfigError as a factory would for any data of this number of rows (None: unknown), before one is read."""
     maps = factory.maps if isinstance(factory, LinearFactory | ConstrainedFactory | TrackingFactory) else None
     if isinstance(maps, NystromChoice) and rows is not None:
         n_sampled = min(rows, SAMPLE_ROWS, MOST_ROWS.get(maps.landmarks, rows))

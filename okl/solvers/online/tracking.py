@@ -148,8 +148,8 @@ SHARE = 0.001
 class TrackingLearner(online.LossLearner):
     """Settings of learning from rows that change: of every step size the last and the averaged weights are experts.
 
-    Large steps forget soon, small ones and averages are precise while nothing changes; Fixed Share hears whoever has
-    been right of late. For two classes the mean of the experts' scores is predicted with: that of the mean of their
+    Large steps forget soon, small ones and averages are precise while nothing changes; Fixed Share weighs
+    recent losses most. For two classes the mean of the experts' scores is predicted with: that of the mean of their
     weights, which is what is saved. Several classes are voted for, and in regression each score is clipped to the range
     of the targets so far before the mean is taken.
 

@@ -525,7 +525,7 @@ class FalkonSolver(LandmarkSolver):
     def _validated(
         self, state: FalkonState, weights: Doubles, offsets: Doubles, schema: Schema
     ) -> tuple[NDArray[np.float32], PenaltyErrors | None]:
-        """Return scores (rows, n_outputs) of the held-out rows, and the errors; None if there are no such rows."""
+        """Return scores (rows, n_outputs) of the held-out rows, and the errors; None without held-out rows."""
         held, outputs = state.held, self.outputs_of(schema)
         assert held is not None
         assert state.means is not None

@@ -289,7 +289,7 @@ class Gram:
         count = self.count + other.count
         share = other.count / count
         # other threads may hold BLAS to one thread, or just not any more: without the limit here, bits would tell
-        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks if it is finite
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # the solver checks that it is finite
             apart, values_apart = other.mean - self.mean, other.value_mean - self.value_mean
             along, values_along = (np.sqrt(self.count * share) * step for step in (apart, values_apart))
             products = np.asfortranarray(self.products + other.products)
@@ -319,7 +319,7 @@ def gram_of(basis: Basis, outputs: Outputs, blocks: Iterable[SomeRows]) -> Gram:
     n, k = basis.n_columns, outputs.n_outputs
     products, cross, squares = np.zeros((n, n), order="F"), np.zeros((n, k)), np.zeros(k)
     mean, value_mean, count = np.zeros(n), np.zeros(k), 0.0
-    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks whether it is finite
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # the solver checks that it is finite
         for rows in blocks:
             for first in range(0, len(rows.targets), BLOCK):
                 block = part_of(rows, slice(first, first + BLOCK))

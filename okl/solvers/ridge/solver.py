@@ -336,7 +336,7 @@ def fit_sparse_rows(
 def _gram(rows: sparse.csr_matrix, n: int, values: Doubles, weights: Doubles | None, n_threads: int) -> Gram:
     """Return sums over rows in a few chunks, added in their order. n : columns, of which the map may have added some"""
     counted = np.ones(len(values)) if weights is None else weights
-    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # whoever solves asks if it is finite
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):  # the solver checks that it is finite
         shift = _shift(rows)
         data = rows.data - shift[rows.indices] if shift.any() else as_compiled(rows.data, rows.dtype)
         products, sums = _sums(rows, data, n, counted, n_threads)

@@ -145,7 +145,7 @@ def test_too_few_cuts_give_the_bounds_that_they_reached(monkeypatch: pytest.Monk
     monkeypatch.setattr(problem_module, "_MOST_LEVEL_CUTS", 3)
     losses = ConvexLosses(lambda at, x: float(x @ x), lambda at, x: 2.0 * x, 1)
     problem = Problem(Box(-np.ones(2), np.ones(2)), LinearConstraints(np.array([[1.0, 2.0]]), np.array([-1.0])))
-    with pytest.raises(ConfigError, match=r"After 3 cuts a feasible point has the mean loss .* no one has less than"):
+    with pytest.raises(ConfigError, match=r"After 3 cuts a feasible point has the mean loss .* none has less than"):
         static_optimum(problem, losses)
 
 

@@ -22,7 +22,7 @@ from okl.solvers.accelerated.problem import ClassMoments, class_moments, inverse
 
 
 class MinimaxModel(Classifier):
-    """Base of models that know the rows by the moments of the classes, so that their size does not grow with the rows.
+    """Base of models of the moments of the classes, whose size does not grow with the rows.
 
     The weights do not change from kappa_max on. They are 0 there, and kappa has to be below, unless the class means
     differ in a direction in which no row spreads, as they do where there are more columns than rows: then w is the part

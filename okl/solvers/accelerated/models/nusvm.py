@@ -96,7 +96,7 @@ class _ConditionalValueAtRisk(Risk):
         return _ConditionalValueAtRisk(signs, np.asarray(take(self.steepest)))
 
     def totals(self, intercept: bool) -> FloatArray:
-        """Thresholds are one for each class, +1 first, or without a bias one for all rows."""
+        """Return a total for the threshold of each class, +1 first, or without a bias for that of all rows."""
         return np.array([0.5, 0.5] if intercept else [1.0])
 
     def slopes(self, margins: FloatArray, candidates: FloatArray) -> Sums:
