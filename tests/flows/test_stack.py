@@ -221,7 +221,7 @@ def test_a_command_is_heard_of_while_it_lives_and_goes_on_when_down_ends_every_p
     assert soon(lambda: len(query(home, heard)) > heartbeats)
     assert not (home / "prefect" / "server.log").exists(), "it has started no server of its own"
     refused = terminal.okl("down")
-    assert (refused.code, "A run is in progress: counting (a command, which goes on" in refused.sentence) == (2, True)
+    assert (refused.code, "A run is in progress: counting (a command, which continues" in refused.sentence) == (2, True)
     stopped = terminal.okl_json("down", "--force")
     assert stopped["seconds"] < 5.0 + 1.0  # on a busy machine
     assert marked(state.instance) == []
