@@ -225,7 +225,7 @@ class DecodedTree:
 
     tree, arrays : as EncodedTree left them; arrays are copied, so that they may be written into
     shared : what was not stored, by name
-    Raises CheckpointError : the tree names what is not there, or a class that this okl does not know
+    Raises CheckpointError : the tree refers to something that is missing, or a class that this okl does not know
     """
 
     def __init__(self, tree: Any, arrays: Mapping[str, Array], shared: Mapping[str, Any]) -> None:

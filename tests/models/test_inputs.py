@@ -190,7 +190,7 @@ def test_a_file_in_latin_1_is_to_be_saved_as_utf_8(tmp_path: Path) -> None:
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
     new = tmp_path / "new.csv"
     new.write_bytes("city,x\nZürich,1\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"column 'city', row 0 .* no text in UTF-8\. Save as CSV UTF-8"):
+    with pytest.raises(DataError, match=r"column 'city', row 0 .* are not UTF-8 text\. Save as CSV UTF-8"):
         rows_of(table_pieces(new, data.schema), ["city"])
 
 

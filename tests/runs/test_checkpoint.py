@@ -110,7 +110,7 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
         {"is": "coefficient-vector", "has": 1},
     )
     for tree in broken:
-        with pytest.raises(CheckpointError, match="names what is not there"):
+        with pytest.raises(CheckpointError, match="refers to something that is missing"):
             DecodedTree(tree, {}, {})
 
 

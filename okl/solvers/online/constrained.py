@@ -312,7 +312,7 @@ class ConstrainedFactory:
             "constraint_rows": int(sums.counts[0]),
             "constraint_rows_reason": "all training rows, in one pass",
             "constraint_margin": float(limits.margins.max()),
-            "constraint_margin_reason": "the given margin plus rounding errors" if self.margin else "rounding errors",
+            "constraint_margin_reason": "the given margin plus rounding errors" if self.margin else "what rounding takes",
         }
         return BuiltLearner(learner, chosen)
 

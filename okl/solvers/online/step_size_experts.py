@@ -661,7 +661,7 @@ class ExpertFactory:
         if context.mode == "stream":
             n_maps = len(candidates.bases) * candidates.n_octaves + 1
             return online.BuiltLearner(
-                learner, {"maps": n_maps, "maps_reason": "compared during training; one of them is linear"}
+                learner, {"maps": n_maps, "maps_reason": "raced while they learnt; one of them is linear"}
             )
         trained = learner.learn(learner.start(), sample)
         why = f"least loss of experts on {len(sample.targets):,} sampled rows"
