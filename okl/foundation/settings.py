@@ -163,7 +163,7 @@ class IngestSettings(BaseModel):
     )
     positive: str | None = Field(
         None,
-        description="of two classes, that of precision, recall, thresholds and probabilities; none: the second",
+        description="class of two that precision, recall, thresholds and probabilities are about; none: the second one",
     )
     split_column: str | None = Field(
         None,

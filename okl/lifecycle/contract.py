@@ -320,7 +320,7 @@ def _labels(profile: Profile, name: str, baseline: Baseline, contract: ContractS
         )
     elif gone := [index for index in range(len(labels)) if has_vanished(before, now, index, contract.level)]:
         described = [f"{labels[index]} ({shares[index][0]:.2%} of the rows so far)" for index in gone]
-        text = f"no row has the label {listed(described)}: too rare to be chance in {now.sum():,} rows."
+        text = f"no row has the label {listed(described)}, which cannot be chance in {now.sum():,} rows."
     else:
         return
     of_labels = dict(zip(map(str, labels), shares, strict=True))

@@ -312,7 +312,9 @@ class ConstrainedFactory:
             "constraint_rows": int(sums.counts[0]),
             "constraint_rows_reason": "all training rows, in one pass",
             "constraint_margin": float(limits.margins.max()),
-            "constraint_margin_reason": "the given margin plus rounding errors" if self.margin else "what rounding takes",
+            "constraint_margin_reason": "the given margin plus rounding errors"
+            if self.margin
+            else "what rounding takes",
         }
         return BuiltLearner(learner, chosen)
 
