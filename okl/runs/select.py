@@ -1134,7 +1134,7 @@ def best_sparse_cost(
     """
     held = np.arange(len(classes)) % HELD_OUT == 0
     errors: dict[float, float] = {}
-    scores_of: dict[float, NDArray[np.float64]] = {}
+    scores_of: dict[float, Any] = {}
     for cost in SPARSE_COSTS:
         own = None if weights is None else np.array(weights)[classes[~held]]
         scores = np.full((int(held.sum()), n_outputs), -1e30)
