@@ -385,6 +385,9 @@ class Command(TyperCommand):
         # the panel of a solver is the only one that PANELS does not name
         for panel in sorted(entries, key=lambda panel: PANELS.index(panel if panel in PANELS else MODEL)):
             with formatter.section(panel):
+                if panel not in PANELS and solver is not None:
+                    summary = solver_settings(solver).SUMMARY
+                    formatter.write_text(f"{summary[:1].upper()}{summary[1:]}.")
                 formatter.write_dl(entries[panel])
         if rare:
             own = ", with --solver NAME also the solver's own" if self._solver_group is not None else ""
@@ -419,13 +422,18 @@ def solver_parameters(group: Options, solver: str | None) -> list[Any]:
     options = {
         field: option_of(kind, field, f"Solver {solver}", group.help_texts.get(field))
         for field, kind in fields.items()
-        if group.takes(field) and field not in HIDDEN
+        if group.takes(field) and field not in HIDDEN and not _has_one_choice(kind, field)
     }
     declare.__signature__ = inspect.Signature([*options.values()])  # type: ignore[attr-defined]  # inspect's protocol
     declare.__annotations__ = {field: parameter.annotation for field, parameter in options.items()}
     reader = typer.Typer(add_completion=False)
     reader.command()(declare)
     return [parameter for parameter in typer.main.get_command(reader).params if parameter.name != "help"]
+
+
+def _has_one_choice(kind: type[BaseModel], field: str) -> bool:
+    annotation = kind.model_fields[field].annotation
+    return get_origin(annotation) is Literal and len(get_args(annotation)) == 1
 
 
 def offered_settings(kind: type[SolverSettings]) -> type[SolverSettings]:

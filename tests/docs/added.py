@@ -67,7 +67,7 @@ def main(folder: Path) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     import okl
-    from flows.cli.options import help_for
+    from flows.cli.options import TRAIN, help_for, solver_parameters
     from okl.estimators.online import BudgetKernelClassifier, FOGDClassifier
     from okl.foundation.errors import OklError
     from okl.foundation.settings import settings_from
@@ -126,6 +126,7 @@ def main(folder: Path) -> dict[str, Any]:
         ],
         "help": {name: help_for(solver_settings("fogd"), name) for name in ("kernel", "loss")},
         "summary": {name: solver_settings(name).SUMMARY for name in ("stoptron", "adaline")},
+        "solver help": [parameter.name for parameter in solver_parameters(TRAIN, "adaline")],
         "forms": {name: schema[name]["enum"] for name in ("solver", "kernel", "loss")},
         "tried": list(FACTORS["rational"]),
         "online": list(ONLINE_NAMES),

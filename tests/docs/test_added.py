@@ -189,6 +189,8 @@ def test_what_is_added_is_in_help_and_forms(used: dict[str, Any]) -> None:
     assert "rational" in used["help"]["kernel"]
     assert "squared-hinge" in used["help"]["loss"]
     assert used["summary"]["stoptron"].startswith("A perceptron that stops")
+    assert "loss" not in used["solver help"], "adaline has its own"
+    assert {"frequencies", "map", "kernel", "passes"} < set(used["solver help"])
     assert set(used["forms"]["solver"]) - SOLVERS.keys() == {"stoptron", "adaline"}
     assert "rational" in used["forms"]["kernel"]
     assert "squared-hinge" in used["forms"]["loss"]

@@ -109,6 +109,8 @@ def test_help_is_short_and_help_all_lists_every_option(
         assert ("--help-all" in terminal.okl(name, "--help").out) == (brief != whole)
     brief, whole = (options_in(terminal.okl("models", "list", word).out) for word in ("-h", "--help-all"))
     assert brief == whole
+    of_scs = terminal.okl("train", "--solver", "scs", "--help").out
+    assert "Kernel SVM on growing samples, until the gap over all rows is" in of_scs
     assert {"--gap", "--lam", "--tls"} < options_in(terminal.okl("train", "--solver", "scs", "--help-all").out)
     assert "--mode" in options_in(terminal.okl("train", "--solver", "fogd", "--help").out), "others refuse it"
 

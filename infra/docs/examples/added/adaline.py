@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from okl.data.dataset import Schema
+from okl.foundation.catalogue import LOSSES
 from okl.foundation.class_tags import stored
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Task
@@ -15,8 +16,7 @@ from okl.losses import ScalarLoss
 from okl.solvers.online.base import check_loss
 from okl.solvers.online.linear import LinearFactory
 from okl.solvers.online.settings import OnlineSettings, map_of
-from okl.solvers.options import FourierOptions
-from okl.solvers.settings import TrainSettings
+from okl.solvers.options import Choices, FourierOptions, Run
 
 
 @stored("adaline-loss")
@@ -48,8 +48,9 @@ class AdalineSettings(OnlineSettings, FourierOptions):
 
     SOLVER: ClassVar[str] = "adaline"
     SUMMARY: ClassVar[str] = "adaline on random Fourier features"
+    NOT_TAKEN: ClassVar[Choices] = {**FourierOptions.NOT_TAKEN, "loss": tuple(LOSSES)}
 
-    def check(self, run: TrainSettings) -> None:
+    def check(self, run: Run) -> None:
         """Refuse a loss, and options of a map without one."""
         super().check(run)
         if self.loss != "auto":
