@@ -181,7 +181,10 @@ class Profiled(Scaled):
     `frequencies_at` (see `ShiftInvariantKernel`) it has Fourier maps; otherwise these refuse it.
     """
 
-    profile: ClassVar[Callable[[Any], Any]]
+    @staticmethod
+    def profile(s: Any) -> Any:
+        """Return the kernel at r = s, a number or an array."""
+        raise NotImplementedError
 
     @property
     def rule(self) -> compiled.KernelRule:

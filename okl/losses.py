@@ -342,8 +342,16 @@ class ScalarLoss:
 
     name: str
     task: Task
-    of_score: ClassVar[Scalar]
-    slope: ClassVar[Scalar]
+
+    @staticmethod
+    def of_score(f: float, y: float) -> float:
+        """Return the loss of a score f, target y."""
+        raise NotImplementedError
+
+    @staticmethod
+    def slope(f: float, y: float) -> float:
+        """Return the derivative by the score."""
+        raise NotImplementedError
 
     @property
     def code(self) -> int:

@@ -70,4 +70,4 @@ class Stoptron(BudgetStrategy):
 
     def learn(self, supports: SupportArrays, inputs: FloatArray, targets: NDArray[Any], rule: BudgetRule) -> None:
         """Learn rows in their order; modify `supports` in place."""
-        learn_until_full(supports, inputs, targets, rule, doubles(self.numbers))
+        learn_until_full(supports, inputs, targets, rule, doubles(Numbers(self.step_size)))
