@@ -566,8 +566,9 @@ def shift_invariant(kernel: Kernel, what: str) -> ShiftInvariantKernel:
     """Return the kernel if it has a spectral density, else raise ConfigError with an alternative for the map."""
     if not isinstance(kernel, ShiftInvariantKernel):
         able = ", ".join(shift_invariant_kernels())
+        states = "states" if isinstance(kernel, Profiled) else "is not shift-invariant, so it has"
         raise ConfigError(
-            f"The kernel {kernel.name!r} is not shift-invariant, so it has no frequencies for {what}. Use a Nystrom "
-            f"map (the solver nogd), which takes any kernel, or one of {able}."
+            f"The kernel {kernel.name!r} {states} no frequencies for {what}. Use a Nystrom map (map = 'nystrom' or the "
+            f"solver nogd), or one of {able}."
         )
     return kernel

@@ -129,6 +129,9 @@ def test_what_does_not_fit_is_named() -> None:
         ConfigError, match=r"'polynomial' is not shift-invariant.*Nystrom.*gaussian, laplacian, matern32"
     ):
         shift_invariant(Polynomial(), "a Fourier map")
+    multiquadric = type("Own", (Profiled,), {"name": "own", "profile": staticmethod(lambda s: (1.0 + s * s) ** -0.5)})
+    with pytest.raises(ConfigError, match=r"'own' states no frequencies for a Fourier map\. .*map = 'nystrom'"):
+        shift_invariant(multiquadric(2.0), "a Fourier map")
 
 
 def test_a_kernel_of_ones_own_is_used_but_never_stored() -> None:
