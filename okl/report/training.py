@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from okl.foundation.catalogue import SECTIONS, load
+from okl.foundation.catalogue import SECTIONS, SOLVERS, load
 from okl.foundation.errors import listed
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
@@ -75,6 +75,7 @@ from okl.report.results import (
     progressive_errors,
 )
 from okl.report.trust import probability_sentence, proof_facts
+from okl.solvers.settings import solver_settings
 
 
 def training_page(result: Mapping[str, Any]) -> Page:
@@ -507,14 +508,20 @@ def _advice(result: RunResult) -> str:
         return "A few far targets decide the squared errors of both; the mean absolute error says more."
     if result.choice:
         return "The columns may say little about the target, or more rows are needed."
-    advice = "another bandwidth or step size"
+    options = ["step_size", "class_weights"] if errors.constant_name == "majority" else ["step_size"]
+    others = [name.replace("_", " ") for name in options if _has_option(result, name)]
+    advice = " or ".join([", ".join(["another bandwidth", *others[:-1]]), *others[-1:]])
     if "support_vectors" in chosen:
         advice = f"another bandwidth{' or a larger budget' if 'budget' in chosen else ', fogd or nogd'}"
-    elif errors.constant_name == "majority":
-        advice = "another bandwidth, step size or class weights"
     rescaled = result.settings.get("rescale", "stored") not in ("stored", "none")
     scaled = rescaled or result.dataset.get("scale") not in (None, "none")
     return f"Try {advice}." if scaled else f"Scale the columns, or try {advice}."
+
+
+def _has_option(result: RunResult, name: str) -> bool:
+    """Return whether the solver of a run has an option; True for a solver of an extension, which may be gone."""
+    solver = result.settings.get("solver")
+    return solver not in SOLVERS or name in solver_settings(str(solver)).model_fields
 
 
 def _why_linear_wins(result: RunResult) -> str:
@@ -530,7 +537,8 @@ def _why_linear_wins(result: RunResult) -> str:
     rescaled = settings.get("rescale", "stored") not in ("stored", "none") or "maps" in chosen  # some maps standardise
     unscaled = single_bandwidth and result.dataset.get("scale") == "none" and not rescaled
     advice = "; for columns with different ranges, use --rescale standard" if unscaled else ""
-    return f"The kernel does not help here, or its bandwidth or step size is unsuitable{advice}."
+    chosen_badly = "bandwidth or step size" if _has_option(result, "step_size") else "bandwidth"
+    return f"The kernel does not help here, or its {chosen_badly} is unsuitable{advice}."
 
 
 def memory_text(result: RunResult) -> str:

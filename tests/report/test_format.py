@@ -143,6 +143,8 @@ def test_advice_fits_the_solver() -> None:
     assert advice["a full budget"].endswith("or try another bandwidth or a larger budget.")
     assert advice["no budget"].endswith("try another bandwidth, fogd or nogd.")
     assert advice["frequencies"].endswith("try another bandwidth, step size or class weights.")
+    without_steps = warning_sentences(result_of("pegasos", CHOSEN["frequencies"][1]))[0]
+    assert without_steps.endswith("try another bandwidth.")
 
 
 def test_result_without_solver_has_no_model_sentence() -> None:

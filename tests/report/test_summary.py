@@ -255,7 +255,10 @@ def test_kernel_is_not_blamed_if_the_linear_map_was_chosen() -> None:
         "dataset": {"test_rows": 1000},
     }
     (kernel,) = warning_sentences(result | {"chosen": {"map": "orthogonal", "bandwidth": 3.0}})
-    assert "The kernel does not help here" in kernel
+    assert kernel.endswith("The kernel does not help here, or its bandwidth or step size is unsuitable.")
+    without_steps = {"chosen": {"bandwidth": 3.0}, "settings": {"solver": "pegasos"}}
+    (bandwidth,) = warning_sentences(result | without_steps)
+    assert bandwidth.endswith("The kernel does not help here, or its bandwidth is unsuitable.")
     by_itself = {"chosen": {"bandwidth": 3.0}, "choice": {"why": ["best"]}}
     of_prices = {"dataset": {"test_rows": 1000, "task": "regression"}}
     (automatic,) = warning_sentences(result | by_itself | of_prices)
