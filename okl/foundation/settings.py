@@ -298,6 +298,8 @@ def settings_from(
                 takes = f"valid options: {', '.join(names)}" if path == field else f"see the fields of {field}"
                 close = _dotted(kind, path) or get_close_matches(path, names, 2, 0.7)
                 near = f" (did you mean {' or '.join(close)}?)" if close else ""
+                if path in ("weights", "sample_weight", "sample_weights"):
+                    near = " (weights of rows are an argument of KernelClassifier.fit and KernelRegressor.fit)"
                 faults[f"{path!r} is not an option{near}; {takes}"] = []
             elif fault["type"] == "missing":
                 faults[f"{path} is missing"] = []

@@ -220,7 +220,8 @@ def largest_error_table(errors: Mapping[str, Any], is_regression: bool) -> list[
         own = [*row["keys"].values(), row["target"], row["prediction"], third, *row["values"].values()]
         return [str(value) if isinstance(value, int) else shortened(number(value), 30) for value in own]
 
-    note = f"The {errors['on']} of largest loss, with the values of the most important columns."
+    shown = "values of the most important columns" if errors.get("by_importance") else "values of the first columns"
+    note = f"The {errors['on']} of largest loss, with {shown}."
     return [Table("Largest errors", [*keys, *header, *columns], [cells(row) for row in rows], note, wide=True)]
 
 

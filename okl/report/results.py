@@ -215,7 +215,7 @@ class SecondMetric(NamedTuple):
         """Return the clause that a tie by the criterion needs."""
         than = "lower" if self.is_better else "higher"
         name = metric_name(self.metric).lower()
-        return f"the {name} of the model, {number(self.model)}, is clearly {than} than {number(self.baseline)}"
+        return f"the {name} of the model, {number(self.model)}, is clearly {than} than its {number(self.baseline)}"
 
     @property
     def is_better(self) -> bool:

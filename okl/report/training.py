@@ -236,7 +236,7 @@ def headline_sentence(result: RunResult) -> str:
     for name, said in (("linear", f"a linear model{limits}"), ("boosting", "gradient boosting")):
         if (difference := errors.difference(name)) is not None:
             tie = f": a tie ({errors.difference_text(difference)})" if difference.is_tie else ""
-            verdict = tie or (": better" if difference.gain < 0.0 else "")
+            verdict = tie or (", which is better" if difference.gain < 0.0 else "")
             parts.append(f"{said} {_said(errors, errors.others[name])}{verdict}{_second(errors, name, tie)}")
     return "; ".join(parts) + "."
 
@@ -394,6 +394,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
     if missed := _never_predicted(result):
         warnings.append(missed)
+    if result.dataset.get("sparse") and result.settings.get("kernel", "linear") != "linear":
+        warnings.append("Rows are sparse: a linear model is usually better and faster. Try --kernel linear.")
     if negative := (result.get(errors.split) or {}).get("negative_predictions"):
         warnings.append(
             f"{counted(negative, 'prediction')} of {errors.rows:,} are below 0, but no target is. Use them as 0, or "

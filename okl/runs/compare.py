@@ -1113,7 +1113,7 @@ class ComparisonRun(Run[CompareSettings]):
             "peak_memory_bytes": peak_memory_bytes(),
             "workers": self.execution.n_workers,
             "settings": settings.model_dump(mode="json"),
-            "dataset": describe_data(self.data, data_folder) | ({"sparse": True} if schema.sparse else {}),
+            "dataset": describe_data(self.data, data_folder),
         }
 
     def _assumptions(self) -> list[str]:

@@ -48,7 +48,7 @@ def runs_text(runs: Sequence[Mapping[str, Any]], unfinished: Sequence[str] = ())
     resume = [f"unfinished: {name}; to resume it: okl train --resume {name}" for name in unfinished]
     if not runs:
         return "\n".join([f"no complete runs in {okl_home() / 'runs'}; start one with okl train", *resume])
-    rows = [["run", "solver", "data", "rows", "error", "", "majority or mean", "seconds"]]
+    rows = [["run", "solver", "data", "rows", "figure", "", "majority or mean", "seconds"]]
     for run in runs:
         shown = run["shown"]
         cells = [number(run["rows"]), shown["error"], shown["measured"], shown["constant"], duration(run["seconds"])]

@@ -198,7 +198,7 @@ def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
         "test_rows": data.rows("test"),
         "scale": schema.scaling,
         "warnings": list(data.warnings),
-    }
+    } | ({"sparse": True} if schema.sparse else {})
 
 
 def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
@@ -228,7 +228,7 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
         sentences.append("labels of more than 10 values are numbers; if they are classes: --task multiclass")
     if schema.texts:
         texts = _named([text.column for text in schema.texts])
-        sentences.append(f"with a text column ({texts}), all columns enter a linear model (--text)")
+        sentences.append(f"with a text column ({texts}), all columns are sparse inputs (--text)")
     missing = [encoding.column for encoding in schema.encodings if encoding.missing and encoding.kind == "number"]
     if missing:
         sentences.append(f"missing numbers of {_named(missing)} are the training mean, with a 0/1 input (--missing)")
@@ -396,7 +396,8 @@ class RunRecord:
         if self.importance is not None:
             columns = [one.column for one in self.importance.columns]
         rows = largest_errors(self.data, self.predictor, largest, columns[:SHOWN_COLUMNS], settings.precision)
-        return {"on": f"{split}{'' if split == 'test' else 'ing'} rows", "rows": rows}
+        on = f"{split}{'' if split == 'test' else 'ing'} rows"
+        return {"on": on, "rows": rows} | ({} if self.importance is None else {"by_importance": True})
 
     def _importances(self, settings: TrainSettings, n_threads: int) -> Importances | None:
         schema, predictor = self.data.schema, self.predictor

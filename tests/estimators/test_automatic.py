@@ -201,7 +201,7 @@ def test_sparse_rows_of_few_columns_are_an_array() -> None:
 
 
 def test_too_many_sparse_columns_are_refused() -> None:
-    with pytest.raises(DataError, match="^X has 1,500,000 columns, but sparse rows have at most 1,000,000. Select"):
+    with pytest.raises(DataError, match=r"^X has 1,500,000 columns, but sparse rows have at most 1,000,000\. Select"):
         KernelClassifier().fit(sparse.csr_array((4, 1_500_000)), [0, 1, 0, 1])
 
 

@@ -131,6 +131,13 @@ def test_residuals_of_zero_and_of_any_size_have_a_histogram() -> None:
         json.dumps(report, allow_nan=False)
 
 
+def test_predictions_below_zero_are_counted_if_no_target_is() -> None:
+    targets, scores = np.array([0.0, 1.0, 2.0]), np.array([-1.0, 0.0, -0.5])
+    assert measured("regression", scores, targets).report()["negative_predictions"] == 2
+    assert "negative_predictions" not in measured("regression", np.abs(scores), targets).report()
+    assert "negative_predictions" not in measured("regression", scores, targets - 1.0).report()
+
+
 def test_predicted_against_true_counts_rows_outside_the_range_at_its_ends() -> None:
     grid = measure_residuals(np.array([0.0, 5.0, 12.0]), np.array([-3.0, 5.0, 10.0]), (0.0, 10.0)).grid
     assert grid is not None

@@ -69,7 +69,7 @@ def test_the_headline_says_whether_a_model_is_better_than_its_baselines() -> Non
     assert '"no" is 97.8% right: no better; ' in headline(0.975, 0.978, 0.9)
     assert '"no" is 97.8% right: worse; ' in headline(0.96, 0.978, 0.9)
     assert headline(0.96, 0.9, 0.963).endswith("a linear model is 96.3% right: a tie (difference 0.3 ± 0.4 points).")
-    assert headline(0.96, 0.9, 0.97).endswith("a linear model is 97.0% right: better.")
+    assert headline(0.96, 0.9, 0.97).endswith("a linear model is 97.0% right, which is better.")
     area = {"roc_auc": 0.837, "mistake_rate": 0.022, "confusion": [[1900, 0], [40, 60]]}
     told = text_summary({"criterion": "auc", "test": area, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}})
     assert told.splitlines()[0] == "ROC AUC 0.837; chance 0.500."
@@ -342,9 +342,24 @@ def test_numbers_that_are_not_numbers_become_a_dash() -> None:
 
 
 def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
-    result = {"dataset": {"warnings": [f"column {i} is constant" for i in range(61)]}}
+    result = {"dataset": {"warnings": [f"column {i} is constant" for i in range(61)], "folder": "runs/x/data"}}
     assert len(warning_sentences(result)) == 4
-    assert "58 more" in warning_sentences(result)[-1]
+    assert warning_sentences(result)[-1] == "Data: 58 more warnings, shown by `okl describe runs/x/data`."
+
+
+def test_predictions_below_zero_of_targets_that_are_not_are_a_warning() -> None:
+    result = {"target": "price", "test": {"mse": 4.0, "negative_predictions": 52}, "dataset": {"test_rows": 632}}
+    warnings = warning_sentences(result)
+    assert any(warning.startswith("52 predictions of 632 are below 0, but no target is.") for warning in warnings)
+    del result["test"]["negative_predictions"]  # type: ignore[attr-defined]
+    assert not any("below 0" in warning for warning in warning_sentences(result))
+
+
+def test_sparse_rows_in_random_frequencies_are_a_warning() -> None:
+    result = {"dataset": {"sparse": True}, "settings": {"kernel": "gaussian"}}
+    assert any("Try --kernel linear" in warning for warning in warning_sentences(result))
+    result["settings"]["kernel"] = "linear"  # type: ignore[assignment]
+    assert not any("Try --kernel linear" in warning for warning in warning_sentences(result))
 
 
 def test_an_evaluation_is_a_table_beside_a_constant() -> None:
@@ -420,9 +435,7 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
     def told(mae_error: float) -> str:
         return text_summary(result(mae_error)).splitlines()[0]
 
-    clear = (
-        "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower than 2."
-    )
+    clear = "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower than its 2."
     assert told(0.1).endswith(clear)
     assert told(1.0).endswith("a tie (within two standard errors).")
     alike = result(0.1)
@@ -431,7 +444,7 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
     assert not any("by chance" in warning for warning in warning_sentences(result(0.1, "mean")))
     worse = result(0.1, "mean")
     worse["test"] |= {"mse": 31.0, "mae": 5.0}
-    second = "and the mean absolute error of the model, 5, is clearly higher than 4"
+    second = "and the mean absolute error of the model, 5, is clearly higher than its 4"
     assert f"no better, {second}" in text_summary(worse).replace("5.000", "5").replace("4.000", "4")
     worse["baselines"]["mean"]["test"]["excess"]["mse"]["standard_error"] = 0.1
     assert f"worse, {second}" in text_summary(worse).replace("5.000", "5").replace("4.000", "4")
@@ -466,5 +479,9 @@ def test_a_run_over_its_budget_says_by_how_much_and_why() -> None:
         "Budget      the choice and the training took 34.0 s, 24.0 s more than --budget-seconds 10: the budget counts"
     )
     assert slow in told(8.0, 30.0)
+    choice = {"why": [], "budget_seconds": 10.0, "nominal_seconds": 8.0, "seconds": 2.0}
+    timeline = {"stages": [["encode", 1.0, 41.0]]}
+    tried = text_summary({"choice": choice, "seconds": 4.0, "timeline": timeline})
+    assert "the trial of encodings, the choice and the training took 46.0 s, 36.0 s more than" in tried
     assert "operations (8.0 s of two cores)" in told(8.0, 30.0)
     assert "--budget-seconds 10: the smallest choice and model need 31.0 s\n" in told(31.0, 30.0)

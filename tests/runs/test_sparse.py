@@ -282,10 +282,10 @@ def test_workers_give_the_same_bits(both: tuple[Dataset, Dataset], two_workers: 
 
 
 def test_a_table_with_text_is_trained_scored_evaluated_and_explained(tmp_path: Path) -> None:
-    frame = documents(500)
+    frame = documents(800)
     result = okl.train(frame, target="label", text=("body",), scale="standard", out=str(tmp_path / "run"))
     assert result["test"]["accuracy"] > 0.9
-    assert "with a text column (body), all columns enter a linear model (--text)" in result["assumptions"]
+    assert "with a text column (body), all columns are sparse inputs (--text)" in result["assumptions"]
     model = okl.load(str(tmp_path / "run" / "model"))
     new = documents(80, seed=1)
     new.loc[3, "body"] = "no word that training had"

@@ -168,7 +168,8 @@ class TargetReader:
         """
         kind = value_type(self.kind)
         named, measured = self.text or pa.types.is_boolean(kind), pa.types.is_floating(kind)
-        task = decide_task(self.task, len(self.counts), self.rows, named, measured)
+        rarest = min(self.counts.values(), default=0)
+        task = decide_task(self.task, len(self.counts), self.rows, named, measured, rarest)
         if self.inexact and self.task != "regression" and (task != "regression" or self.low == self.high):
             raise DataError(
                 f"{where}: target {self.name!r} holds integers beyond 2^53: as classes, some would become one. "
@@ -227,13 +228,16 @@ class TargetReader:
 
 
 def decide_task(
-    requested: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False
+    requested: Task | Literal["auto"], n_labels: int, rows: int, named: bool, measured: bool = False, rarest: int = 5
 ) -> Task:
     """Return the task of a target with this number of distinct whole values or names in this number of training rows.
 
     Names and bools are classes. Numbers are classes if there are at most two; up to 10, if each comes twice on
     average; up to 30, if no more than the root of the rows; up to 100, if also each comes 20 times on average. More
-    than 10 whole numbers in a column of a floating type are measurements, not classes.
+    than 10 whole numbers are measurements, not classes, in a column of a floating type, or counts, if the rarest one
+    comes less than 5 times.
+
+    rarest : rows of the rarest value
     """
     if requested != "auto":
         return requested
@@ -243,7 +247,7 @@ def decide_task(
     few = n_labels <= 10 and per_label >= 2
     some = n_labels <= 30 and n_labels <= np.sqrt(rows)
     many = n_labels <= 100 and n_labels <= np.sqrt(rows) and per_label >= 20
-    return "multiclass" if named or few or (not measured and (some or many)) else "regression"
+    return "multiclass" if named or few or (not measured and rarest >= 5 and (some or many)) else "regression"
 
 
 def is_measured(column: pa.Array, task: Task | Literal["auto"]) -> bool:
@@ -252,10 +256,9 @@ def is_measured(column: pa.Array, task: Task | Literal["auto"]) -> bool:
         return task == "regression"
     texts = column.cast(pa.string())
     readings = [parse_numbers(texts, mark)[0].drop_null() for mark in NUMBERS]
-    values = numbers(max(readings, key=len))
-    n_labels = len(np.unique(values))
-    whole = bool((values == np.rint(values)).all())
-    return n_labels > 0 and decide_task("auto", n_labels, len(column), named=False, measured=not whole) == "regression"
+    labels, counts = np.unique(numbers(max(readings, key=len)), return_counts=True)
+    measured, rarest = not (labels == np.rint(labels)).all(), int(counts.min(initial=len(column)))
+    return len(labels) > 0 and decide_task("auto", len(labels), len(column), False, measured, rarest) == "regression"
 
 
 def plain_label(value: float, kind: pa.DataType) -> Label:

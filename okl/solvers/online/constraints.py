@@ -314,7 +314,7 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
         if name in schema.source_columns and name not in available:
             raise DataError(
                 f"{where}: the constrained column {name!r} was encoded as inputs and is not stored "
-                f"itself. Ingest the source with --key {name}."
+                f"itself. Store it too, where the source is read: --key {name}."
             )
         if name not in available:
             raise missing_column(name, available, where, "constrained")

@@ -110,6 +110,8 @@ def test_hashed_shares_are_uniform() -> None:
         ([2.0, 1.0], "binary", (1, 2)),
         ([7, 3, 10], "multiclass", (3, 7, 10)),
         (list(range(60)), "regression", ()),
+        (list(range(12)), "multiclass", tuple(range(12))),
+        ([0, 1, 2] * 50 + list(range(12)), "regression", ()),  # counts: the largest are rare
         ([0.5, 1.5], "regression", ()),
     ],
 )
