@@ -258,10 +258,8 @@ def learn_constrained_block(
             wrong = sgd.best_wrong(scores, true)
             sgd.count_class(counts, class_counts, scores, true)
             label, y, f = true, 1.0, np.float64(scores[true]) - np.float64(scores[wrong])
-        elif sgd.is_regression(code):
-            label = sgd.count_squares(sums, class_counts, f, y)
         else:
-            label = sgd.count_binary(counts, class_counts, f, y)
+            label = sgd.count_output(counts, sums, class_counts, code, f, y)
         weight = class_weights[label]
         counts[sgd.ROWS] += 1
         sums[sgd.SURROGATE] += weight * sgd.loss_value(loss, epsilon, f, y)

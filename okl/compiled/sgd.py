@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.compiled.extension import SLOPE, call_extension
 from okl.compiled.fourier import dot
-from okl.compiled.jit import compiled, compiled_row, nested, nested_row, nested_sum
+from okl.compiled.jit import compiled, compiled_row, nested, nested_row, nested_step, nested_sum
 from okl.compiled.products import SparseBlock
 from okl.compiled.threads import Block
 from okl.foundation.types import Doubles, FloatArray, Integers
@@ -108,6 +108,14 @@ def count_squares(sums: Doubles, class_counts: Integers, f: float, y: float) -> 
     return 0
 
 
+@nested_step
+def count_output(counts: Integers, sums: Doubles, class_counts: Integers, code: int, f: float, y: float) -> int:
+    """Count the errors that go with a loss of one output; returns the row's class."""
+    if is_regression(code):
+        return count_squares(sums, class_counts, f, y)
+    return count_binary(counts, class_counts, f, y)
+
+
 # Sequential updates: score a row, count the mistake, step.
 #
 # Legend: w weights, z features, y target, f = w'z score, g derivative of the loss by f.
@@ -149,7 +157,7 @@ class LearnerArrays(NamedTuple):
 
 @compiled
 def add_scaled(w: FloatArray, z: FloatArray, factor: np.floating[Any]) -> None:
-    """Add factor * z to w in place; the three are of one precision."""
+    """Add factor * z to w in place."""
     for j in range(w.shape[0]):
         w[j] += factor * z[j]
 
@@ -162,7 +170,7 @@ def _shrink(weights: FloatArray, factor: np.floating[Any]) -> None:
             weights[k, j] *= factor
 
 
-@nested
+@nested_step
 def _to_ball(weights: FloatArray, squared: float, radius: float) -> float:
     """Project weights of this squared length onto the ball, in place; returns their squared length."""
     if squared > radius * radius:
@@ -206,10 +214,7 @@ def _learn_one_output(learnt: LearnerArrays, block: Block, targets: Doubles, rul
         left, right = lefts[row], rights[row]
         y = targets[row]
         f = np.float64(dot(left, w_left) + dot(right, w_right))
-        if is_regression(code):
-            label = count_squares(sums, class_counts, f, y)
-        else:
-            label = count_binary(counts, class_counts, f, y)
+        label = count_output(counts, sums, class_counts, code, f, y)
         g = slope_of(code, epsilon, address, f, y)
         if g != 0.0:
             factor = weights.dtype.type(-step_size * class_weights[label] * g)
@@ -234,25 +239,19 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
         left, right = lefts[row], rights[row]
         y = targets[row]
         f = np.float64(dot(left, w_left) + dot(right, w_right))
-        if is_regression(code):
-            label = count_squares(sums, class_counts, f, y)
-        else:
-            label = count_binary(counts, class_counts, f, y)
+        label = count_output(counts, sums, class_counts, code, f, y)
         weight = class_weights[label]
         counts[ROWS] += 1
         sums[SURROGATE] += weight * loss_value(code, epsilon, f, y)
         g = weight * slope(code, epsilon, f, y)
         if g != 0.0:
-            step = step_size / math.sqrt(np.float64(counts[ROWS])) if decaying else step_size
+            step = step_at(step_size, decaying, counts[ROWS])
             length = np.float64(dot(left, left) + dot(right, right))
             sums[STEPPED_GRADIENTS] += step * g * g * length
             factor = weights.dtype.type(-step * g)
             add_scaled(w_left, left, factor)
             add_scaled(w_right, right, factor)
-            squared += factor * (2.0 * f + factor * length)
-            if squared > radius * radius:
-                _shrink(weights, weights.dtype.type(radius / math.sqrt(squared)))
-                squared = radius * radius
+            squared = _to_ball(weights, squared + factor * (2.0 * f + factor * length), radius)
             counts[UPDATES] += 1
         if sample_every > 0 and counts[ROWS] % sample_every == 0:
             add_sample(total, counts, weights, counts[ROWS] // sample_every)
@@ -463,10 +462,7 @@ def learn_sparse(learnt: LearnerArrays, rows: SparseBlock, targets: Doubles, rul
                 counts[UPDATES] += 1
         else:
             f = scores[0]
-            if is_regression(rule.code):
-                label = count_squares(sums, class_counts, f, y)
-            else:
-                label = count_binary(counts, class_counts, f, y)
+            label = count_output(counts, sums, class_counts, rule.code, f, y)
             g = slope_of(rule.code, rule.epsilon, rule.address, f, y)
             if g != 0.0:
                 step = rule.step_size * rule.class_weights[label]
@@ -565,10 +561,7 @@ def _fill_one_output(
         g = slope_of(rule.code, rule.epsilon, rule.address, f, y)
         if g != 0.0 and size[0] == budget:
             return row
-        if is_regression(rule.code):
-            label = count_squares(sums, class_counts, f, y)
-        else:
-            label = count_binary(counts, class_counts, f, y)
+        label = count_output(counts, sums, class_counts, rule.code, f, y)
         counts[ROWS] += 1
         weight, step = rule.class_weights[label], step_at(rule.step_size, rule.decaying, counts[ROWS])
         if g != 0.0:
@@ -810,7 +803,7 @@ def step_kernel(
                 numbers[SQUARE] += added * (2.0 * scores[i] + added * matrix[i, i])
                 points[i] += points.dtype.type(added)
                 behind[i] += added * numbers[FACTORS]
-                add_kernel_row(scores, matrix[i], added)
+                add_scaled(scores, matrix[i], added)
                 hits += 1
         carried.counts[UPDATES] += hits
         _end_step(numbers, steps, hits > 0)
@@ -818,10 +811,3 @@ def step_kernel(
             for j in range(scores.shape[0]):
                 scores[j] *= numbers[SCALE]
             _settle(carried.points, carried.behind, numbers)
-
-
-@nested_row
-def add_kernel_row(scores: Doubles, row: FloatArray, factor: float) -> None:
-    """Add factor times a row of K (m,) to scores."""
-    for j in range(scores.shape[0]):
-        scores[j] += factor * row[j]
