@@ -195,27 +195,6 @@ def _first_logit(target: float, scale: float, log_scale: float) -> float:
 
 
 @nested_row
-def _start_logits(
-    logits: FloatArray,
-    targets: FloatArray,
-    points: FloatArray,
-    signs: FloatArray,
-    upper: FloatArray,
-    lipschitz: float,
-    multiplier: float,
-    afresh: bool,
-) -> None:
-    for i in range(points.shape[0]):
-        u = upper[i]
-        q = points[i] - multiplier * signs[i]
-        targets[i] = lipschitz * (u - q) if q > 0.5 * u else lipschitz * q
-    for i in range(points.shape[0]):
-        scale = lipschitz * upper[i]
-        first = _first_logit(targets[i], scale, log_positive(scale if scale > 0.0 else 1.0)) if afresh else logits[i]
-        logits[i] = -abs(first)
-
-
-@nested_row
 def _improve_logits(logits: FloatArray, targets: FloatArray, upper: FloatArray, lipschitz: float) -> int:
     # one Newton step each towards the root s <= 0 of s + scale / (1 + exp(-s)) = target, target <= scale / 2: it comes
     # from the right, where the left side is convex, after at most one step. Returns how many are not there yet
@@ -252,7 +231,13 @@ def entropy_prox(
     for first in range(0, points.shape[0], _AT_ONCE):
         cut = slice(first, min(first + _AT_ONCE, points.shape[0]))
         x, s, p, y, u = out[cut], logits[cut], points[cut], signs[cut], upper[cut]
-        _start_logits(s, x, p, y, u, lipschitz, multiplier, afresh)
+        for i in range(x.shape[0]):  # x holds the targets of the logits
+            q = p[i] - multiplier * y[i]
+            x[i] = lipschitz * (u[i] - q) if q > 0.5 * u[i] else lipschitz * q
+        for i in range(x.shape[0]):
+            scale = lipschitz * u[i]
+            logit = _first_logit(x[i], scale, log_positive(scale if scale > 0.0 else 1.0)) if afresh else s[i]
+            s[i] = -abs(logit)
         for _ in range(_MOST_ROUNDS):
             if _improve_logits(s, x, u, lipschitz) == 0:
                 break

@@ -172,31 +172,6 @@ def pair_four(gram: Doubles, lefts: FloatArray, rights: FloatArray, a: int, b: i
 
 
 @nested_row
-def add_four(
-    weights: FloatArray,
-    pulls: FloatArray,
-    t: int,
-    k: int,
-    lefts: FloatArray,
-    rights: FloatArray,
-    a: int,
-    b: int,
-    c: int,
-    d: int,
-    moves: FloatArray,
-) -> None:
-    """Add moves[0] (4,) times the rows a to d to weights[t, k], and moves[1] times them to pulls[t, k], in place."""
-    e, f, g, h = moves[0, 0], moves[0, 1], moves[0, 2], moves[0, 3]
-    i, m, n, o = moves[1, 0], moves[1, 1], moves[1, 2], moves[1, 3]
-    for half in range(weights.shape[2]):
-        part = lefts if half == 0 else rights
-        for j in range(part.shape[1]):
-            p, q, r, s = part[a, j], part[b, j], part[c, j], part[d, j]
-            weights[t, k, half, j] += e * p + f * q + g * r + h * s
-            pulls[t, k, half, j] += i * p + m * q + n * r + o * s
-
-
-@nested_row
 def move_of(moves: Doubles, outputs: Integers, e: int, k: int) -> float:
     """Return what the e-th of four rows adds to output k, in features."""
     move: float = moves[e]
@@ -240,12 +215,20 @@ def take_four(
     """Add the moves of four rows to weights[t] and pulls[t] in place; shares (2, 4) is overwritten."""
     for k in range(weights.shape[1]):
         moved = False
-        for e in range(FOUR):
-            move = move_of(moves, outputs, e, k)
+        for row in range(FOUR):
+            move = move_of(moves, outputs, row, k)
             moved = moved or move != 0.0
-            shares[0, e], shares[1, e] = move, ages[e] * move
-        if moved:
-            add_four(weights, pulls, t, k, lefts, rights, a, b, c, d, shares)
+            shares[0, row], shares[1, row] = move, ages[row] * move
+        if not moved:
+            continue
+        e, f, g, h = shares[0, 0], shares[0, 1], shares[0, 2], shares[0, 3]
+        i, m, n, o = shares[1, 0], shares[1, 1], shares[1, 2], shares[1, 3]
+        for half in range(weights.shape[2]):
+            part = lefts if half == 0 else rights
+            for j in range(part.shape[1]):
+                p, q, r, s = part[a, j], part[b, j], part[c, j], part[d, j]
+                weights[t, k, half, j] += e * p + f * q + g * r + h * s
+                pulls[t, k, half, j] += i * p + m * q + n * r + o * s
 
 
 # Steps of fixed size, four rows at a time, exact.

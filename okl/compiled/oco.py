@@ -190,16 +190,16 @@ def make_work(n_rows: int, dimension: int, n_experts: int = 1) -> StepBuffers:
     )
 
 
-@nested_row_sum
-def _pull(point: Vector, shifted: Vector, multipliers: Vector, matrix: Matrix) -> None:
-    """Write shifted - matrix' multipliers into point (p,)."""
-    for j in range(point.shape[0]):
-        point[j] = shifted[j]
-    for i in range(multipliers.shape[0]):
-        factor = multipliers[i]
-        if factor != 0.0:
-            for j in range(point.shape[0]):
-                point[j] -= factor * matrix[i, j]
+@compiled_part
+def _add_rows(out: Vector, start: Vector, matrix: Matrix, weights: Vector, sign: float) -> None:
+    """Write start + sign matrix' weights into out (p,)."""
+    for j in range(out.shape[0]):
+        out[j] = start[j]
+    for i in range(weights.shape[0]):
+        weight = sign * weights[i]
+        if weight != 0.0:
+            for j in range(out.shape[0]):
+                out[j] += weight * matrix[i, j]
 
 
 @compiled_row_sum
@@ -251,7 +251,7 @@ def evaluate(
     if region.kind == BALL:
         _evaluate_ball(work, multipliers, rows, region.size)
     else:
-        _pull(work.point, shifted, multipliers, rows.matrix)
+        _add_rows(work.point, shifted, rows.matrix, multipliers, -1.0)
         if region.kind == BOX:
             project_box(work.point, region.low, region.high)
         else:
@@ -709,7 +709,7 @@ def _enter_ball(work: StepBuffers, point: Vector, matrix: Matrix, centre: Vector
 @nested_row_sum
 def _leave_ball(point: Vector, work: StepBuffers, matrix: Matrix, region: CompiledSet) -> None:
     """Replace the point by centre + scale (point - matrix' multipliers), never outside the ball."""
-    _pull(point, point, work.multipliers, matrix)
+    _add_rows(point, point, matrix, work.multipliers, -1.0)
     squared = 0.0
     for j in range(point.shape[0]):
         squared += point[j] * point[j]
@@ -838,18 +838,6 @@ def price_constraints(
 
 
 @compiled_part
-def weighted_slope(out: Vector, subgradient: Vector, matrix: Matrix, weights: Vector) -> None:
-    """Write subgradient + matrix' weights into out (p,)."""
-    for j in range(out.shape[0]):
-        out[j] = subgradient[j]
-    for i in range(weights.shape[0]):
-        weight = weights[i]
-        if weight != 0.0:
-            for j in range(out.shape[0]):
-                out[j] += weight * matrix[i, j]
-
-
-@compiled_part
 def adaptive_step(dual: Vector, slope: Vector, scale: float, reach: float) -> float:
     """Add the squared length of scale slope to dual[1] in place; return reach scale over the root of the sum.
 
@@ -904,7 +892,7 @@ def play_round(
             point[j] -= half * subgradient[j]
         return step(point, work, rows, region, limits)
     slope = work.point
-    weighted_slope(slope, subgradient, rows.matrix, limits)
+    _add_rows(slope, subgradient, rows.matrix, limits, 1.0)
     if rule == SURROGATE:
         size = adaptive_step(dual, slope, size, numbers[2])
     for j in range(point.shape[0]):
