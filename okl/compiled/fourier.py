@@ -156,39 +156,36 @@ class _Lanes:
         self.builder.store(value, self.at(row), align=self.alignment)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _one_stage(typing_context: Any, columns: Any, first: Any, half: Any) -> Any:
-    """Overwrite rows (a, b) = first, first + half by (a + b, a - b)."""
+def _butterflies(columns: Any, halves: tuple[int, ...]) -> Any:
+    """Return the type and the code of stages of butterflies of rows first, first + half, first + 2 half, ..."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = _Lanes(context, builder, signature.args[0], arguments[0])
-        rows = [arguments[1], builder.add(arguments[1], arguments[2])]
-        a, b = (lanes.load(row) for row in rows)
-        lanes.store(builder.fadd(a, b), rows[0])
-        lanes.store(builder.fsub(a, b), rows[1])
+        rows = [arguments[1]]
+        for _ in range(2 * halves[-1] - 1):
+            rows.append(builder.add(rows[-1], arguments[2]))
+        values = [lanes.load(row) for row in rows]
+        for half in halves:
+            pairs = [(i, i + half) for i in range(len(rows)) if not i & half]
+            for i, j in pairs:
+                values[i], values[j] = builder.fadd(values[i], values[j]), builder.fsub(values[i], values[j])
+        for value, row in zip(values, rows, strict=True):
+            lanes.store(value, row)
         return context.get_dummy_value()
 
     return types.void(columns, types.intp, types.intp), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _one_stage(typing_context: Any, columns: Any, first: Any, half: Any) -> Any:
+    """Overwrite rows (a, b) = first, first + half by (a + b, a - b)."""
+    return _butterflies(columns, (1,))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def _two_stages(typing_context: Any, columns: Any, first: Any, half: Any) -> Any:
     """Overwrite rows first, first + half, first + 2 half, first + 3 half by two stages of butterflies."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        lanes = _Lanes(context, builder, signature.args[0], arguments[0])
-        rows = [arguments[1]]
-        for _ in range(3):
-            rows.append(builder.add(rows[-1], arguments[2]))
-        a, b, c, d = (lanes.load(row) for row in rows)
-        a, b, c, d = builder.fadd(a, b), builder.fsub(a, b), builder.fadd(c, d), builder.fsub(c, d)
-        lanes.store(builder.fadd(a, c), rows[0])
-        lanes.store(builder.fadd(b, d), rows[1])
-        lanes.store(builder.fsub(a, c), rows[2])
-        lanes.store(builder.fsub(b, d), rows[3])
-        return context.get_dummy_value()
-
-    return types.void(columns, types.intp, types.intp), generate
+    return _butterflies(columns, (1, 2))
 
 
 @intrinsic  # type: ignore[untyped-decorator]
