@@ -234,12 +234,8 @@ def learn_constrained_block(
     several = code == sgd.MULTICLASS_HINGE
     loss = sgd.HINGE if several else code
     each, scores = np.empty(n_experts * n_outputs, weights.dtype), np.empty(n_outputs, weights.dtype)
-    mean, reach, along, squared = (
-        np.empty(n_values),
-        np.zeros(n_values),
-        np.zeros(limits.rows.shape[0]),
-        np.zeros(n_experts),
-    )
+    mean, reach = np.empty(n_values), np.zeros(n_values)
+    along, squared = np.zeros(limits.rows.shape[0]), np.zeros(n_experts)
     owners, signs, bounds, radius = limits.owners, limits.signs, limits.sides.bounds, limits.region.size
     caps, products = work.limits, work.products
     _values(values, limits.rows, weights, width)

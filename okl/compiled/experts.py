@@ -311,10 +311,8 @@ def learn_steps(
                 for k in range(n_outputs):
                     share = averaged[i, k] / ages[i] if ages[i] > 0.0 else 0.0
                     averaged[i, k] = scores[i, k] - share
-                predictions[row, t, LAST], predictions[row, t, AVERAGED] = (
-                    prediction_of(scores, i),
-                    prediction_of(averaged, i),
-                )
+                predictions[row, t, LAST] = prediction_of(scores, i)
+                predictions[row, t, AVERAGED] = prediction_of(averaged, i)
                 true = int(y) if n_outputs > 1 else 0
                 wrong = wrong_output(scores, i, true)
                 push = push_of(scores, i, y, wrong, code, epsilon, class_weights)
@@ -411,10 +409,8 @@ def learn_adaptively(
         stepped[row] = 0
         for t in range(weights.shape[0]):
             score_row(scores, averaged, weights, pulls, t, lefts, rights, row, age)
-            predictions[row, t, LAST], predictions[row, t, AVERAGED] = (
-                prediction_of(scores, 0),
-                prediction_of(averaged, 0),
-            )
+            predictions[row, t, LAST] = prediction_of(scores, 0)
+            predictions[row, t, AVERAGED] = prediction_of(averaged, 0)
             wrong = wrong_output(scores, 0, true)
             push = push_of(scores, 0, y, wrong, code, epsilon, class_weights)
             if push != 0.0:

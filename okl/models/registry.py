@@ -539,11 +539,6 @@ class Version:
         return self.published.lineage
 
     @property
-    def identity(self) -> str:
-        """Return the digest of everything that determines the version."""
-        return self.published.identity
-
-    @property
     def files(self) -> locations.Place:
         """Return the folder, of a version whose files are there; raises RegistryError if it was pruned."""
         if self.pruned:
@@ -708,7 +703,9 @@ class RegisteredModel:
 
     def identity(self, lineage: Lineage, head: Entry) -> str:
         """Return the identity of a version to be published; raise RegistryError if its parent is missing."""
-        return lineage.identity(None if lineage.parent is None else self.resolved(lineage.parent, head).identity)
+        return lineage.identity(
+            None if lineage.parent is None else self.resolved(lineage.parent, head).published.identity
+        )
 
     def with_identity(self, identity: str, parent: int | None, head: Entry) -> Version | None:
         """Return the version of an identity as of an entry, among those after its parent; None if there is none."""
@@ -1091,7 +1088,7 @@ def describe_version(version: Version, aliases: Mapping[str, int]) -> dict[str, 
         "pruned": version.pruned,
         "folder": str(version.folder),
         "size_bytes": version.published.size_bytes,
-        "identity": version.identity,
+        "identity": version.published.identity,
         "rows": rows_of(version),
         **version.lineage.as_json(),
     }

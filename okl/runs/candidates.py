@@ -53,11 +53,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """Return a description for reports."""
-        scaling = {
-            "none": "unscaled inputs",
-            "standard": "standardised inputs",
-            "minmax": "inputs scaled to 0 .. 1",
-        }
+        scaling = {"none": "unscaled inputs", "standard": "standardised inputs", "minmax": "inputs scaled to 0 .. 1"}
         scaling |= {name: f"{scaling[base]}, heavy tails squashed" for name, base in ROBUST.items()}
         if self.is_sparse:
             used = np.count_nonzero(np.array(self.metric) > _UNUSED * max(self.metric))

@@ -909,12 +909,7 @@ def _teller(observer: Observer) -> Report:
 
 
 def _sample(
-    settings: TrainSettings,
-    data: Dataset,
-    n: int,
-    outputs: Outputs,
-    by: Validation = "rows",
-    group: str | None = None,
+    settings: TrainSettings, data: Dataset, n: int, outputs: Outputs, by: Validation = "rows", group: str | None = None
 ) -> ValidationSample:
     """Return at most n raw rows, shuffled; targets that are far from all others are clipped."""
     raw = replace(data, schema=replace(data.schema.scaled_as("none"), metric=()))

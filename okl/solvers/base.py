@@ -357,10 +357,8 @@ def _of_snapshots(past: list[DriftWindow], window: DriftWindow) -> DriftTest | N
 
 def _of_learner(late: list[DriftWindow], window: DriftWindow) -> DriftTest:
     """Return the drift seen by the learner itself over late windows."""
-    totals, rows = (
-        np.array([late_window.total for late_window in late]),
-        np.array([float(late_window.rows) for late_window in late]),
-    )
+    totals = np.array([late_window.total for late_window in late])
+    rows = np.array([float(late_window.rows) for late_window in late])
     verdict = fisher_test(round(totals.sum()), int(rows.sum()), round(window.total), window.rows)
     excess = excess_spread(totals, rows) if len(late) >= FEWEST_SPREAD else 1.0
     if excess == 1.0 or verdict.p_value == 0.0:
