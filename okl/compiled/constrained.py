@@ -299,8 +299,7 @@ def learn_constrained_block(
             step, following = 2.0 * step, 2.0 * following
         if n_experts > 1 and g != 0.0:
             _shift_shares(shares, each, f, limits.rate * g, true, wrong)
-        if sample_every > 0 and counts[sgd.ROWS] % sample_every == 0:
-            sgd.add_sample(total, counts, weights, counts[sgd.ROWS] // sample_every)
+        sgd.add_sample(total, counts, weights, sample_every)
 
 
 # Loop of each thread over a window of rows: features in a private buffer, shared state in ordered sections.

@@ -192,14 +192,16 @@ def step_at(step_size: float, decaying: bool, row: int) -> float:
     return step_size / math.sqrt(np.float64(row)) if decaying else step_size
 
 
-@nested
-def add_sample(total: Doubles, counts: Integers, weights: FloatArray, number: int) -> None:
-    """Add the weights to total, `number` times."""
-    times = np.float64(number)
-    for k in range(total.shape[0]):
-        for j in range(total.shape[1]):
-            total[k, j] += times * weights[k, j]
-    counts[SAMPLED] += number
+@nested_step
+def add_sample(total: Doubles, counts: Integers, weights: FloatArray, every: int) -> None:
+    """Add the weights to total after every so many rows, the t-th time t times; never for 0."""
+    if every > 0 and counts[ROWS] % every == 0:
+        number = counts[ROWS] // every
+        times = np.float64(number)
+        for k in range(total.shape[0]):
+            for j in range(total.shape[1]):
+                total[k, j] += times * weights[k, j]
+        counts[SAMPLED] += number
 
 
 @nested_sum
@@ -222,8 +224,7 @@ def _learn_one_output(learnt: LearnerArrays, block: Block, targets: Doubles, rul
             add_scaled(w_right, right, factor)
             counts[UPDATES] += 1
         counts[ROWS] += 1
-        if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            add_sample(total, counts, weights, counts[ROWS] // sample_every)
+        add_sample(total, counts, weights, sample_every)
 
 
 @nested_sum
@@ -253,8 +254,7 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
             add_scaled(w_right, right, factor)
             squared = _to_ball(weights, squared + factor * (2.0 * f + factor * length), radius)
             counts[UPDATES] += 1
-        if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            add_sample(total, counts, weights, counts[ROWS] // sample_every)
+        add_sample(total, counts, weights, sample_every)
 
 
 @nested
@@ -299,8 +299,7 @@ def _learn_classes(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
                 _add_to_proof(sums, weight * (1.0 - margin), 2.0 * weight * weight * length, step)
                 squared = _to_ball(weights, squared + 2.0 * factor * (margin + factor * length), radius)
             counts[UPDATES] += 1
-        if sample_every > 0 and counts[ROWS] % sample_every == 0:
-            add_sample(total, counts, weights, counts[ROWS] // sample_every)
+        add_sample(total, counts, weights, sample_every)
 
 
 @compiled
