@@ -30,7 +30,7 @@ from okl.compiled.sgd import (
     count_binary,
     count_class,
     count_squares,
-    slope,
+    loss_slope,
 )
 from okl.foundation.types import Doubles, FloatArray, Integers
 
@@ -169,7 +169,7 @@ def gradient_step(code: int, epsilon: float, step_size: float, seen: RowResult) 
     """Return the coefficient of gradient descent on the loss for a row, 0 for none: -step_size times the derivative."""
     if code == MULTICLASS_HINGE:
         return step_size if seen.margin < 1.0 else 0.0
-    return -step_size * slope(code, epsilon, seen.f, seen.y)
+    return -step_size * loss_slope(code, epsilon, seen.f, seen.y)
 
 
 @compiled_row

@@ -263,7 +263,7 @@ def learn_constrained_block(
         following = sgd.step_at(step_size, decaying, counts[sgd.ROWS] + 1)
         _mean(mean, values, shares)
         _count_violation(violation, mean, limits, n_outputs)
-        g, length = weight * sgd.slope(loss, epsilon, f, y), 0.0
+        g, length = weight * sgd.loss_slope(loss, epsilon, f, y), 0.0
         if g != 0.0:
             length = np.float64(dot(left, left) + dot(right, right))
             if several:  # the gradient is of the weights of two classes

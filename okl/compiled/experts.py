@@ -11,7 +11,7 @@ from okl.compiled.expert_weights import ExpertRule, Mixture, mix_rows
 from okl.compiled.jit import compiled, compiled_row, nested, nested_row, nested_row_sum
 from okl.compiled.math import sines_and_cosines
 from okl.compiled.products import project
-from okl.compiled.sgd import MULTICLASS_HINGE, slope
+from okl.compiled.sgd import MULTICLASS_HINGE, loss_slope
 from okl.compiled.threads import Block, claim_block, pass_turn, wait_turn
 from okl.foundation.types import Doubles, FloatArray, Integers
 
@@ -103,7 +103,9 @@ def push_of(
         true = int(y)
         weight: float = class_weights[true]
         return weight if scores[row, true] - scores[row, wrong] < 1.0 else 0.0
-    push: float = -class_weights[class_weights.shape[0] - 1 if y > 0.0 else 0] * slope(code, epsilon, scores[row, 0], y)
+    push: float = -class_weights[class_weights.shape[0] - 1 if y > 0.0 else 0] * loss_slope(
+        code, epsilon, scores[row, 0], y
+    )
     return push
 
 

@@ -721,7 +721,7 @@ def _leave_ball(point: Vector, work: StepBuffers, matrix: Matrix, region: Compil
 
 
 @compiled_row
-def step(point: Vector, work: StepBuffers, rows: ConstraintRows, region: CompiledSet, limits: Vector) -> float:
+def proximal_step(point: Vector, work: StepBuffers, rows: ConstraintRows, region: CompiledSet, limits: Vector) -> float:
     """Replace c (p,) by argmin over x in X of 1/2 ||x - c||^2 + limits' [A x - b]_+, in place.
 
     limits : (m,) >= 0. Returns the duality gap: the squared distance to the solution is at most twice as much.
@@ -890,7 +890,7 @@ def play_round(
         half = size if rule == PROJECTED else 0.5 * size
         for j in range(point.shape[0]):
             point[j] -= half * subgradient[j]
-        return step(point, work, rows, region, limits)
+        return proximal_step(point, work, rows, region, limits)
     slope = work.point
     _add_rows(slope, subgradient, rows.matrix, limits, 1.0)
     if rule == SURROGATE:

@@ -23,7 +23,7 @@ OWN_BINARY, OWN_REGRESSION = 4, 5  # not of this table: what the loss is stands 
 
 
 @compiled
-def slope(code: int, epsilon: float, f: float, y: float) -> float:
+def loss_slope(code: int, epsilon: float, f: float, y: float) -> float:
     """Return the derivative by the score of a loss with one output."""
     if code == HINGE:
         return -y if y * f < 1.0 else 0.0
@@ -53,7 +53,7 @@ def is_regression(code: int) -> bool:
 @nested
 def slope_of(code: int, epsilon: float, address: int, f: float, y: float) -> float:
     """Return the derivative by the score of a loss with one output, of the table or at an address."""
-    return slope(code, epsilon, f, y) if address == 0 else call_extension(address, SLOPE, f, y)
+    return loss_slope(code, epsilon, f, y) if address == 0 else call_extension(address, SLOPE, f, y)
 
 
 @compiled
@@ -244,7 +244,7 @@ def _learn_in_ball(learnt: LearnerArrays, block: Block, targets: Doubles, rule: 
         weight = class_weights[label]
         counts[ROWS] += 1
         sums[SURROGATE] += weight * loss_value(code, epsilon, f, y)
-        g = weight * slope(code, epsilon, f, y)
+        g = weight * loss_slope(code, epsilon, f, y)
         if g != 0.0:
             step = step_at(step_size, decaying, counts[ROWS])
             length = np.float64(dot(left, left) + dot(right, right))

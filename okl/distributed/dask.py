@@ -396,13 +396,16 @@ class BatchDelivery:
         self._attempts: dict[asyncio.Task[BatchReply], str] = {}
         self._must_split = False
 
-    async def run(self) -> list[Answer]:
-        """Return the first answer, or one for each shard if a worker died over several; or ExecutionError."""
+    async def deliver(self) -> list[Answer]:
+        """Send the batch, again if a worker dies, and return the first answer; or raise ExecutionError.
+
+        Where workers died over a batch of several shards, there is an answer for each shard.
+        """
         try:
             while not self._must_split:
                 if not self._attempts:
                     address = await self._membership.choose(self.batch.address)
-                    self.attempt(address, self._transport.send_to(address, self.call, self.batch))
+                    self.start_attempt(address, self._transport.send_to(address, self.call, self.batch))
                 done, _ = await asyncio.wait(
                     self._attempts, timeout=REFRESH_SECONDS, return_when=asyncio.FIRST_COMPLETED
                 )
@@ -411,7 +414,7 @@ class BatchDelivery:
                     if reply is not None:
                         return [(self.batch, reply)]
                 if not done:
-                    await self._supervise(time.monotonic() - self.begin)
+                    await self._resend_if_late(time.monotonic() - self.begin)
         finally:
             for task in self._attempts:
                 task.cancel()
@@ -420,10 +423,10 @@ class BatchDelivery:
         return [
             answer
             for position in self.batch.positions
-            for answer in await BatchDelivery(self._transport, self.call, Batch((position,), None), deaths).run()
+            for answer in await BatchDelivery(self._transport, self.call, Batch((position,), None), deaths).deliver()
         ]
 
-    def attempt(self, address: str, sending: Coroutine[Any, Any, BatchReply]) -> None:
+    def start_attempt(self, address: str, sending: Coroutine[Any, Any, BatchReply]) -> None:
         """Start to send the batch to the worker at an address, in addition to those that it was sent to."""
         self._membership.busy[address] += 1
         task = asyncio.get_running_loop().create_task(sending)
@@ -460,7 +463,7 @@ class BatchDelivery:
                 "Start fewer workers on a machine, or ingest with fewer --rows-per-shard."
             )
 
-    async def _supervise(self, taken: float) -> None:
+    async def _resend_if_late(self, taken: float) -> None:
         """Cancel attempts on workers that left, and start a second attempt if the batch is overdue."""
         await self._membership.refresh()
         for task, address in list(self._attempts.items()):
@@ -477,7 +480,7 @@ class BatchDelivery:
             logger.warning(
                 "%s: %s: %.1f s on %s so far; also sent to %s.", self.call.label, named, taken, first, second
             )
-            self.attempt(second, self._transport.send_to(second, self.call, self.batch))
+            self.start_attempt(second, self._transport.send_to(second, self.call, self.batch))
 
 
 # Transport of the batches of a call to workers, by task or by handler, with a count of bytes.
@@ -569,7 +572,7 @@ class Transport:
         answers, unanswered = await self._exchange(call, batches)
         if not unanswered:
             return answers
-        tasks = [asyncio.get_running_loop().create_task(delivery.run()) for delivery in unanswered]
+        tasks = [asyncio.get_running_loop().create_task(delivery.deliver()) for delivery in unanswered]
         try:
             more = await asyncio.gather(*tasks)
         except SchedulerLostError as error:
@@ -605,7 +608,7 @@ class Transport:
                 answers.append((batch, reply))
                 continue
             if reply is None:
-                delivery.attempt(str(batch.address), self._late(call, batch, future))
+                delivery.start_attempt(str(batch.address), self._late(call, batch, future))
             unanswered.append(delivery)
         return answers, unanswered
 

@@ -857,7 +857,9 @@ class RegisteredModel:
 
         return self.log.append(change)
 
-    def move(self, aliases: Mapping[str, Which | None], *, expected: Expected | None = None, why: str = "") -> Entry:
+    def set_aliases(
+        self, aliases: Mapping[str, Which | None], *, expected: Expected | None = None, why: str = ""
+    ) -> Entry:
         """Set aliases to versions, or remove them (None), all in one step; not the champion, which is promoted.
 
         expected : what aliases must name until then; None: these name what they name now

@@ -257,8 +257,8 @@ def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Bl
     ]
     title = (
         f"{'Decrease' if falls else 'Increase'} of the {ERROR_NAMES[criterion]} when a column is permuted "
-        f"(without: {_short(value, 4)} on "
-        f"{importances['rows']:,} {importances['on']}; mean +- standard deviation of {importances['repeats']} permutations)"
+        f"(without: {_short(value, 4)} on {importances['rows']:,} {importances['on']}; mean +- standard deviation of "
+        f"{importances['repeats']} permutations)"
     )
     hidden = len(importances["columns"]) - len(columns)
     more: list[Block] = [Paragraph(f"and {hidden:,} less important columns")] if hidden > 0 else []

@@ -377,7 +377,7 @@ def method_cell(problem: CompositeProblem, tolerance: float) -> tuple[str, float
     """
     seconds: dict[MethodName, list[float]] = {"newton": [], "fapg": []}
     ends: dict[MethodName, tuple[str, int]] = {}
-    chosen = MethodChoice("auto", tolerance, MOST_STEPS).of(problem)
+    chosen = MethodChoice("auto", tolerance, MOST_STEPS).choose(problem)
     auto: MethodName = "fapg" if isinstance(chosen, Fapg) else "newton"
     while len(seconds["fapg"]) < ROUNDS and max(map(sum, seconds.values())) < LONG:
         for name, measured in seconds.items():

@@ -111,7 +111,7 @@ ALGORITHMS, OCO = "papers/lu2016/tables.py", "compiled/oco.py"
 _MISTAKE = "return step_size * seen.y if (seen.f >= 0.0) != (seen.y > 0.0) else 0.0"
 _NEGATIVE = "return step_size * seen.y if seen.f >= 0.0 and seen.y < 0.0 else 0.0"
 _UNIFORM = "    return int(draw_uniform(state.integers) * count)"
-_GRADIENT = "    return -step_size * slope(code, epsilon, seen.f, seen.y)"
+_GRADIENT = "    return -step_size * loss_slope(code, epsilon, seen.f, seen.y)"
 _WRONG_CLASS = "        coefficients[seen.wrong, slot] -= value"
 _FOGD_STEP = 'setting["step_size"] * n_frequencies'
 _FULL = "    full = slot == rule.budget\n    if full:\n"

@@ -13,7 +13,7 @@ from okl.compiled.constrained import (
     sweep_fourier,
 )
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.oco import first_weights, make_rows, make_work, step
+from okl.compiled.oco import first_weights, make_rows, make_work, proximal_step
 from okl.compiled.sgd import (
     HINGE,
     LOGISTIC,
@@ -55,7 +55,7 @@ def settled(
         array.setflags(write=False)  # as those of a run: no second compilation
     region, result = Ball(np.zeros(len(point)), radius).region, point.copy()
     prices = 0.5 * np.concatenate([above[upper], below[lower]])
-    step(result, make_work(len(bounds), len(point)), make_rows(matrix, bounds, region), region, prices)
+    proximal_step(result, make_work(len(bounds), len(point)), make_rows(matrix, bounds, region), region, prices)
     return result
 
 

@@ -26,8 +26,8 @@ from okl.compiled.sgd import (
     best_wrong,
     fill_budget,
     learn_block,
+    loss_slope,
     loss_value,
-    slope,
     step_kernel,
     step_rows,
     sum_block,
@@ -223,7 +223,7 @@ UPDATE_CODES = [0, 1, 2, 3]
 def test_slopes_and_values_match_naive(code: int) -> None:
     for f in [-800.0, -3.0, -1.05, -1.0, -0.2, 0.0, 0.3, 1.0, 1.1, 1.2, 800.0]:
         for y in [-1.0, 1.0]:
-            assert slope(code, 0.1, f, y) == pytest.approx(naive_sgd.slope(code, 0.1, f, y), abs=1e-14)
+            assert loss_slope(code, 0.1, f, y) == pytest.approx(naive_sgd.loss_slope(code, 0.1, f, y), abs=1e-14)
             assert loss_value(code, 0.1, f, y) == pytest.approx(naive_sgd.loss_value(code, 0.1, f, y), abs=1e-14)
 
 
@@ -289,4 +289,4 @@ def test_no_weights_are_sampled_without_average(code: int) -> None:
 def test_a_residual_at_the_threshold_costs_nothing_and_moves_nothing() -> None:
     for residual, cost, push in ((0.5, 0.0, 0.0), (-0.5, 0.0, 0.0), (0.75, 0.28125, 0.75), (-0.75, 0.28125, -0.75)):
         assert loss_value(THRESHOLDED_HALF_SQUARED, 0.5, 1.0 + residual, 1.0) == cost
-        assert slope(THRESHOLDED_HALF_SQUARED, 0.5, 1.0 + residual, 1.0) == push
+        assert loss_slope(THRESHOLDED_HALF_SQUARED, 0.5, 1.0 + residual, 1.0) == push

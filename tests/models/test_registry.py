@@ -79,9 +79,9 @@ def test_promoting_the_champion_changes_nothing_and_a_candidate_that_is_promoted
     done = model.promote("candidate")
     assert model.promote(2) == done == model.head()
     assert model.state().aliases == {"champion": 2, "previous": 1, "nightly": 2}
-    model.move({"nightly": None, "shadow": 1})
+    model.set_aliases({"nightly": None, "shadow": 1})
     assert model.state().aliases == {"champion": 2, "previous": 1, "shadow": 1}
-    assert model.move({"shadow": 1}).number == model.head().number
+    assert model.set_aliases({"shadow": 1}).number == model.head().number
 
 
 def test_the_same_identity_twice_is_one_version(model: RegisteredModel) -> None:
@@ -126,7 +126,7 @@ def test_what_an_expectation_does_not_hold_for_changes_nothing(model: Registered
     for change in (
         lambda: model.promote(1, expected={"champion": 2}),
         lambda: model.rollback(expected={"champion": 2}),
-        lambda: model.move({"shadow": 1}, expected={"shadow": 2}),
+        lambda: model.set_aliases({"shadow": 1}, expected={"shadow": 2}),
         lambda: model.publish(writer(4), lineage(4, 3), expected={"previous": None}),
     ):
         with pytest.raises(ConflictError):
@@ -360,7 +360,7 @@ def test_what_is_not_there_or_is_no_name_is_one_sentence(model: RegisteredModel,
         ("champion", "cannot be set directly"),
     ):
         with pytest.raises(ConfigError, match=told):
-            model.move({alias: 1})
+            model.set_aliases({alias: 1})
 
 
 def test_a_reference_is_a_version_for_good_and_a_folder_of_that_name_is_a_folder(

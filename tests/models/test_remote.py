@@ -71,7 +71,7 @@ def story(location: str) -> tuple[Any, ...]:
     for number in range(1, 6):
         publish(model, number, number - 1 or None, promote=number != 4, expected={})
     model.rollback(why="wild")
-    model.move({"candidate": 5})
+    model.set_aliases({"candidate": 5})
     assert not model.publish(writer(3), lineage(3, 2), promote=True).new
     with pytest.raises(ConflictError):
         model.publish(writer(6), lineage(6, 5), promote=True)

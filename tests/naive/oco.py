@@ -123,7 +123,7 @@ def project(point: Vector, region: CompiledSet) -> None:
         point[:] = np.maximum(point - thresholds[descending > thresholds][-1], 0.0)
 
 
-def step(centre: Vector, rows: LinearConstraints, box: Box, limits: Vector) -> Vector:
+def proximal_step(centre: Vector, rows: LinearConstraints, box: Box, limits: Vector) -> Vector:
     """Try all that can be least: of a smooth piece, along a line where a row is 0, where lines cross; then clipped."""
     tried = []
     for signs in np.ndindex(*(2,) * limits.size):
@@ -164,7 +164,7 @@ def learn_round(
     queue = queue + penalty * excess
     counted = queue + penalty * excess if ahead else queue
     limits = 0.5 * step_size * following * counted
-    return step(point - 0.5 * step_size * subgradient, rows, box, np.maximum(limits, 0.0)), queue
+    return proximal_step(point - 0.5 * step_size * subgradient, rows, box, np.maximum(limits, 0.0)), queue
 
 
 def algorithm1(
@@ -218,7 +218,7 @@ def run_rectified(
         gamma, alpha = t ** (0.5 + excess), math.sqrt(t) / scale
         queue = np.maximum(queue + gamma * np.maximum(rows.values(point), 0.0), math.sqrt(t))
         limits = gamma * queue / (2.0 * alpha)
-        points.append(step(point - losses.subgradient(at, point) / (2.0 * alpha), rows, box, limits))
+        points.append(proximal_step(point - losses.subgradient(at, point) / (2.0 * alpha), rows, box, limits))
     return np.array(points)
 
 
@@ -229,13 +229,13 @@ def run_projected(first: Vector, losses: QuadraticLosses, rows: LinearConstraint
     weights = (1.0 + 1.0 / number) / (order * (order + 1.0))
     sizes = 2.0 ** (order - 1.0) * diameter / steepest * math.sqrt(7.0 / (2.0 * horizon))
     rate = math.sqrt(2.0 / (horizon * steepest**2 * diameter**2))
-    experts = np.tile(step(first, rows, box, np.full(rows.n_constraints, 1e6)), (number, 1))
+    experts = np.tile(proximal_step(first, rows, box, np.full(rows.n_constraints, 1e6)), (number, 1))
     points = [weights @ experts]
     for at in range(horizon - 1):
         slope = losses.subgradient(at, points[-1])
         weights = weights * np.exp(-rate * (experts - points[-1]) @ slope)
         weights /= weights.sum()
         moved = experts - sizes[:, None] * slope
-        experts = np.array([step(point, rows, box, np.full(rows.n_constraints, 1e6)) for point in moved])
+        experts = np.array([proximal_step(point, rows, box, np.full(rows.n_constraints, 1e6)) for point in moved])
         points.append(weights @ experts)
     return np.array(points)

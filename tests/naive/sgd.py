@@ -75,7 +75,7 @@ def loss_of(code: int, epsilon: float) -> Loss:
     return next(loss for loss in losses if loss.code == code)
 
 
-def slope(code: int, epsilon: float, f: float, y: float) -> float:
+def loss_slope(code: int, epsilon: float, f: float, y: float) -> float:
     return float(loss_of(code, epsilon).derivative(np.array([f]), np.array([y]))[0])
 
 

@@ -348,17 +348,21 @@ def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
 
 
 def test_predictions_below_zero_of_targets_that_are_not_are_a_warning() -> None:
-    result = {"target": "price", "test": {"mse": 4.0, "negative_predictions": 52}, "dataset": {"test_rows": 632}}
+    result: dict[str, Any] = {
+        "target": "price",
+        "test": {"mse": 4.0, "negative_predictions": 52},
+        "dataset": {"test_rows": 632},
+    }
     warnings = warning_sentences(result)
     assert any(warning.startswith("52 predictions of 632 are below 0, but no target is.") for warning in warnings)
-    del result["test"]["negative_predictions"]  # type: ignore[attr-defined]
+    del result["test"]["negative_predictions"]
     assert not any("below 0" in warning for warning in warning_sentences(result))
 
 
 def test_sparse_rows_in_random_frequencies_are_a_warning() -> None:
-    result = {"dataset": {"sparse": True}, "settings": {"kernel": "gaussian"}}
+    result: dict[str, Any] = {"dataset": {"sparse": True}, "settings": {"kernel": "gaussian"}}
     assert any("Try --kernel linear" in warning for warning in warning_sentences(result))
-    result["settings"]["kernel"] = "linear"  # type: ignore[assignment]
+    result["settings"]["kernel"] = "linear"
     assert not any("Try --kernel linear" in warning for warning in warning_sentences(result))
 
 
@@ -432,10 +436,16 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
         baselines[baseline]["test"]["excess"] = excess  # type: ignore[assignment]
         return {"test": {"mse": 4.0, "mae": 0.75}, "baselines": baselines, "dataset": {"test_rows": 1000}}
 
+    clear = (
+        "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower than "
+    )
+    clear += "its 2."
+
     def told(mae_error: float) -> str:
         return text_summary(result(mae_error)).splitlines()[0]
 
-    clear = "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower than its 2."
+    clear = "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower "
+    clear += "than its 2."
     assert told(0.1).endswith(clear)
     assert told(1.0).endswith("a tie (within two standard errors).")
     alike = result(0.1)

@@ -77,7 +77,7 @@ class MethodChoice:
         name: Any = "proven" if self.name == "proven" else "practical"
         return Fapg(name, self.tolerance, max_iterations=self.max_iterations)
 
-    def of(
+    def choose(
         self,
         problem: CompositeProblem,
         n_columns: int | None = None,
@@ -118,7 +118,7 @@ class MethodChoice:
                 or (sparse and bends(problem))
                 or (is_descended(problem) and isinstance(problem.rows, SparseRows))
             )
-            and not takes_few_steps(problem, self.tolerance, sampled)
+            and not is_fapg_faster(problem, self.tolerance, sampled)
         )
         return self._either(Newton, suits)
 
@@ -133,7 +133,7 @@ class RowSample(NamedTuple):
     total: int
 
 
-def takes_few_steps(problem: Any, tolerance: float, sampled: Callable[[], RowSample] | None = None) -> bool:
+def is_fapg_faster(problem: Any, tolerance: float, sampled: Callable[[], RowSample] | None = None) -> bool:
     """Return whether FAPG is faster than Newton's method on dense rows Z (m, n).
 
     FAPG takes about sqrt(C lambda) iterations, lambda the largest eigenvalue of Z'Z, here estimated on a sample; a
@@ -185,8 +185,8 @@ def choose_method(
     sparse: bool = False,
     sampled: Callable[[], RowSample] | None = None,
 ) -> Method:
-    """Return the method for a problem, or for a prototype whose rows have n_columns; see `MethodChoice.of`."""
-    return chooser.of(problem, n_columns, sparse, sampled) if isinstance(chooser, MethodChoice) else chooser
+    """Return the method for a problem, or for a prototype whose rows have n_columns; see `MethodChoice.choose`."""
+    return chooser.choose(problem, n_columns, sparse, sampled) if isinstance(chooser, MethodChoice) else chooser
 
 
 def method_of_state(chooser: Chooser, state: MethodState) -> Any:

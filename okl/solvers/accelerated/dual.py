@@ -243,7 +243,7 @@ class DualProblem(CompositeProblem):
         bias = self.risk.best_bias(margins) if self.intercept else 0.0
         penalties = self.separable.value(point) + self.region.value(point)
         terms = float(np.abs(point) @ self._lengths)
-        certificate = self.proof(squared_norm, self.risk.value(margins, bias), penalties, bias, terms)
+        certificate = self.certificate_from_sums(squared_norm, self.risk.value(margins, bias), penalties, bias, terms)
         missed = self._missed(point) * (float(np.abs(margins).max()) if self._is_homogeneous else abs(bias))
         if missed > certificate.rounding:  # short rows take steps that are far longer than the set is wide
             certificate = replace(certificate, dual=certificate.dual - missed)
@@ -262,7 +262,7 @@ class DualProblem(CompositeProblem):
     def _lengths(self) -> Doubles:
         return np.sqrt(self.rows.squared_lengths())
 
-    def proof(
+    def certificate_from_sums(
         self,
         squared_norm: float,
         risk: float,
@@ -784,13 +784,13 @@ class SparseProblem(CompositeProblem):
     def certificate(self, point: FloatArray, image: FloatArray, pulled: FloatArray) -> Certificate:
         steepest = float(np.abs(pulled).max())
         dual = self.conjugate(image, 1.0 / max(1.0, steepest))
-        return self.proof(self.smooth(point, image), self.penalty(point), dual)
+        return self.certificate_from_sums(self.smooth(point, image), self.penalty(point), dual)
 
     def conjugate(self, image: FloatArray, factor: float) -> float:
         """Return minus the dual objective of the slopes at margins, made feasible by a factor in (0, 1]."""
         return float(inner(self.weights, self.loss.conjugate(-factor * self.loss.derivative(image))))
 
-    def proof(self, risk: float, norm: float, dual: float) -> Certificate:
+    def certificate_from_sums(self, risk: float, norm: float, dual: float) -> Certificate:
         """Return the certificate of a w: its losses, its norm, and minus the dual objective."""
         rounding = 8.0 * EPSILON * (risk + norm + abs(dual))
         return Certificate(primal=risk + norm, dual=-dual, floor=0.0, bias=0.0, rounding=rounding)

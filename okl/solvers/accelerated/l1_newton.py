@@ -236,7 +236,7 @@ def _checked(problem: PartsProblem, point: Point, sums: _Sums, before: L1State |
     slopes, risk = sums
     factor = 1.0 / max(1.0, float(np.abs(slopes).max()))
     dual = float(sum(problem.evaluate((L1Part.conjugate, point, factor))))
-    certificate = problem.prototype.proof(risk, float(np.abs(point.weights).sum()), dual)
+    certificate = problem.prototype.certificate_from_sums(risk, float(np.abs(point.weights).sum()), dual)
     record = certified_steps.NewtonRecord(
         iteration=0 if before is None else before.history[-1].iteration + 1,
         objective=certificate.primal,

@@ -396,7 +396,9 @@ class _Run:
         squared = float(gradient.image @ gradient.image)
         risk = of_losses - float(prototype.region.totals @ point.thresholds)
         bias = prototype.risk.bias_at(point.thresholds) if prototype.intercept else 0.0
-        certificate = prototype.proof(squared, risk, gradient.value, bias, gradient.terms, point.weights)
+        certificate = prototype.certificate_from_sums(
+            squared, risk, gradient.value, bias, gradient.terms, point.weights
+        )
         # entries miss the hyperplanes by rounding, times the pace; thresholds are what a miss costs
         missed = float(np.abs(point.thresholds) @ np.abs(gradient.balance - prototype.region.totals))
         lower = certificate.dual - (missed if missed > certificate.rounding else 0.0)

@@ -522,7 +522,7 @@ class DualRounds(RoundIterates):
         summed = sum(value[0] for value in values) - float(self._threshold_totals @ thresholds)
         bias = self._problem.risk.bias_at(thresholds)
         terms = sum(part.terms for part in parts)
-        certificate = self._problem.proof(squared_norm, summed, separable + penalty, bias, terms)
+        certificate = self._problem.certificate_from_sums(squared_norm, summed, separable + penalty, bias, terms)
         objective = self._outer.value(squared_norm) + separable + penalty
         return base.Checked(objective, certificate, math.sqrt(sum(value[1] for value in values)))
 
@@ -711,7 +711,7 @@ class PrimalRounds(RoundIterates):
         factor = 1.0 / max(1.0, float(np.abs(self._gradient).max()))
         dual = sum(self.request(PrimalPartition.conjugate, factor))
         self._rounds.forget_pending()
-        certificate = self._problem.proof(risk, norm, dual)
+        certificate = self._problem.certificate_from_sums(risk, norm, dual)
         return base.Checked(risk + norm, certificate, self._movement(lipschitz))
 
     def _movement(self, lipschitz: float) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from okl.compiled.constrained import Limits
 from okl.compiled.jit import one_blas_thread
-from okl.compiled.oco import SQUARED, ConstraintRows, make_rows, make_work, maximise_dual, step
+from okl.compiled.oco import SQUARED, ConstraintRows, make_rows, make_work, maximise_dual, proximal_step
 from okl.data.dataset import Dataset, Schema, Shard
 from okl.data.encoder import number_of_word
 from okl.data.execution import Execution
@@ -314,7 +314,7 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
         if name in schema.source_columns and name not in available:
             raise DataError(
                 f"{where}: the constrained column {name!r} was encoded as inputs and is not stored "
-                f"itself. Store it too, where the source is read: --key {name}."
+                f"itself. Train on or ingest the source with --key {name}."
             )
         if name not in available:
             raise missing_column(name, available, where, "constrained")
@@ -725,7 +725,7 @@ class LinearLimits:
         nearest = np.array(weights, dtype=np.float64)
         sides, region, count = self.sides, self.ball.region, len(self.owners)
         if self.n_outputs == 1:
-            step(nearest.reshape(-1), make_work(count, nearest.size), sides, region, np.full(count, np.inf))
+            proximal_step(nearest.reshape(-1), make_work(count, nearest.size), sides, region, np.full(count, np.inf))
             return nearest
         outputs = nearest.reshape(self.n_outputs, -1)
         work = make_work(self.n_outputs * count, 1)

@@ -115,7 +115,7 @@ def test_a_warm_start_is_near_at_once_and_wide_problems_are_left_to_fapg(monkeyp
     assert outcome.kind == "done"
     assert again.history[-1].iteration <= 2
     monkeypatch.setattr(choice, "MOST_COLUMNS", problem.n_image - 1)
-    assert isinstance(MethodChoice().of(problem), Fapg)
+    assert isinstance(MethodChoice().choose(problem), Fapg)
 
 
 def objective_of_rows(kind: Any, rows: DenseRows, weights: Doubles, kappa: float) -> float:

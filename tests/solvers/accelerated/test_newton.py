@@ -224,17 +224,17 @@ def test_the_choice_depends_on_sizes() -> None:
     exact = CSVM(1.0).problem(kernel_matrix(Gaussian(1.0), rows.rows, rows.labels))
     auto = MethodChoice()
     wide = LogisticRegression(1.0).problem(many.rows)
-    assert [type(auto.of(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, WorkingSets, Newton]
-    assert type(auto.of(few, n_columns=2000)) is Fapg
+    assert [type(auto.choose(problem)) for problem in (few, many, exact, wide)] == [Newton, Fapg, WorkingSets, Newton]
+    assert type(auto.choose(few, n_columns=2000)) is Fapg
     sparse_model = MAKERS["l1-logistic"](rows)
-    assert type(auto.of(sparse_model)) is L1Newton
-    assert auto.of(sparse_model, n_columns=2000) == replace(auto, name="fapg").of(few)
-    assert type(replace(auto, name="newton").of(many)) is Newton
-    assert replace(auto, name="proven").of(few) == Fapg("proven", 1e-6, max_iterations=20_000)
+    assert type(auto.choose(sparse_model)) is L1Newton
+    assert auto.choose(sparse_model, n_columns=2000) == replace(auto, name="fapg").choose(few)
+    assert type(replace(auto, name="newton").choose(many)) is Newton
+    assert replace(auto, name="proven").choose(few) == Fapg("proven", 1e-6, max_iterations=20_000)
     with pytest.raises(ConfigError, match="explicit columns"):
-        replace(auto, name="newton").of(exact)
+        replace(auto, name="newton").choose(exact)
     with pytest.raises(ConfigError, match="exact kernel"):
-        replace(auto, name="working-sets").of(few)
+        replace(auto, name="working-sets").choose(few)
 
 
 @pytest.mark.parametrize(("kind", "share"), [(CSVM, 1 / 50), (LogisticRegression, 1 / 100), (L2SVM, 1 / 1000)])
@@ -246,16 +246,16 @@ def test_a_small_c_takes_accelerated_gradients_on_many_dense_columns(kind: Any, 
     limit = share * 80**2 / float(np.linalg.norm(inputs, 2)) ** 2
     auto = MethodChoice()
     small, large = kind(0.8 * limit).problem(rows), kind(1.25 * limit).problem(rows)
-    assert [type(auto.of(problem)) for problem in (small, large)] == [Fapg, Newton]
+    assert [type(auto.choose(problem)) for problem in (small, large)] == [Fapg, Newton]
     state, outcome, _ = solve(small, auto)
     assert outcome.kind == "done"
     assert state.history[-1].iteration <= 160
     # not for sparse rows, few columns, or gaps near rounding
-    assert type(auto.of(kind(0.8 * limit).problem(SparseRows(sparse.csr_array(inputs), rows.labels)))) is Newton
-    assert type(auto.of(kind(1e-9).problem(DenseRows(inputs[:, :49], rows.labels)))) is Newton
-    tight = [type(replace(auto, tolerance=1e-8).of(kind(0.25 * C * limit).problem(rows))) for C in (0.8, 1.25)]
+    assert type(auto.choose(kind(0.8 * limit).problem(SparseRows(sparse.csr_array(inputs), rows.labels)))) is Newton
+    assert type(auto.choose(kind(1e-9).problem(DenseRows(inputs[:, :49], rows.labels)))) is Newton
+    tight = [type(replace(auto, tolerance=1e-8).choose(kind(0.25 * C * limit).problem(rows))) for C in (0.8, 1.25)]
     assert tight == [Fapg, Newton]
-    assert type(replace(auto, tolerance=1e-10).of(small)) is Newton
+    assert type(replace(auto, tolerance=1e-10).choose(small)) is Newton
 
 
 def test_steps_without_progress_near_the_least_nu_name_a_larger_nu() -> None:
@@ -385,7 +385,7 @@ def test_many_sparse_columns_take_passes_and_newton_steps() -> None:
     inputs, labels = unlike_rows(600, 1500, 0.02)
     for C in (0.1, 10.0):
         problem = CSVM(C).problem(SparseRows(sparse.csr_array(inputs), labels))
-        assert type(MethodChoice().of(problem)) is Newton
+        assert type(MethodChoice().choose(problem)) is Newton
         state, outcome, _ = solve(problem, MethodChoice(tolerance=1e-5))
         assert outcome.kind == "done"
         expected = solve(problem, Fapg(tolerance=1e-6, max_iterations=20_000))[0].best_record.certificate
@@ -423,7 +423,7 @@ def test_dense_rows_without_a_bias_take_passes_first() -> None:
     steps = []
     for C in (1e-3, 1.0):
         problem = CSVM(C, fit_intercept=False).problem(rows)
-        assert type(MethodChoice().of(problem)) is Newton
+        assert type(MethodChoice().choose(problem)) is Newton
         state, outcome, _ = solve(problem, MethodChoice(tolerance=1e-5))
         assert outcome.kind == "done"
         expected = solve(problem, Fapg(tolerance=1e-6, max_iterations=20_000))[0].best_record.certificate

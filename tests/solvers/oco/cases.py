@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
 
-from okl.compiled.oco import ConstraintRows, make_rows, make_work, step
+from okl.compiled.oco import ConstraintRows, make_rows, make_work, proximal_step
 from okl.solvers.oco.problem import LinearConstraints, Matrix, Problem, QuadraticLosses
 from okl.solvers.oco.sets import Ball, Box, Simplex, Vector
 
@@ -60,7 +60,7 @@ def take_step(
 ) -> tuple[Vector, Vector, float]:
     """Return the solution of a step, its multipliers and its gap."""
     solution, work = centre.copy(), make_work(bounds.size, centre.size)
-    gap = step(solution, work, rows_over(region, matrix, bounds), region.region, limits)
+    gap = proximal_step(solution, work, rows_over(region, matrix, bounds), region.region, limits)
     return solution, work.multipliers.copy(), gap
 
 

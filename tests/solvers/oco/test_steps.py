@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from okl.compiled.oco import ENOUGH, LENGTH, make_work, maximise_dual, project, step
+from okl.compiled.oco import ENOUGH, LENGTH, make_work, maximise_dual, project, proximal_step
 from okl.solvers.oco.problem import ConvexConstraints, LinearConstraints, solve_by_cuts
 from okl.solvers.oco.sets import Box
 from tests.naive import oco as naive_oco
@@ -46,7 +46,7 @@ def test_steps_match_naive_in_the_plane() -> None:
         rows = LinearConstraints(rng.normal(size=(3, 2)), 0.3 * rng.normal(size=3))
         centre, limits = 1.5 * rng.normal(size=2), rng.exponential(size=3)
         point, multipliers, _ = take_step(centre, rows.matrix, rows.bounds, box, limits)
-        assert np.abs(point - naive_oco.step(centre, rows, box, limits)).max() < 1e-7
+        assert np.abs(point - naive_oco.proximal_step(centre, rows, box, limits)).max() < 1e-7
         moved += int(multipliers.any())
     assert moved > 50
 
@@ -58,7 +58,7 @@ def test_steps_in_the_plane_are_those_of_the_dual() -> None:
         box, centre = Box(-rng.random(2), rng.random(2)), rng.normal(size=2) * rng.choice([0.5, 2.0])
         rows, plane, dual = rows_over(box, matrix, bounds), make_work(limits.size, 2), make_work(limits.size, 2)
         point = centre.copy()
-        gap = step(point, plane, rows, box.region, limits)
+        gap = proximal_step(point, plane, rows, box.region, limits)
         other = maximise_dual(dual, centre, rows, box.region, limits)
         assert other < 1e-11
         if plane.numbers[LENGTH] > 0.0:  # rows are nearly parallel: the dual step was taken
