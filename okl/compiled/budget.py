@@ -332,7 +332,7 @@ def _leading_product(left: Doubles, right: FloatArray, n: int) -> float:
 
 
 @compiled_row
-def project_row(place: Doubles, root: Doubles, row: FloatArray, n: int, removes: bool) -> float:
+def project_row_onto_supports(place: Doubles, root: Doubles, row: FloatArray, n: int, removes: bool) -> float:
     """Overwrite place (width,) by d; returns |R k|^2, the squared length of the projection.
 
     place : width >= n; row : (width,) kernel values, of any precision; removes : whether R need not be triangular

@@ -23,7 +23,7 @@ from okl.compiled.budget import (
     learns_by,
     mistake_step,
     multiply_matrix,
-    project_row,
+    project_row_onto_supports,
     put_support,
     replace_in_root,
     shrink_root,
@@ -515,7 +515,7 @@ def learn_projectron(
         if not (widens and seen.margin < 1.0 and count > 0):
             return
     place = memory[0, : used_width(count)]
-    length, own = project_row(place, root, state.row, count, False), kernel_self(x, kernel)
+    length, own = project_row_onto_supports(place, root, state.row, count, False), kernel_self(x, kernel)
     left = max(0.0, own - length)
     if step == 0.0:
         step = margin_step(seen, length, left, norm_within_reach(budget))
@@ -568,7 +568,10 @@ def project_excess(state: SupportArrays, rule: BudgetRule, settings: Any) -> Non
         copy_support(state, slot)
         column, width = state.column, used_width(kept_so_far)
         kernel_row(row[:width], supports, column, kernel)
-        length, own = project_row(buffer[:width], root, row, kept_so_far, False), kernel_self(column, kernel)
+        length, own = (
+            project_row_onto_supports(buffer[:width], root, row, kept_so_far, False),
+            kernel_self(column, kernel),
+        )
         left = max(0.0, own - length)
         if kept_so_far == budget or left <= dependence * own:
             spread(coefficients, buffer, slot, kept_so_far)
@@ -622,7 +625,7 @@ def learn_bpa_projection(
     if step == 0.0:
         return
     place = memory[0, : used_width(count)]
-    left = own - project_row(place, root, state.row, count, True)
+    left = own - project_row_onto_supports(place, root, state.row, count, True)
     if left <= dependence_of(state.supports) * own:
         add_projection(coefficients, place, seen, step)
     elif count < rule.budget:

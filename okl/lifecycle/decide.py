@@ -311,6 +311,8 @@ class Decision:
     worse_than_constant : whether the challenger is worse than a constant prediction, and so is never published
     newest, before : of the rows of shards that the challenger alone has learned, and of those before
     criterion : of the errors; None in records of earlier releases
+    after_drift : whether the newest rows decided and some rows before them are older than a drift, so that metrics are
+        of the newest rows
     """
 
     kind: Literal["publish", "keep"]
@@ -323,6 +325,7 @@ class Decision:
     before: PairedTest | None = None
     worse_than_constant: bool = False
     criterion: Criterion | None = None
+    after_drift: bool = False
 
     @property
     def publish(self) -> bool:
@@ -500,14 +503,15 @@ def _rates(criterion: Criterion, test: PairedTest, other: str = "the champion") 
 # Comparing on the reserved rows of the latest shards.
 
 COUNTED = ("confusion", "reliability", "residual_histogram")
+ENOUGH_ROWS = 100  # since a drift, for calibration and mistakes
 
 
 @dataclass(frozen=True, eq=False)
 class ChallengerResult:
     """Result of the comparison of a challenger.
 
-    shards : names of those whose reserved rows were used; metrics : by predictor
-    bytes_read : of part files; counted : counts of the challenger's mistakes, and the labels
+    shards : names of those whose reserved rows were used; metrics : by predictor; after drift on the newest rows
+    bytes_read : of part files; counted : counts of the challenger's mistakes, their rows (on), and the labels
     predictor : the challenger's, with probabilities if it has any
     """
 
@@ -533,6 +537,7 @@ def decide_publication(
     execution: Execution,
     looks: int,
     earlier: Collection[str] = (),
+    before_drift: Collection[str] = (),
 ) -> ChallengerResult:
     """Decide whether the challenger is published, by comparing it with the champion on the same reserved rows.
 
@@ -540,6 +545,7 @@ def decide_publication(
 
     accepted : shards that may be used; looks : number of rejected challengers of this champion so far
     earlier : SHA-256 of new shards that do not count as the newest ones, because rows have changed since
+    before_drift : SHA-256 of the shards before the latest drift
     """
     schema, champion = challenger.data.schema, history.champion
     before = history.trained_on.union(earlier)
@@ -584,13 +590,21 @@ def decide_publication(
     rule = rule if champion else replace(rule, needed="clearly better")  # of a first version only for the sentence
     decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, schema, allowance)
     decision = decision if champion else first_version(decision)
-    reports = {name: tally.report() for name, tally in tallies.items()}
-    metrics = {name: scalar_metrics(report) for name, report in reports.items()}
+    drifted = {record.key for record in chosen if record.sha256 in before_drift}
+    after_drift = bool(drifted) and rule.needed == "better" and NEWEST in pairs
+    new = {record.key for record in chosen if not after_drift or record.sha256 not in before}
+    metrics = {name: scalar_metrics(tally.report()) for name, tally in tallies_of(tallies, new).items()}
     if criterion != "accuracy":
         note += mistakes_sentence(metrics)
-    counted = {name: value for name, value in reports[SECOND].items() if name in COUNTED}
+    on, since = "reserved rows", {record.key for record in chosen} - drifted
+    if drifted:
+        enough = sum(record.test_rows for record in chosen if record.key in since) >= ENOUGH_ROWS
+        on = "reserved rows since the drift" if enough else "reserved rows from before and after the drift"
+        since = since if enough else {*tallies}
+    report = tallies_of(tallies, since)[SECOND].report()
+    counted = {name: value for name, value in report.items() if name in COUNTED} | {"on": on}
     return ChallengerResult(
-        replace(decision, reason=decision.reason + note),
+        replace(decision, reason=decision.reason + note, after_drift=after_drift),
         tuple(record.name for record in chosen),
         metrics,
         sum(shard.size_bytes for shard in data.split("test")),
@@ -627,23 +641,30 @@ def first_version(decision: Decision) -> Decision:
 
 def score_reserved_rows(
     work: PairWork, records: Sequence[ShardRecord], excluded: Collection[str], execution: Execution
-) -> tuple[SliceSums, Tallies]:
-    """Return sums by slice over the rows that shards reserve, each shard a slice of its own, and the tallies.
+) -> tuple[SliceSums, dict[str, list[Tallies]]]:
+    """Return sums by slice over the rows that shards reserve, each shard a slice of its own, and tallies by shard.
 
     records : shards of the data, which reserve rows; excluded : SHA-256 of those that the champion has learned
     """
     reserved = work.data.split("test")
     measured = list(execution.map(work, reserved))  # the rows are read and scored once
     of_shard: dict[str, SliceSums] = {}
-    for shard, (sums, _) in zip(reserved, measured, strict=True):
+    tallies: dict[str, list[Tallies]] = {}
+    for shard, (sums, counted) in zip(reserved, measured, strict=True):
         key = shard.path.partition("/")[0]
         of_shard[key] = merged(of_shard.get(key, {}), sums)
+        tallies.setdefault(key, []).append(counted)
     pairs: SliceSums = {}
     for record in records:
         own = of_shard[record.key]
         age = {BEFORE if record.sha256 in excluded else NEWEST: own[ALL]} if excluded else {}
         pairs = merged(pairs, own | age | {f"{SHARD}{record.name}": own[ALL]})
-    return pairs, merge_named(tallies for _, tallies in measured)
+    return pairs, tallies
+
+
+def tallies_of(tallies: Mapping[str, list[Tallies]], keys: Collection[str]) -> Tallies:
+    """Return the tallies of both predictors over some shards."""
+    return merge_named(one for key, parts in tallies.items() if key in keys for one in parts)
 
 
 def comparison_shards(

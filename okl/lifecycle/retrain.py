@@ -136,6 +136,7 @@ class RetrainingRun(Run[RetrainSettings]):
         self._pending: list[ShardRecord] = []
         self._candidates: list[Candidate] = []
         self._before_change: tuple[str, ...] = ()  # shards
+        self._before_drift: tuple[str, ...] = ()  # shards
 
     @property
     def name(self) -> str:
@@ -238,9 +239,12 @@ class RetrainingRun(Run[RetrainSettings]):
             reason = "There are no new shards to train on." if self.intake.bad else record.reason
             record.reason = " ".join([reason, *skipped_files(self.intake.as_json([]))])
             return {"skipped": record.reason}
+        wanted = up_to(*parts[2:])
+        fired = [at for at, one in enumerate(wanted) if one.scored is not None and one.scored.fired]
         if due is not None:
             self.observer.stage("learn")
-            self._before_change = tuple(record.sha256 for record in up_to(*parts[2:])[: due.since])
+            self._before_change = tuple(one.sha256 for one in wanted[: due.since])
+        self._before_drift = tuple(one.sha256 for one in wanted[: max([due.since if due else 0, *fired])])
         summaries = [self._train(choice) for choice in choices]
         trained = [summary for summary in summaries if "seconds" in summary]
         return trained[-1] if trained else summaries[0]
@@ -293,7 +297,7 @@ class RetrainingRun(Run[RetrainSettings]):
             decide_publication(
                 one.settings.model_copy(update={"level": one.settings.level / number}),
                 self.store, self.history, one.plan.accepted, one.challenger, self.execution, looks,
-                self._before_change,
+                self._before_change, self._before_drift,
             )
             for one in self._candidates
         ]  # fmt: skip

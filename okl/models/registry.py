@@ -1113,6 +1113,15 @@ def describe_one(model: RegisteredModel, version: Version) -> dict[str, Any]:
     }
 
 
+def shown_test(decision: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the paired test on the rows of a retraining's metrics: after drift the newest rows, otherwise all.
+
+    Returns {} without such a test.
+    """
+    decision = decision or {}
+    return decision.get("newest" if decision.get("after_drift") else "overall") or {}
+
+
 def describe_difference(model: RegisteredModel, first: Version, second: Version) -> dict[str, Any]:
     """Describe the differences of two versions: settings, figures, and shards that only one of them was trained on."""
     difference: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}

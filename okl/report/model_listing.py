@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from okl.data.describe import size
-from okl.models.registry import BASELINE, CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened
+from okl.models.registry import BASELINE, CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened, shown_test
 from okl.report.blocks import Paragraph, Table, paragraphs, records_table
 from okl.report.format import (
     CRITERION_NAMES,
@@ -113,7 +113,10 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
     if judged := judged_rows(description):
         # an online learner that began anew has no parent, and was compared with the champion all the same
         before = "majority class or mean" if version == 1 else "the champion then"
-        facts.append(("measured on", f"{judged:,} reserved rows of the latest shards at that time; before: {before}"))
+        rows = f"{judged:,} newest reserved rows then, after drift"
+        if not _is_after_drift(description):
+            rows = f"{judged:,} reserved rows of the latest shards then"
+        facts.append(("measured on", f"{rows}; before: {before}"))
     if by := _decided_by(description):
         facts.append(("decided by", by))
     facts += [(f"metrics.{name}", text) for name, text in _own_metrics(description["metrics"])]
@@ -181,8 +184,12 @@ def quarantined_text(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def judged_rows(version: Mapping[str, Any]) -> int:
-    """Return the number of reserved rows on which a version was compared; 0 if it was not."""
-    return int(((version["decision"] or {}).get("overall") or {}).get("rows") or 0)
+    """Return the number of reserved rows that a version's metrics are of; 0 if it was not compared."""
+    return int(shown_test(version["decision"]).get("rows") or 0)
+
+
+def _is_after_drift(version: Mapping[str, Any]) -> bool:
+    return bool((version["decision"] or {}).get("after_drift"))
 
 
 def _trained(shards: int, rows: int) -> str:
@@ -197,7 +204,8 @@ def _main_metrics(version: Mapping[str, Any]) -> str:
             value = next((figures[name] for figures in metrics.values() if name in figures), None)
             return f"{metric_name(name)} {number(value)} (majority or mean: {number(constant)})"
         return ", ".join(f"{name} {value}" for name, value in flatten(metrics)[:2])
-    before, on = metrics.get(CHAMPION) or {}, f" on {rows:,} rows" if rows else ""
+    newest = "newest " if _is_after_drift(version) else ""
+    before, on = metrics.get(CHAMPION) or {}, f" on {rows:,} {newest}rows" if rows else ""
     if by := _decided_by(version):
         return by + on
     if "mistake_rate" in own:
@@ -209,10 +217,10 @@ def _main_metrics(version: Mapping[str, Any]) -> str:
 def _decided_by(version: Mapping[str, Any]) -> str:
     """Return a criterion of scores by which a version was compared, with both values; "" for mistakes or unknown."""
     decision = version["decision"] or {}
-    criterion, overall = decision.get("criterion"), decision.get("overall")
-    if overall is None or criterion in (None, "accuracy", "squared-error"):
+    criterion, test = decision.get("criterion"), shown_test(decision)
+    if not test or criterion in (None, "accuracy", "squared-error"):
         return ""
-    mine, before = (criterion_value(criterion, overall[who]) for who in (CHALLENGER, CHAMPION))
+    mine, before = (criterion_value(criterion, test[who]) for who in (CHALLENGER, CHAMPION))
     return f"{CRITERION_NAMES[criterion]} {mine} (before: {before})"
 
 

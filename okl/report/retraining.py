@@ -242,13 +242,15 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
         lead.append(WarningBlock(f"{counted(rejected, 'shard')} {were[0]} rejected; {were[1]} not moved."))
     before = {name: value for name, value in (result.get("previous") or {}).items() if name != "metrics"}
     labels = measured.get("labels") or ()
-    mistakes = mistake_tables(measured, labels, measured.get("target", "the target"), "reserved rows")
+    on = measured.get("on", "reserved rows")
+    mistakes = mistake_tables(measured, labels, measured.get("target", "the target"), on)
     facts = {name: result[name] for name in FACTS if result[name] is not None} | {"settings": settings}
-    compared = [*reserved_figure(result), *_shown(_metrics(result), _slices(result))]
+    tables = _shown(_metrics(result), _slices(result))
+    compared = [*tables, *reserved_figure(result)] if _is_after_drift(result) else [*reserved_figure(result), *tables]
     trust = [
         *paragraphs(result["certified"]),
         *champion_figure(result),
-        *reliability_blocks(measured, labels, result["settings"]["train"], "reserved rows"),
+        *reliability_blocks(measured, labels, result["settings"]["train"], on),
     ]
     return page(
         f"Retraining of {result['model']}: {result['outcome']}",
@@ -304,7 +306,14 @@ def _metrics(result: Mapping[str, Any]) -> Table:
         for name, value in challenger.items()
         if value is not None
     ]
-    return Table("On the same reserved rows", ("", "champion", "challenger", "change"), rows)
+    title = "On the same reserved rows"
+    if _is_after_drift(result):
+        title = f"On the same {result['decision']['newest']['rows']:,} newest reserved rows, which decide after drift"
+    return Table(title, ("", "champion", "challenger", "change"), rows)
+
+
+def _is_after_drift(result: Mapping[str, Any]) -> bool:
+    return bool((result["decision"] or {}).get("after_drift"))
 
 
 def _slices(result: Mapping[str, Any]) -> Table:

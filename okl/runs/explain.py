@@ -24,7 +24,7 @@ from okl.models.inputs import Replaced, count_training_rows, read_as, replaced_s
 from okl.models.pieces import check_pieces, raw_rows, table_pieces
 from okl.models.quality import Importances, permutation_importance, permuted_criterion
 from okl.models.reference import REGISTRY, find_version, is_reference, resolve_name, result_of_run
-from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of
+from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of, shown_test
 
 
 def sample_source(model: Model, source: str, n_rows: int, seed: int) -> tuple[Rows, list[str]]:
@@ -171,9 +171,8 @@ def _written(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics of a result: by split for a run, against the champion for a retraining."""
     if not is_of_retraining(result):
         return {name: result.get(name) for name in RUN_PARTS} | {"judged": None}
-    overall = (result.get("decision") or {}).get("overall") or {}
     against = f"{result.get('model')}@{result['parent']}" if result.get("parent") else None
-    judged = {"rows": overall.get("rows"), "shards": result["judged_on"], "against": against}
+    judged = {"rows": shown_test(result.get("decision")).get("rows"), "shards": result["judged_on"], "against": against}
     values = {"certificate": result.get("certificate"), "judged": judged | dict(result.get("metrics") or {})}
     return dict.fromkeys(RUN_PARTS) | values
 

@@ -13,10 +13,12 @@ from okl.foundation.errors import ConfigError, ConflictError, DataError
 from okl.foundation.locations import place_of
 from okl.lifecycle.report import latest_attempts
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
+from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
 from okl.lifecycle.versions import publish_trained
-from okl.models.registry import Registry
-from okl.report.model_listing import attempts_text
+from okl.models.registry import Registry, describe_model, describe_one
+from okl.report.format import number
+from okl.report.model_listing import attempts_text, model_text, version_text
 from okl.report.retraining import reserved_figure
 from okl.runs.api import train
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
@@ -202,6 +204,52 @@ def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(pl
     slow.report()
     slow.close()
     assert (slow.result()["outcome"], slow.result()["version"], champion(place).number) == ("judged before", None, 1)
+
+
+def begin_drift(place: Path, rows: int) -> tuple[RetrainSettings, dict[str, Any]]:
+    """Two nights alike, and a third one with the opposite labels; each model is of the newest file."""
+    train = {"solver": "ridge", "frequencies": None, "step_size": None, "order": None, "optimise": "log-loss"}
+    asked = settings(place, train=train, publish_if="better", window_shards=1, contradiction=False)
+    for days in ((1, 2), (3,)):
+        shards(place, *days)
+        assert not retrain(asked)["decision"]["after_drift"]
+    shards(place, 4, flipped=True, rows=rows)
+    result = retrain(asked)
+    assert (result["outcome"], result["drift"]["found"]) == ("published", True), result["reason"]
+    return asked, result
+
+
+def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
+    asked, first = begin_drift(place, ROWS)
+    shards(place, 5, flipped=True)
+    since = 0
+    for result in (first, retrain(asked)):
+        decision, figures = result["decision"], result["metrics"]
+        assert decision["after_drift"]
+        overall, newest = decision["overall"], decision["newest"]
+        assert figures["challenger"]["log_loss"] == pytest.approx(newest["challenger"], abs=1e-6)
+        since += newest["rows"]
+        assert np.sum(result["counted"]["confusion"]) == since < overall["rows"]
+        page = Path(result["report"]).read_text(encoding="utf-8")
+        title = f"On the same {newest['rows']} newest reserved rows, which decide after drift"
+        assert page.index(title) < page.index("Champion and challenger on reserved rows")
+        assert "lowest recall first, reserved rows since the drift" in page
+    overall, newest = (first["decision"][name] for name in ("overall", "newest"))
+    assert overall["challenger"] > overall["champion"], "on all rows, most of them before the drift, it is worse"
+    assert "wrong more often" not in first["reason"]
+    model = Registry(place / "registry").model("m")
+    mine, before = (number(newest[who]) for who in ("challenger", "champion"))
+    shown = f"log loss {mine} (before: {before}) on {newest['rows']} newest rows"
+    assert shown in model_text(describe_model(model))
+    told = " ".join(version_text(describe_one(model, model.version(first["version"]))).split())
+    assert f"measured on {newest['rows']} newest reserved rows then, after drift; before: the champion then" in told
+
+
+def test_few_rows_since_a_drift_are_not_counted_alone(place: Path) -> None:
+    _, result = begin_drift(place, 400)
+    assert result["decision"]["after_drift"]
+    assert result["counted"]["on"] == "reserved rows from before and after the drift"
+    assert np.sum(result["counted"]["confusion"]) == result["decision"]["overall"]["rows"]
 
 
 def test_a_dry_run_publishes_nothing(place: Path) -> None:

@@ -15,7 +15,7 @@ from okl.solvers.accelerated.problem import HalfSquare, LinearTerm, Quadratic, S
 
 
 @stored("c-svm-margin-loss")
-class _Hinge:
+class _HingeOfMargin:
     """max(0, 1 - z)."""
 
     def value(self, margins: FloatArray) -> FloatArray:
@@ -49,7 +49,7 @@ class CSVM(CostClassifier):
             outer=HalfSquare(),
             separable=LinearTerm(-1.0),
             region=box(rows.signs, 0.0, upper, self.fit_intercept),
-            risk=SumOfLosses(_Hinge(), rows.signs, upper),
+            risk=SumOfLosses(_HingeOfMargin(), rows.signs, upper),
             first=np.zeros(rows.n_points),
             intercept=self.fit_intercept,
         )
