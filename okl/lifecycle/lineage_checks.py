@@ -342,7 +342,7 @@ def check_arrivals(settings: RetrainSettings) -> None:
         before; a shard to release that is not quarantined or cannot be trained on
     """
     arrived, *_ = arrivals(settings.source)
-    check_choose(settings)
+    check_exclusive(settings)
     model = Registry(settings.registry).model(settings.name)
     _check_released(settings, model)
     reference = _reference(model)
@@ -363,12 +363,17 @@ def check_arrivals(settings: RetrainSettings) -> None:
         raise DataError(f"{refused}{others}{_misspelt(model, settings) if reference is None else ''}")
 
 
-def check_choose(settings: RetrainSettings) -> None:
-    """Raise ConfigError if a new choice is requested, but a solver is given."""
+def check_exclusive(settings: RetrainSettings) -> None:
+    """Raise ConfigError if a new choice is requested, but a solver is given; or for a release in a dry run."""
     if settings.choose == "again" and settings.train.solver != "auto":
         raise ConfigError(
             f"choose = 'again' conflicts with the given solver {settings.train.solver!r} (or an option of it). Remove "
             "one of them."
+        )
+    if settings.dry_run and settings.release:
+        raise ConfigError(
+            f"release = {', '.join(settings.release)!r} would last after a dry run (dry_run). Remove one of them: a "
+            "model trained on released files is published only if it is better."
         )
 
 

@@ -26,7 +26,7 @@ from okl.lifecycle.choice import LaterChoice, choose_again, choose_for, due_choi
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
-from okl.lifecycle.lineage_checks import check_choose, check_lineage_start, input_difference, start_lineage
+from okl.lifecycle.lineage_checks import check_exclusive, check_lineage_start, input_difference, start_lineage
 from okl.lifecycle.report import RetrainResult, history_of, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
@@ -144,7 +144,7 @@ class RetrainingRun(Run[RetrainSettings]):
 
     def check_settings(self) -> None:
         check_execution_options(self.settings.train)
-        check_choose(self.settings)
+        check_exclusive(self.settings)
 
     def open_execution(self) -> Execution:
         return open_for(self.settings.train, self.name)

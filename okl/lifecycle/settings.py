@@ -117,7 +117,7 @@ class RetrainSettings(BaseModel):
     )
     mlflow: str | None = Field(None, description="tracking URI of MLflow to log comparisons to")
     dry_run: bool = Field(
-        False, description="do everything except publishing; shards are still accepted or quarantined"
+        False, description="do everything except publishing; shards are still accepted or quarantined, not released"
     )
 
     @field_validator("train")

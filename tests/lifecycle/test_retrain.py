@@ -24,7 +24,7 @@ from okl.runs.api import train
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import ROWS, content, land
-from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
+from tests.lifecycle.stories import arrays, champion, lineage, refused_by_both, settings, shards
 
 
 def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: Path) -> None:
@@ -259,6 +259,16 @@ def test_a_dry_run_publishes_nothing(place: Path) -> None:
     assert result["decision"]["kind"] == "publish"
     assert Registry(place / "registry").model("m").state().champion is None
     assert retrain(settings(place))["version"] == 1
+
+
+def test_a_dry_run_releases_nothing(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    retrain(settings(place))
+    shards(place, 4, flipped=True)
+    (bad,) = retrain(settings(place))["shards"]["rejected"]
+    released = settings(place, release=[bad["sha256"][:16]], dry_run=True)
+    refused_by_both(released, rf"release = '{bad['sha256'][:16]}' would last after a dry run \(dry_run\)")
+    assert ShardStore(place / "registry" / "m" / "data").records()[bad["sha256"]].status == "quarantined"
 
 
 def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
