@@ -32,7 +32,7 @@ from okl.lifecycle.profile import (
     time_in_name,
 )
 from okl.lifecycle.settings import ContractSettings
-from okl.lifecycle.shard_store import Finding, ShardRecord, Time
+from okl.lifecycle.shard_store import Finding, ShardRecord, Time, is_late
 
 # Baselines: the accepted shards, or the reference's statistics.
 
@@ -503,9 +503,7 @@ def _value_findings(profile: Profile, name: str, baseline: Baseline, contract: C
 
 
 def _late(name: str, last: Time | None, watermark: Time | None) -> Finding | None:
-    if last is None or watermark is None or isinstance(last, str) != isinstance(watermark, str):
-        return None
-    if not last < watermark:  # type: ignore[operator]  # both are texts, or both numbers
+    if not is_late(last, watermark):
         return None
     sentence = f"{name} ends at {last}, but the model was already trained on rows up to {watermark}."
     return Finding("late", sentence, {"last_time": last, "watermark": watermark})

@@ -460,7 +460,7 @@ def _by_rule(
         if -judged.gain > margin and judged.p_worse <= level:
             return False, f"the challenger is worse than {other}{by} (p = {judged.p_worse:.2g})"
         return True, f"the challenger is not worse than {other}{by}"
-    where = " on the newest rows" if before is not None and rule.needed == "better" else ""
+    where = " on the newest rows" if newest.rows < overall.rows and rule.needed == "better" else ""
     if judged.gain <= 0.0 or judged.gain < margin:
         return False, f"the challenger is not better than {other}{by}{where}"
     if judged.p_better <= level:
@@ -545,6 +545,7 @@ def decide_publication(
 
     accepted : shards that may be used; looks : number of rejected challengers of this champion so far
     earlier : SHA-256 of new shards that do not count as the newest ones, because rows have changed since
+        or those of the champion are later
     before_drift : SHA-256 of the shards before the latest drift
     """
     schema, champion = challenger.data.schema, history.champion

@@ -107,7 +107,7 @@ def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores
         return "No new rows were scored by a champion."
     tested = {name: scores for name, scores in scored.items() if scores.p_value is not None}
     if not tested:
-        return "Drift was not tested: there is no earlier shard, or none since the last drift."
+        return "Drift was not tested: there is no earlier shard, none since the last drift, or no later rows are new."
     name, worst = min((fired or tested).items(), key=lambda item: item[1].p_value or 0.0)
     more = f", and {len(fired) - 1} more" if len(fired) > 1 else ""
     errors = (

@@ -25,6 +25,7 @@ from okl.lifecycle.contract import (
     learnable,
     unreadable,
 )
+from okl.lifecycle.profile import time_in_name
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
 from okl.lifecycle.shard_store import Arrival, ShardRecord, ShardStore, Status, arrivals, find_quarantined, in_window
 
@@ -237,6 +238,7 @@ class Intake:
     def as_json(self, pending: list[ShardRecord]) -> dict[str, Any]:
         """Return the facts for the report."""
         out = {record.sha256 for record in (*self.bad, *self.standing) if record.status == "quarantined"}
+        has_times = self.settings.time_column is not None
         return {
             "files": self.files,
             "still_written": self.fresh,
@@ -246,7 +248,9 @@ class Intake:
                 for name, other, digest in self.same
             ],
             "accepted": [_describe(record) for record in self.accepted],
-            "rejected": [_describe(record) for record in self.bad],
+            "rejected": [
+                _describe(record) | {"timed": has_times or time_in_name(record.name) is not None} for record in self.bad
+            ],
             "standing": [_describe(record) for record in self.standing],
             "released_in_vain": [_describe(record) | {"there": record in self.bad} for record in self.vain],
             "learnt": [_describe(record) for record in pending],

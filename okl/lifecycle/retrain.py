@@ -30,7 +30,7 @@ from okl.lifecycle.lineage_checks import check_exclusive, check_lineage_start, i
 from okl.lifecycle.report import RetrainResult, history_of, report_page
 from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore, prepared_as
+from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore, is_late, prepared_as
 from okl.models.file import Model, save_model
 from okl.models.registry import CHAMPION, MODEL, PREVIOUS, Registry, Version, flattened
 from okl.report.format import counted
@@ -135,7 +135,7 @@ class RetrainingRun(Run[RetrainSettings]):
         self._given = self.settings  # before a solver is filled in
         self._pending: list[ShardRecord] = []
         self._candidates: list[Candidate] = []
-        self._before_change: tuple[str, ...] = ()  # shards
+        self._before_change: set[str] = set()  # shards, and new ones older than those of the champion
         self._before_drift: tuple[str, ...] = ()  # shards
 
     @property
@@ -243,7 +243,8 @@ class RetrainingRun(Run[RetrainSettings]):
         fired = [at for at, one in enumerate(wanted) if one.scored is not None and one.scored.fired]
         if due is not None:
             self.observer.stage("learn")
-            self._before_change = tuple(one.sha256 for one in wanted[: due.since])
+            self._before_change = {one.sha256 for one in wanted[: due.since]}
+        self._before_change |= {one.sha256 for one in self._pending if is_late(one.last_time, self.history.watermark)}
         self._before_drift = tuple(one.sha256 for one in wanted[: max([due.since if due else 0, *fired])])
         summaries = [self._train(choice) for choice in choices]
         trained = [summary for summary in summaries if "seconds" in summary]

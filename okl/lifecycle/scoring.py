@@ -22,7 +22,7 @@ from okl.lifecycle.decide import ALL, paired_sums
 from okl.lifecycle.error_drift import ShardScores, compared, drift_of
 from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import Finding, ShardRecord, ShardStore
+from okl.lifecycle.shard_store import Finding, ShardRecord, ShardStore, is_late
 from okl.lifecycle.versions import with_options
 from okl.runs.baselines import ConstantPredictor
 
@@ -168,9 +168,13 @@ class Scoring:
             if against is not None and not record.released and self.settings.contradiction:
                 self.rejected.append(self.store.quarantine_accepted(record, against))
                 continue
+            number = self.champion.version.number
+            now = ShardScores(number, errors.rows, errors.wrong, errors.error, errors.constant)
+            if is_late(record.last_time, self.history.watermark):  # older rows show no drift, and measure none
+                self.scored[record.name] = now
+                self.accepted.append(record)
+                continue
             if record.scored is None or record.scored.version not in self.champion.ancestry:
-                number = self.champion.version.number
-                now = ShardScores(number, errors.rows, errors.wrong, errors.error, errors.constant)
                 record = self.store.put(replace(record, scored=compared(past, now)))  # again, it is not tested twice
             assert record.scored is not None, "the shard has scores"
             past.append(record.scored)

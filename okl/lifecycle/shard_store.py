@@ -138,6 +138,13 @@ def in_window(record: ShardRecord, first: str | None, last: str | None) -> bool:
     return (first is None or begins >= kind(first)) and (last is None or ends < kind(last))  # type: ignore[operator]
 
 
+def is_late(last_time: Time | None, watermark: Time | None) -> bool:
+    """Return whether a shard ends before the latest time that was trained on; times of two types are not compared."""
+    if last_time is None or watermark is None or isinstance(last_time, str) != isinstance(watermark, str):
+        return False
+    return last_time < watermark  # type: ignore[operator]  # both are texts, or both numbers
+
+
 # Arrivals.
 
 SETTLED_NANOSECONDS = 2 * 10**9

@@ -154,7 +154,8 @@ def _remedy(rejected: Mapping[str, Any]) -> str:
     if rejected["status"] != "quarantined":  # its rows are trained on from another file
         return ""
     if not rejected.get("releasable", True):
-        return " Correct the file and add it again."
+        late = " If newer files are trained on by then, it needs --release."
+        return f" Correct the file and add it again.{late if rejected.get('timed') else ''}"
     purpose = "If the relation has really changed" if "contradiction" in rejected["kinds"] else "To train on it anyway"
     return f" {purpose}: --release {rejected['sha256'][:16]}"
 

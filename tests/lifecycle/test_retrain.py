@@ -19,7 +19,7 @@ from okl.lifecycle.versions import publish_trained
 from okl.models.registry import Registry, describe_model, describe_one
 from okl.report.format import number
 from okl.report.model_listing import attempts_text, model_text, version_text
-from okl.report.retraining import reserved_figure
+from okl.report.retraining import points_of, reserved_figure, summary_text
 from okl.runs.api import train
 from okl.runs.evaluate import EvaluateSettings, evaluate_model
 from okl.solvers.settings import TrainSettings
@@ -269,6 +269,33 @@ def test_a_dry_run_releases_nothing(place: Path) -> None:
     released = settings(place, release=[bad["sha256"][:16]], dry_run=True)
     refused_by_both(released, rf"release = '{bad['sha256'][:16]}' would last after a dry run \(dry_run\)")
     assert ShardStore(place / "registry" / "m" / "data").records()[bad["sha256"]].status == "quarantined"
+
+
+def test_a_late_file_is_neither_the_newest_nor_drift(place: Path) -> None:
+    train = {"solver": "ridge", "frequencies": None, "step_size": None, "order": None}
+    asked = settings(place, train=train, contradiction=False, time_column="hour")
+    for days in ((1, 2), (4,)):
+        shards(place, *days)
+        assert retrain(asked)["outcome"] == "published"
+    (place / "in" / "day-03.parquet").write_bytes(b"PAR1 and then nothing")
+    told = " ".join(summary_text(retrain(asked)).split())
+    assert "Correct the file and add it again. If newer files are trained on by then, it needs --release." in told
+    shards(place, 3, flipped=True)
+    (late,) = retrain(asked)["shards"]["rejected"]
+    assert late["kinds"] == ["late"]
+    result = retrain(asked.model_copy(update={"release": (late["sha256"][:16],), "publish_if": "better"}))
+    assert [one["name"] for one in result["shards"]["learnt"]] == ["day-03.parquet"]
+    assert result["progressive"][0]["error"] > 0.8
+    assert not result["drift"]["found"]
+    assert result["drift"]["shards"]["day-03.parquet"]["p_value"] is None
+    assert "or no later rows are new" in result["drift"]["why"]
+    assert not points_of(result)[-1]["rejected"]
+    assert "newest" not in result["reason"]
+    assert result["decision"]["newest"] == result["decision"]["overall"]
+    shards(place, 5)
+    last = retrain(asked)
+    assert last["outcome"] == "published"
+    assert last["drift"]["shards"]["day-05.parquet"]["past_rate"] < 0.3, "the late file is no measure of later ones"
 
 
 def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
