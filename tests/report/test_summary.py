@@ -215,6 +215,9 @@ def test_test_rows_that_are_harder_than_left_out_rows_are_named_instead_of_other
     assert harder.startswith("Test rows are harder than rows left out of training: 40.00% mistakes, expected 2.00%.")
     assert ("--validation blocks" in harder) == (validation == "rows")
     assert linear.endswith("35.00% mistakes, this model 40.00% mistakes.")
+    for rare, judged in ((1, False), (9, False), (10, True)):
+        test = {"mistake_rate": 0.4, "confusion": [[900, 740 - rare], [0, rare]]}
+        assert (harder in warning_sentences(result | {"test": test})) == judged
     usual, hint = warning_sentences(result | {"choice": choice | {"sizes": [{"score": 0.65}]}})
     assert "nearly linear" in usual
     assert hint == "m"
