@@ -1123,8 +1123,12 @@ def shown_test(decision: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def describe_difference(model: RegisteredModel, first: Version, second: Version) -> dict[str, Any]:
-    """Describe the differences of two versions: settings, figures, and shards that only one of them was trained on."""
+    """Describe the differences of two versions: settings, figures, and shards that only one of them was trained on.
+
+    measured_rows : reserved rows that the figures of each are of, None if it was not compared
+    """
     difference: dict[str, Any] = {"model": model.name, "versions": [first.number, second.number]}
+    difference["measured_rows"] = [shown_test(one.lineage.decision).get("rows") for one in (first, second)]
     first_json, second_json = first.lineage.as_json(), second.lineage.as_json()
     for part in ("settings", "metrics", "environment", "decision"):
         difference[part] = differences(flattened(first_json[part]), flattened(second_json[part]))

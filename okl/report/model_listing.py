@@ -78,14 +78,19 @@ def model_text(description: Mapping[str, Any]) -> str:
 def difference_text(difference: Mapping[str, Any]) -> str:
     """Return `describe_difference` as text.
 
-    Of the decisions, only the reasons: their figures are those of each version and the champion before it.
+    Of the decisions, only the reasons: their figures are those of each version and the champion before it. Certificates
+    are left out: they measure solutions on training rows, not predictions.
     """
     first, second = (f"{difference['model']}@{version}" for version in difference["versions"])
     rows = [
         [f"{part}.{_metric_owner(name)}", number(version), number(other)]
         for part in ("settings", "metrics", "environment")
         for name, (version, other) in difference[part].items()
+        if part != "metrics" or not name.startswith("certificate.")
     ]
+    measured = difference["measured_rows"]
+    if difference["metrics"] and any(measured):
+        rows.insert(0, ["metrics on", *(f"{count:,} reserved rows" if count else "-" for count in measured)])
     for side, name in enumerate(("shards_of_first_only", "shards_of_second_only")):
         if shards := difference[name]:
             cells = ["", ""]
@@ -98,7 +103,8 @@ def difference_text(difference: Mapping[str, Any]) -> str:
     ]
     if not rows and not reasons:
         return f"{first} and {second} have no recorded differences."
-    return text([Table("", ("", first, second), rows), *paragraphs(*reasons)])
+    notes = [BEFORE] if difference["metrics"] and any(measured) else []
+    return text([Table("", ("", first, second), rows), *paragraphs(*notes, *reasons)])
 
 
 def version_text(description: Mapping[str, Any], whole: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -156,13 +157,18 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     )
     assert "0.1800 (before: 0.3533)" in one
     assert not [line for line in one.splitlines() if "metrics.champion" in line]
-    again = {"champion": {"mistake_rate": 0.2}, "challenger": {"mistake_rate": 0.1}}
-    overall = {"rows": 1234, "champion": 0.4321, "challenger": 0.3211}
+    again: dict[str, Any] = {"champion": {"mistake_rate": 0.2}, "challenger": {"mistake_rate": 0.1}}
+    again["certificate"] = {"gap": 1e-3, "floor": 4e-17}
+    overall = {"rows": 567, "champion": 0.4321, "challenger": 0.3211}
     decision = {"reason": "Published: as good.", "criterion": "log-loss", "overall": overall}
     model.publish(writer(2), lineage(2, 1, metrics=again, decision=decision), promote=True)
-    assert "log loss 0.3211 (before: 0.4321) on 1,234 rows\n" in terminal.okl("models", "show", "churn").out
+    assert "log loss 0.3211 (before: 0.4321) on 567 rows\n" in terminal.okl("models", "show", "churn").out
     assert re.search(r"decided by +log loss 0.3211 \(before: 0.4321\)", terminal.okl("models", "show", "churn@2").out)
-    lines = terminal.okl("models", "diff", "churn", "1", "2").out.splitlines()
+    told = terminal.okl("models", "diff", "churn", "1", "2").out
+    assert re.search(r"\nmetrics on +1,234 reserved rows +567 reserved rows\n", told)
+    assert "the rows differ by version\n" in told
+    assert "certificate" not in told
+    lines = told.splitlines()
     found = dict(line.split(maxsplit=1) for line in lines if line.startswith("metrics"))
     assert found["metrics.mistake_rate"].split() == ["0.1800", "0.1000"]
     assert found["metrics.before.mistake_rate"].split() == ["0.3533", "0.2000"]
