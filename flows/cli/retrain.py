@@ -77,7 +77,8 @@ def retrain(
 ) -> None:
     """Train on new shards since the champion, and publish the model if it is better.
 
-    New files are validated against a contract; files that violate it are quarantined with a reason. Online solvers
+    New files are validated against a contract; files that violate it are quarantined with a reason, and the exit code
+    stays 0: see shards.rejected of --json, or stop with exit code 2 by --on-bad stop. Online solvers
     continue from the champion, other solvers train on the latest shards. No shard is trained on twice. In a TOML file
     and in --set, settings of training, ingestion and contract have the prefixes train, ingest and contract: --set
     contract.min_rows=10.

@@ -69,7 +69,13 @@ def test_shards_that_arrive_are_learnt_once_and_what_is_bad_is_told(
 def test_a_model_without_a_version_shows_its_quarantined_files(tmp_path: Path, terminal: Terminal) -> None:
     land(tmp_path / "inbox", "day-0.parquet", content(0, rows=10))
     words = ["tides", "--registry", str(tmp_path / "registry")]
-    assert terminal.okl("retrain", *words, tmp_path / "inbox", *WORDS).code == 0
+    given: tuple[str | Path, ...] = ("retrain", *words, tmp_path / "inbox", *WORDS)
+    assert terminal.okl(*given).code == 0
+    assert [one["name"] for one in terminal.okl_json(*given)["shards"]["standing"]] == ["day-0.parquet"]
+    assert terminal.okl(*given, "--on-bad", "stop").code == 2
+    assert "the exit code stays 0: see shards.rejected of --json" in " ".join(
+        terminal.okl("retrain", "--help").out.split()
+    )
     shown = terminal.okl("models", "show", *words)
     assert (shown.code, "tides: no version yet" in shown.out) == (0, True), shown.err
     assert re.search(r"day-0\.parquet +--release \w+ +.*10 rows", shown.out)
