@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from okl.data.execution import Execution
 from okl.data.manifest import RECORDED, processor, provenance, version_of
 from okl.features.predictors import Predictor, base_of
-from okl.foundation.errors import ConfigError
+from okl.foundation.errors import ConfigError, listed
 from okl.foundation.folders import write_durably
 from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
@@ -431,17 +431,19 @@ def retraction_reason(model: RegisteredModel, planned: Lineage, rejected: Collec
 
     rejected : shards that challengers of these versions were rejected with
     """
-    version, state = model.find(planned), model.state()
+    version, state, elsewhere = model.find(planned), model.state(), ""
     if version is None and state.latest > (champion := state.champion or 0):
         later = [one for one in model.versions() if one.number > champion and _continues(one, planned, model, champion)]
         learned = {shard["sha256"] for one in later for shard in one.lineage.shards}
         shards = {shard["sha256"] for shard in planned.shards}
         version = later[-1] if later and learned.union(rejected) >= shards else None
+        only = [str(shard["name"]) for shard in planned.shards if shard["sha256"] not in learned]
+        elsewhere = f", or in a rejected challenger ({listed(only)})" if only else ""
     if version is None or version.number == state.champion:
         return None
     return (
-        f"No file is new: these shards were trained on before, in {version}, which is no longer the champion. Add a "
-        f"new file, or use {version} again: okl models promote {model.name} {version.number}."
+        f"No file is new: these shards were trained on before, in {version}, which is no longer the champion"
+        f"{elsewhere}. Add a new file, or use {version} again: okl models promote {model.name} {version.number}."
     )
 
 

@@ -150,6 +150,7 @@ def test_what_was_rolled_back_is_not_learnt_again_until_there_is_more(place: Pat
     assert (again["outcome"], again["version"], again["how"], again["parent"]) == ("judged before", None, None, 1)
     assert "in m@2" in again["reason"]
     assert "okl models promote m 2" in again["reason"]
+    assert "rejected challenger" not in again["reason"]
     assert model.state().champion == 1
     shards(place, 4)
     assert retrain(settings(place))["version"] == 3
@@ -168,7 +169,10 @@ def test_a_rejected_shard_is_not_new_after_a_rollback(place: Path) -> None:
     for _ in range(2):
         again = retrain(hard)
         assert (again["outcome"], again["version"], again["parent"]) == ("judged before", None, 1)
-        assert "No file is new: these shards were trained on before, in m@2" in again["reason"]
+        assert (
+            "No file is new: these shards were trained on before, in m@2, which is no longer the champion, or in a "
+            "rejected challenger (day-04.parquet). The next new file starts a training." in again["reason"]
+        )
     shards(place, 5)
     assert retrain(settings(place))["version"] == 3
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
