@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema, SparseColumns, TextColumn
-from okl.data.encoder import unfit
+from okl.data.encoder import number_of_word, unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
 from okl.data.values import is_number, is_text
@@ -33,6 +34,7 @@ from okl.lifecycle.profile import (
 )
 from okl.lifecycle.settings import ContractSettings
 from okl.lifecycle.shard_store import Finding, ShardRecord, Time, is_late
+from okl.report.format import shortened
 
 # Baselines: the accepted shards, or the reference's statistics.
 
@@ -447,8 +449,23 @@ def _column_findings(
     if (kind := types.get(schema.target)) is not None and not fits(kind):
         wrong[schema.target] = str(kind)
     if wrong:
-        described = [f"{column} is {kind}" for column, kind in wrong.items()]
+        first = _first_values(source, [*wrong][:SHOWN])
+        described = [f"{column} is {kind}{first.get(column, '')}" for column, kind in wrong.items()]
         yield Finding("other-type", f"{name} has columns of other types: {listed(described)}.", {"types": wrong})
+
+
+def _first_values(source: Source, columns: list[str]) -> dict[str, str]:
+    """Return the first value of each column that is not a number in text, with its row, among the first rows."""
+    found: dict[str, str] = {}
+    with suppress(DataError):
+        for rows in source.batches(columns):
+            for column in columns:
+                for row, value in enumerate(rows.batch.column(column).to_pylist()):
+                    if value is not None and not (isinstance(value, str) and number_of_word(value) is not None):
+                        found[column] = f" (first: {shortened(repr(value))} in row {row}, counted from 0)"
+                        break
+            break
+    return found
 
 
 def _needed_columns(schema: Schema, time_column: str | None) -> list[str]:

@@ -41,7 +41,9 @@ def with_holes(share: float) -> Callable[[Any], Any]:
 
 BAD: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     ("missing-column", lambda table: table.drop_columns(["x1"]), "lacks 1 of 6 columns: x1"),
-    ("other-type", lambda table: replaced(table, "x1", ["word"] * table.num_rows), "x1 is string"),
+    ("other-type", lambda table: replaced(table, "x1", ["word"] * table.num_rows), "x1 is string .*'word' in row 0,"),
+    ("other-type", lambda table: replaced(table, "x1", [None, "7", "1,5"] * 200), "'1,5' in row 2, counted"),
+    ("other-type", lambda table: replaced(table, "x1", ["7"] * table.num_rows), "x1 is string\\.$"),
     ("other-type", lambda table: replaced(table, "y", ["word"] * table.num_rows), "y is string"),
     ("too-few-rows", lambda table: table.slice(0, 20), "20 rows; expected at least 50"),
     ("unknown-label", moved("y", lambda y: np.where(np.arange(len(y)) < 3, 7, y)), "'7'|7 \\(3 rows\\)"),
