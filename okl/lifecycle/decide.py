@@ -257,7 +257,7 @@ def _check_few(column: str, n_values: int) -> None:
 # challengers are rejected they are used again, with more: from the second use on, the k-th has level / (k (k + 1)),
 # so that all of them together spend one and a half times the level at most.
 
-FEWEST_ROWS = 30  # of a slice that counts
+FEWEST_ROWS = 30  # of a slice that counts, and since a drift for calibration and mistakes
 OF_SCORES = ("balanced-accuracy", "auc", "average-precision")
 """Criteria that need the scores of all rows at once."""
 RELATIVE = ("squared-error", "log-loss")
@@ -503,7 +503,6 @@ def _rates(criterion: Criterion, test: PairedTest, other: str = "the champion") 
 # Comparing on the reserved rows of the latest shards.
 
 COUNTED = ("confusion", "reliability", "residual_histogram")
-ENOUGH_ROWS = 100  # since a drift, for calibration and mistakes
 
 
 @dataclass(frozen=True, eq=False)
@@ -599,7 +598,7 @@ def decide_publication(
         note += mistakes_sentence(metrics)
     on, since = "reserved rows", {record.key for record in chosen} - drifted
     if drifted:
-        enough = sum(record.test_rows for record in chosen if record.key in since) >= ENOUGH_ROWS
+        enough = sum(record.test_rows for record in chosen if record.key in since) >= FEWEST_ROWS
         on = "reserved rows since the drift" if enough else "reserved rows from before and after the drift"
         since = since if enough else {*tallies}
     report = tallies_of(tallies, since)[SECOND].report()

@@ -250,7 +250,7 @@ def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
 
 
 def test_few_rows_since_a_drift_are_not_counted_alone(place: Path) -> None:
-    _, result = begin_drift(place, 400)
+    _, result = begin_drift(place, 110)
     assert result["decision"]["after_drift"]
     assert result["counted"]["on"] == "reserved rows from before and after the drift"
     assert np.sum(result["counted"]["confusion"]) == result["decision"]["overall"]["rows"]
