@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import okl
 from okl.foundation.errors import ConfigError, ConflictError, DataError
 from okl.foundation.locations import place_of
 from okl.lifecycle.report import latest_attempts
@@ -246,6 +247,8 @@ def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
     shown = f"log loss {mine} (before: {before}) on {newest['rows']} newest rows"
     assert shown in model_text(describe_model(model))
     told = " ".join(version_text(describe_one(model, model.version(first["version"]))).split())
+    explained = okl.explain(f"m@{first['version']}", registry=str(place / "registry"))
+    assert explained["judged"]["rows"] == newest["rows"]
     assert f"measured on {newest['rows']} newest reserved rows then, after drift; before: the champion then" in told
 
 
