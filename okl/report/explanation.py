@@ -153,7 +153,8 @@ def _metrics(explanation: Mapping[str, Any]) -> list[Block]:
         [metric_name(metric), number(value), number(before.get(metric))]
         for metric, value in _shown(judged.get("challenger")).items()
     ]
-    heading = f"on {number(judged['rows'])} held-out rows of {counted(len(judged['shards']), 'shard')}"
+    newest = "newest " if judged.get("newest") else ""  # of a retraining after drift
+    heading = f"on {number(judged['rows'])} {newest}held-out rows of {counted(len(judged['shards']), 'shard')}"
     return [Table("", (heading, "this model", other), rows)] if rows else []
 
 

@@ -172,7 +172,9 @@ def _written(result: Mapping[str, Any]) -> dict[str, Any]:
     if not is_of_retraining(result):
         return {name: result.get(name) for name in RUN_PARTS} | {"judged": None}
     against = f"{result.get('model')}@{result['parent']}" if result.get("parent") else None
-    judged = {"rows": shown_test(result.get("decision")).get("rows"), "shards": result["judged_on"], "against": against}
+    decision = result.get("decision") or {}
+    judged = {"rows": shown_test(decision).get("rows"), "shards": result["judged_on"], "against": against}
+    judged |= {"newest": True} if decision.get("after_drift") else {}
     values = {"certificate": result.get("certificate"), "judged": judged | dict(result.get("metrics") or {})}
     return dict.fromkeys(RUN_PARTS) | values
 
