@@ -26,9 +26,8 @@ from okl.foundation.validation import check_nonnegative
 class Loss(Protocol):
     """Interface of the losses of online solvers.
 
-    Built-in losses are compiled, too: for rows one after the other as `loss_value` and `loss_slope` of
-    `okl.compiled.sgd`, as cuts in `okl.compiled.bundle`, and as functions of margins in `okl.solvers.accelerated.models`;
-    tests compare them with these.
+    Built-in losses are compiled, too: row after row as `loss_value` and `loss_slope` of `okl.compiled.sgd`, as cuts in
+    `okl.compiled.bundle`, as functions of margins in `okl.solvers.accelerated.models`. Tests compare them with these.
     """
 
     @property

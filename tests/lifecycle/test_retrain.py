@@ -173,7 +173,7 @@ def test_a_rejected_shard_is_not_new_after_a_rollback(place: Path) -> None:
         assert (again["outcome"], again["version"], again["parent"]) == ("judged before", None, 1)
         assert (
             "No file is new: these shards were trained on before, in m@2, which is no longer the champion, or in a "
-            "rejected challenger (day-04.parquet). The next new file starts a training." in again["reason"]
+            "rejected challenger (day-04.parquet). Add a new file, or use" in again["reason"]
         )
     shards(place, 5)
     assert retrain(settings(place))["version"] == 3
