@@ -119,9 +119,9 @@ def version_text(description: Mapping[str, Any], whole: bool = False) -> str:
     if judged := judged_rows(description):
         # an online learner that began anew has no parent, and was compared with the champion all the same
         before = "majority class or mean" if version == 1 else "the champion then"
-        rows = f"{judged:,} newest reserved rows then, after drift"
+        rows = f"{judged:,} newest reserved rows at that time, after drift"
         if not _is_after_drift(description):
-            rows = f"{judged:,} reserved rows of the latest shards then"
+            rows = f"{judged:,} reserved rows of the latest shards at that time"
         facts.append(("measured on", f"{rows}; before: {before}"))
     if by := _decided_by(description):
         facts.append(("decided by", by))
