@@ -438,7 +438,7 @@ class BatchDelivery:
         try:
             reply = task.result()
         except WorkerLostError as loss:
-            self._lose(address, loss.deaths)
+            self._count_loss(address, loss.deaths)
             return None
         self._times.record(self.call, self.batch, reply, time.monotonic() - self.begin)
         for other, late in self._attempts.items():
@@ -446,7 +446,7 @@ class BatchDelivery:
         self._attempts.clear()
         return reply
 
-    def _lose(self, address: str, deaths: int) -> None:
+    def _count_loss(self, address: str, deaths: int) -> None:
         self._membership.mark_lost(address)
         self._deaths += deaths
         telemetry.record_loss(address)
@@ -470,7 +470,7 @@ class BatchDelivery:
             if not self._membership.is_present(address):
                 del self._attempts[task]
                 task.cancel()
-                self._lose(address, 1)
+                self._count_loss(address, 1)
         if len(self._attempts) != 1 or not self._times.is_overdue(taken, self._transport.straggler_seconds):
             return
         second = self._membership.idle_worker(set(self._attempts.values()))
