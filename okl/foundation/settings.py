@@ -159,7 +159,9 @@ class IngestSettings(BaseModel):
 
     target: str = Field("y", description="name of the column to predict")
     task: Task | Literal["auto"] = Field(
-        "auto", description="binary, multiclass or regression; auto: inferred from the values of the target"
+        "auto",
+        description="binary, multiclass or regression; auto: text and few, frequent whole numbers are classes, other "
+        "numbers a regression",
     )
     positive: str | None = Field(
         None,
