@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Lock, Thread
 from typing import Any
 
 from rich.console import Console
@@ -19,18 +20,20 @@ from okl.foundation.telemetry import ROUNDING, Observer
 
 LINE_SECONDS, FIRST_SECONDS = 30.0, 10.0
 """Seconds between lines of progress in a log file or a pipe, and until the first one or that of a new stage."""
-
+CHECK_SECONDS = 1.0  # between checks whether a line is due, for stages that report no progress
 
 STAGES = {
     "discover": "listing new files", "hold": "checking new files", "check": "checking", "ingest": "reading rows",
     "encode": "trying encodings",
     "plan": "choosing the model", "choose": "choosing settings", "search": "searching settings",
+    "confirm": "checking the best candidates",
     "learn": "training", "refit": "training the winner", "baselines": "training the baselines",
     "evaluate": "evaluating", "certify": "certifying",
     "score": "scoring", "explain": "measuring importance", "save": "saving", "publish": "publishing",
     "report": "writing the report",
 }  # fmt: skip
 """Descriptions of the stages of runs."""
+UNEVEN = ("encode", "plan", "choose", "confirm")  # stages whose steps take ever longer: the time left is unknown
 
 
 def describe_metrics(metrics: dict[str, float]) -> str:
@@ -138,21 +141,32 @@ class TerminalObserver:
 
 
 class LineObserver:
-    """Lines of progress on standard error at intervals, for a log file or a pipe; a short run prints none."""
+    """Lines of progress on standard error at intervals, for a log file or a pipe; a short run prints none.
+
+    A thread repeats the last progress of a stage that reports none for long.
+    """
 
     def __init__(self, seconds: float = LINE_SECONDS) -> None:
         self.seconds = seconds
         self.wait = min(seconds, FIRST_SECONDS)
-        self.name = ""
+        self.name, self.is_uneven = "", False
         self.begun = self.printed = time.monotonic()
         self.first: tuple[float, int] | None = None  # time and progress of the first call: what is before has no share
+        self.latest: tuple[int, int, dict[str, float]] = 0, 0, {}
+        self._lock, self._over = Lock(), Event()
+        self._thread: Thread | None = None
 
     def stage(self, name: str) -> None:
         """Print the name of a stage, which may report no progress, soon after the last line."""
-        self.name, self.begun, self.first = STAGES.get(name, name), time.monotonic(), None
-        self.wait = min(self.wait, FIRST_SECONDS)
-        if self._is_due(self.begun):
-            print(f"{self.name} ...", file=sys.stderr, flush=True)
+        with self._lock:
+            self.name, self.is_uneven, self.begun = STAGES.get(name, name), name in UNEVEN, time.monotonic()
+            self.first, self.latest = None, (0, 0, {})
+            self.wait = min(self.wait, FIRST_SECONDS)
+            if self._is_due(self.begun):
+                print(f"{self.name} ...", file=sys.stderr, flush=True)
+        if self._thread is None:
+            self._thread = Thread(target=self._follow, name="okl-progress", daemon=True)
+            self._thread.start()
 
     def _is_due(self, now: float) -> bool:
         if now - self.printed < self.wait:
@@ -162,20 +176,33 @@ class LineObserver:
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Print the progress of the stage if the last line was long ago."""
-        now = time.monotonic()
-        self.first = self.first or (now, done)
+        with self._lock:
+            now = time.monotonic()
+            self.first, self.latest = self.first or (now, done), (done, total, metrics)
+            self._print_progress(now)
+
+    def _print_progress(self, now: float) -> None:
         if not self._is_due(now):
             return
-        since, before = self.first
+        done, total, metrics = self.latest
+        since, before = self.first or (now, done)
         parts = [f"{self.name}: {now - self.begun:.0f} s"]
         if 0 < done <= total:
             parts.append(f"{done / total:.0%} done")
-        if before < done <= total and self.name != STAGES["plan"]:  # whose steps take ever longer
+        if before < done <= total and not self.is_uneven:
             parts.append(f"about {(now - since) * (total - done) / (done - before):.0f} s left")
         print(", ".join([*parts, describe_metrics(metrics)] if metrics else parts), file=sys.stderr, flush=True)
 
+    def _follow(self) -> None:
+        while not self._over.wait(CHECK_SECONDS):
+            with self._lock:
+                self._print_progress(time.monotonic())
+
     def finish(self) -> None:
-        """Do nothing: printed lines remain."""
+        """End the thread; printed lines remain."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
 
 
 def terminal_observer() -> Observer:

@@ -178,7 +178,9 @@ class RetrainingRun(Run[RetrainSettings]):
         reference = stored or (champion.model.schema if champion else None)
         if reference is None and new:
             begin = partial(self.observer.stage, "encode")
-            trial = partial(encoding_by_trial, self.settings.train, begin=begin, of_values=False)
+            trial = partial(
+                encoding_by_trial, self.settings.train, begin=begin, of_values=False, observer=self.observer
+            )
             reference = start_lineage(self._model, self.settings, new, self._choose, trial)
         if reference is not None:
             self.settings = self._given = versions.with_threshold(self.settings, self.history)

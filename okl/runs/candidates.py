@@ -205,6 +205,7 @@ class ValidationSample:
     n_threads : number of threads, which never changes the results
     groups : (rows,), folds of the sampled rows that divide no group; None where rows have none
     clip : with which targets that are far from all others were clipped; None where there are none
+    fitted : called after each fit
     """
 
     def __init__(
@@ -217,17 +218,18 @@ class ValidationSample:
         by: Validation = "rows",
         clip: Clip | None = None,
         groups: IntArray | None = None,
+        fitted: Callable[[], None] = lambda: None,
     ) -> None:
         self._schema, self._sample, self._positions, self._threads = schema, sample, positions, n_threads
         self._groups = groups
-        self.outputs, self.by, self.clip = outputs, by, clip
+        self.outputs, self.by, self.clip, self.fitted = outputs, by, clip, fitted
         # by scaling, metric, rows and power of the norm: candidates that differ in the bandwidth alone share it
         self._medians: dict[tuple[Scaling, tuple[float, ...], int, int], float] = {}
 
     def judging(self, by: Validation) -> ValidationSample:
         """Return the same sample with another validation."""
         fixed = self._positions, self.outputs, self._threads
-        return ValidationSample(self._schema, self._sample, *fixed, by, self.clip, self._groups)
+        return ValidationSample(self._schema, self._sample, *fixed, by, self.clip, self._groups, self.fitted)
 
     def has_folds(self, rows: int) -> bool:
         """Return whether the first rows can be split into folds: some class must have more than one row."""
@@ -269,6 +271,7 @@ class ValidationSample:
                 hits, start = (classes[~held] == label).astype(np.int64), None
                 for number, cost in enumerate(COSTS):
                     start = slopes, offsets = fit_logistic(inputs[~held], hits, cost / length, own, start)
+                    self.fitted()
                     scores[number, held, output] = inputs[held] @ slopes[0] + offsets[0]
         two = len(positives) == 1
         each = [one[:, 0] if two else one for one in scores]
@@ -373,6 +376,7 @@ class ValidationSample:
             best = penalty_path.best_of(
                 penalty_path.leave_folds_out(basis, sample, self.outputs, folds, n_threads=self._threads), rows
             )
+        self.fitted()
         return CandidateResult(
             candidate,
             best.error,
@@ -420,7 +424,8 @@ class ValidationSample:
         for fold in np.unique(folds):
             held, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
             sample = Rows(self._sample.inputs[others], targets[others])
-            track = ValidationSample(self._schema, sample, self._positions[others], self.outputs, self._threads)
+            fixed = self._positions[others], self.outputs, self._threads
+            track = ValidationSample(self._schema, sample, *fixed, fitted=self.fitted)
             plain = track.run(start, len(others), min(landmarks, len(others)), in_last_round=False)
             steps = continued_metric(track, plain, power=power)
             learnt = min(steps, key=lambda step: step.squared_error)

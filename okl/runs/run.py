@@ -210,7 +210,9 @@ def open_run_data(
     made = of_run(ingest_settings)
     if trial is not None:
         better = trial(ingest_settings, made.dataset, lambda given, folder: by(folder, given).dataset)
-        made = made if better == ingest_settings else of_run(better, overwrite=True)
+        if better != ingest_settings:
+            run.observer.stage("ingest")
+            made = of_run(better, overwrite=True)
     if run.in_memory:
         run.settings = run.settings.model_copy(update={"data": IN_MEMORY})
     return made.dataset

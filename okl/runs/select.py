@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -38,7 +38,6 @@ from okl.runs.candidates import (
     Candidate,
     CandidateResult,
     MetricCheck,
-    Report,
     Selection,
     Validation,
     ValidationSample,
@@ -431,7 +430,7 @@ def choose_solver(
         chosen, record, calibration = _choose_sparse(task)
         record |= {"seconds": time.perf_counter() - started_at}
         return Choice(((chosen, None),), record, calibration=calibration)
-    result, by, of_neighbours, track = _raced(task, observer or NullObserver())
+    result, by, of_neighbours, track = _raced(task, _Progress(observer or NullObserver()))
     in_folds = track.judging("blocks" if by == "blocks" else "fifths")
     result = with_lasso(in_folds, task.settings, _with_logistic(task, result, track, in_folds), task.shape)
     update, why = _best_of(result, by, task.criterion)
@@ -791,8 +790,10 @@ def learn_metric(
         starters = [each for each in starters if each.kernel == given]
     shape = Shape(data.rows("train"), schema.n_features, schema.n_outputs)
     rounds = selection_rounds(METRIC_SECONDS / SELECTION_SHARE, shape, len(starters), learns_metric=True)
-    track = _sample(settings, data, _ROUNDS[-1][0], Outputs(schema.task, schema.n_outputs, None, criterion))
-    result = successive_halving(track, starters, rounds, _teller(observer), learns_metric=True, wide=is_wide(shape))
+    progress, outputs = _Progress(observer), Outputs(schema.task, schema.n_outputs, None, criterion)
+    track = _sample(settings, data, _ROUNDS[-1][0], outputs, fitted=progress.fitted)
+    result = successive_halving(track, starters, rounds, progress.tell, learns_metric=True, wide=is_wide(shape))
+    progress.confirm()
     result = checked(track, result, METRIC_SECONDS / SELECTION_SHARE, shape)
     if result.check and not result.check.helps:
         return (), f"No metric was used, {_no_help(result.check, criterion)}."
@@ -859,7 +860,7 @@ def _complete(settings: TrainSettings, update: dict[str, Any], result: Selection
     return settings.replaced(**update)
 
 
-def _raced(task: _Task, observer: Observer) -> tuple[Selection, Validation, list[str], ValidationSample]:
+def _raced(task: _Task, progress: _Progress) -> tuple[Selection, Validation, list[str], ValidationSample]:
     """Return the results that decide, their validation, sentences on similar neighbouring rows, and the sample."""
     settings, options, data, outputs, shape = task.settings, task.options, task.data, task.outputs, task.shape
     scales = _scales(settings, data.schema)
@@ -869,18 +870,19 @@ def _raced(task: _Task, observer: Observer) -> tuple[Selection, Validation, list
     budget = in_folds if by == "blocks" else options.budget_seconds
     rounds = selection_rounds(budget, shape, _n_candidates(scales), learns_metric)
     check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
-    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by, task.group)  # the same for any budget
-    tell = _teller(observer)
+    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by, task.group, progress.fitted)  # the same for any budget
     starters = _starters(track, scales, *rounds[0])
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
     early = shape.rows >= _ROWS_OF_INPUT * shape.inputs
-    result = successive_halving(track, starters, rounds, tell, learns_metric, patience, early, is_wide(shape))
+    result = successive_halving(track, starters, rounds, progress.tell, learns_metric, patience, early, is_wide(shape))
+    progress.confirm()
     larger = larger_sample(shape.rows)
     fitting = choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()
     affordable = fitting and large_sample_seconds(options.budget_seconds, shape, rounds)
     if affordable and by == "rows" and result.few_columns_matter:
-        more = _sample(settings, data, larger[0], outputs) if larger[0] > _ROUNDS[-1][0] else track
+        is_more = larger[0] > _ROUNDS[-1][0]
+        more = _sample(settings, data, larger[0], outputs, fitted=progress.fitted) if is_more else track
         result = with_larger_sample(more, result, *larger)
     result = checked(track, result, options.budget_seconds, shape)
     size = rounds[min(1, len(rounds) - 1)]
@@ -897,19 +899,40 @@ def _raced(task: _Task, observer: Observer) -> tuple[Selection, Validation, list
         return result, by, [similarity.sentences(blocks=False)], track
     starters += [each.candidate for each in result.ran if each.candidate.metric]
     rounds = selection_rounds(in_folds, shape, len(starters))
-    result = successive_halving(track.judging("blocks"), starters, rounds, tell)
+    result = successive_halving(track.judging("blocks"), starters, rounds, progress.tell)
     return result, "blocks", [similarity.sentences(blocks=True)], track
 
 
-def _teller(observer: Observer) -> Report:
-    def tell(done: int, total: int, best: float) -> None:
-        observer.advance(done, total, {"error_of_the_best_candidate": 1.0 - best})
+class _Progress:
+    """Progress of the choice: of all candidates, then in a stage "confirm" of the fits that depend on their results."""
 
-    return tell
+    def __init__(self, observer: Observer) -> None:
+        self.observer = observer
+        self.done, self.total, self.metrics = 0, 0, dict[str, float]()
+
+    def tell(self, done: int, total: int, best: float) -> None:
+        self.done, self.total, self.metrics = done, total, {"error_of_the_best_candidate": 1.0 - best}
+        self.observer.advance(done, total, self.metrics)
+
+    def confirm(self) -> None:
+        """Begin the second stage, in which the number of fits is unknown."""
+        self.observer.stage("confirm")
+        self.done = self.total = 0
+
+    def fitted(self) -> None:
+        """Report a fit; those of metrics, between the candidates, do not count."""
+        self.done += self.total == 0
+        self.observer.advance(self.done, self.total, self.metrics)
 
 
 def _sample(
-    settings: TrainSettings, data: Dataset, n: int, outputs: Outputs, by: Validation = "rows", group: str | None = None
+    settings: TrainSettings,
+    data: Dataset,
+    n: int,
+    outputs: Outputs,
+    by: Validation = "rows",
+    group: str | None = None,
+    fitted: Callable[[], None] = lambda: None,
 ) -> ValidationSample:
     """Return at most n raw rows, shuffled; targets that are far from all others are clipped."""
     raw = replace(data, schema=replace(data.schema.scaled_as("none"), metric=()))
@@ -924,7 +947,7 @@ def _sample(
         codes = sampled_groups(raw, group, n, settings.seed)
         groups = (codes * FOLDS // (codes.max() + 1))[order] if codes.any() else None
     return ValidationSample(
-        data.schema, Rows(rows.inputs[order], targets), order, outputs, _threads(settings), by, clip, groups
+        data.schema, Rows(rows.inputs[order], targets), order, outputs, _threads(settings), by, clip, groups, fitted
     )
 
 

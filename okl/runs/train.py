@@ -109,7 +109,8 @@ class TrainingRun(Run[TrainSettings]):
             standardises = settings.rescale == "stored" and (settings.options.standardises or beside_words)
             scale: Scale = "standard" if standardises else "none"
             holdout = None if tracks(settings.options) else DEFAULT_HOLDOUT
-            trial = partial(encoding_by_trial, settings, begin=partial(self.begin_stage, "encode"))
+            begin = partial(self.begin_stage, "encode")
+            trial = partial(encoding_by_trial, settings, begin=begin, observer=self.observer)
             data = open_run_data(self, settings, holdout, scale, trial)
         settings = self.settings  # which no longer name the file of a table in memory
         self.record.data = training_columns(settings, data, settings.data if is_source else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -61,7 +62,37 @@ def test_the_first_line_comes_soon_and_a_stage_without_progress_is_named(
         observer.advance(0, 0, {})
     for stage in ("baselines", "evaluate", "save"):
         observer.stage(stage)
+    observer.finish()
     assert capfd.readouterr().err == "choosing the model: 10 s\ntraining the baselines ...\nsaving ...\n"
+
+
+def test_a_stage_that_reports_nothing_for_long_still_has_lines(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "CHECK_SECONDS", 0.01)
+    observer, ended = LineObserver(0.05), time.monotonic() + 30.0
+    observer.stage("evaluate")
+    err = ""
+    while err.count("evaluating: 0 s\n") < 2 and time.monotonic() < ended:
+        err += capfd.readouterr().err
+    observer.stage("plan")
+    observer.advance(65, 100, {})
+    while "choosing the model: 0 s, 65% done\n" not in err and time.monotonic() < ended:
+        err += capfd.readouterr().err
+    observer.finish()
+    assert time.monotonic() < ended, err
+
+
+@pytest.mark.parametrize("stage", ["plan", "choose"])
+def test_no_time_left_is_named_where_steps_take_ever_longer(stage: str, capfd: pytest.CaptureFixture[str]) -> None:
+    observer = LineObserver(0.0)
+    observer.stage(stage)
+    observer.advance(1, 100, {})
+    observer.advance(65, 100, {})
+    observer.finish()
+    err = capfd.readouterr().err
+    assert "65% done" in err
+    assert "left" not in err
 
 
 def test_time_left_leaves_out_what_came_before_the_first_report(
@@ -74,6 +105,7 @@ def test_time_left_leaves_out_what_came_before_the_first_report(
     observer.printed = 20.0
     observer.advance(1, 101, {})
     observer.advance(51, 101, {})
+    observer.finish()
     assert capfd.readouterr().err == "reading rows: 31 s, 50% done, about 2 s left\n"
 
 

@@ -173,7 +173,10 @@ def test_dates_of_a_short_period_in_the_first_files_are_named_once(place: Path, 
 
 
 @pytest.mark.parametrize("dates", ["auto", "parts"])
-def test_the_first_files_decide_whether_hours_and_weekdays_are_inputs(place: Path, dates: str) -> None:
+def test_the_first_files_decide_whether_hours_and_weekdays_are_inputs(
+    place: Path, dates: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("okl.runs.encodings.LEAST_BUDGET", 0.0)
     random = np.random.default_rng(2)
     at = np.datetime64("2024-01-01", "s") + 3600 * np.arange(1500)
     hour, day = np.arange(1500) % 24, np.arange(1500) // 24 % 7

@@ -250,7 +250,10 @@ def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
     told = " ".join(version_text(describe_one(model, model.version(first["version"]))).split())
     explained = okl.explain(f"m@{first['version']}", registry=str(place / "registry"))
     assert f"on {newest['rows']} newest held-out rows of 4 shards" in " ".join(explanation_text(explained).split())
-    assert f"measured on {newest['rows']} newest reserved rows at that time, after drift; before: the champion then" in told
+    assert (
+        f"measured on {newest['rows']} newest reserved rows at that time, after drift; before: the champion then"
+        in told
+    )
 
 
 def test_few_rows_since_a_drift_are_not_counted_alone(place: Path) -> None:

@@ -13,11 +13,19 @@ from okl.data.manifest import read_manifest
 from okl.estimators.automatic import KernelClassifier, KernelRegressor
 from okl.foundation.settings import IngestSettings
 from okl.models.export import export
+from okl.runs import encodings
+from okl.runs.train import TrainingRun
 from okl.solvers.settings import TrainSettings
 from tests.rows import train
 from tests.runs.small_choice import make_choice_small
 
 ROWS = 900
+NO_TRIAL = encodings.LEAST_BUDGET
+
+
+@pytest.fixture(autouse=True)
+def any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "LEAST_BUDGET", 0.0)
 
 
 def rows_of(slopes: bool) -> tuple[pd.DataFrame, pd.Series]:
@@ -116,3 +124,49 @@ def test_given_parts_of_dates_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert not any(
         encoding.has_calendar for encoding in read_manifest(tmp_path / "run" / "data").dataset.schema.encodings
     )
+
+
+class Stages:
+    """Observer that records the progress of each stage."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[tuple[int, int]]]] = []
+
+    def stage(self, name: str) -> None:
+        self.calls.append((name, []))
+
+    def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
+        self.calls[-1][1].append((done, total))
+
+    def finish(self) -> None: ...
+
+
+def test_the_trial_reports_its_choices_and_the_choice_its_last_fits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_choice_small(monkeypatch)
+    table, target = rows_of(slopes=False)
+    table.assign(y=target).to_parquet(tmp_path / "rows.parquet")
+    settings = TrainSettings(data=str(tmp_path / "rows.parquet"), out=str(tmp_path / "run"), ingest=IngestSettings())
+    observer = Stages()
+    TrainingRun(settings.replaced(budget_seconds=3.0), observer).perform()
+    calls = dict(observer.calls)
+    assert [name for name, _ in observer.calls][:6] == ["ingest", "encode", "ingest", "plan", "confirm", "learn"]
+    done, totals = zip(*calls["encode"], strict=True)
+    assert list(dict.fromkeys(done)) == [0, 1]  # inputs of all values are no more than those of the frequent ones
+    assert set(totals) == {3}
+    done, totals = zip(*calls["confirm"], strict=True)
+    assert done == tuple(range(1, 1 + len(done)))
+    assert set(totals) == {0}
+
+
+def test_a_small_budget_makes_no_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encodings, "LEAST_BUDGET", NO_TRIAL)
+    monkeypatch.setattr(encodings, "choose_solver", None)
+    table, target = rows_of(slopes=False)
+    table = table.assign(day=pd.date_range("2024-01-01", periods=ROWS, freq="D"))
+    table.assign(y=target).to_parquet(tmp_path / "rows.parquet")
+    settings = TrainSettings(data=str(tmp_path / "rows.parquet"), out=str(tmp_path / "run"), ingest=IngestSettings())
+    train(settings.replaced(budget_seconds=2.0))
+    with pytest.raises(TypeError, match="not callable"):
+        train(settings.replaced(budget_seconds=NO_TRIAL, out=str(tmp_path / "other")))
