@@ -170,7 +170,7 @@ UNSEEN = "unseen in training: "
 """Start of the keys in `Replaced` of a text column and, after its name and a line end, of its unseen values."""
 ALL_ROWS = f"{UNSEEN}\n"
 
-UNSEEN_SHARE, UNSEEN_OF_FEW = 0.2, 0.5  # of the rows, above that of training, from which on a sentence names a column
+UNSEEN_SHARE, UNSEEN_OF_FEW = 0.2, 0.5  # of the rows, above that of training, from which on a column is named
 FEW_ROWS = 100
 MOST_EXAMPLES = 3
 
@@ -194,27 +194,31 @@ def unseen_values(schema: Schema, batch: pa.RecordBatch, values: FloatArray) -> 
         if known.all():
             continue
         texts, index = texts_and_index(batch.column(encoding.column).filter(pa.array(~known)))
-        counts = Counter(texts.take(pa.array(index % len(texts))).to_pylist())  # -1 is the last one: None
-        counts.pop(None, None)
-        found[UNSEEN + encoding.column] = counts.total()
+        pairs = pc.value_counts(texts.take(pa.array(index % len(texts))).drop_null())  # -1 is the last one: null
+        counts = dict(zip(*(pairs.field(part).to_pylist() for part in ("values", "counts")), strict=True))
+        found[UNSEEN + encoding.column] = sum(counts.values())
         ranked = sorted(counts, key=lambda word: (-counts[word], word))[:MOST_EXAMPLES]
         found.update({f"{UNSEEN}{encoding.column}\n{word}": counts[word] for word in ranked})
     return found
 
 
 def unseen_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]:
-    """Return a sentence that names the text columns of which many more values than in training have no input."""
+    """Return a sentence that names the text columns with values that have no input.
+
+    A column of rare values, which has an input for all others or means, is named for many more such rows than in
+    training.
+    """
     shown, rows = [], replaced.get(ALL_ROWS, 0)
     limit = UNSEEN_SHARE if rows >= FEW_ROWS else UNSEEN_OF_FEW
     for encoding in schema.encodings if rows else ():
         key = UNSEEN + encoding.column
-        share = replaced.get(key, 0) / rows
-        if share - share_of_other(schema, encoding) <= limit:
+        count, has_rare = replaced.get(key, 0), encoding.other or bool(encoding.means)
+        if count == 0 or (has_rare and count / rows - share_of_other(schema, encoding) <= limit):
             continue
         words = [name for name in replaced if name.startswith(f"{key}\n")]
         words = sorted(words, key=lambda name: (-replaced[name], name))[:MOST_EXAMPLES]
         examples = ", ".join(repr(name[len(key) + 1 :]) for name in words)
-        shown.append(f"{encoding.column!r} in {share:.0%} of the rows, such as {examples}")
+        shown.append(f"{encoding.column!r} in {count:,} of {rows:,} rows, such as {examples}")
     if not shown:
         return []
     return [

@@ -157,12 +157,14 @@ def test_new_rows_are_encoded_as_test_rows_and_unseen_values_are_reported(tmp_pa
     prepared = prepare_rows(schema, SourceBatch("rows", 0, table.to_batches()[0]), "float32")
     np.testing.assert_array_equal(prepared.inputs, stored(data, "test")[list(schema.features)].to_numpy())
     assert replaced_sentences(prepared.replaced, schema) == []
+    some = pa.record_batch({"shop": ["nowhere", *test["shop"].to_list()[:9]], "x": [0.0] * 10})
+    assert replaced_sentences(prepare_rows(schema, SourceBatch("rows", 0, some), "float32").replaced, schema) == []
     new = pa.record_batch({"shop": ["nowhere"] * 5, "x": [0.0] * 5})
     prepared = prepare_rows(schema, SourceBatch("rows", 0, new), "float32")
     share = np.float32((rows[rows["split"] == "train"]["y"] == "yes").mean())
     np.testing.assert_allclose(prepared.inputs[:, 0], share, rtol=1e-6)
     (sentence,) = replaced_sentences(prepared.replaced, schema)
-    assert sentence.startswith("Values of text columns are unknown to the model: 'shop' in 100% of the rows")
+    assert sentence.startswith("Values of text columns are unknown to the model: 'shop' in 5 of 5 rows")
 
 
 def test_a_target_in_a_single_row_makes_no_means(tmp_path: Path) -> None:
