@@ -10,7 +10,8 @@ from typing import Any
 
 from okl.data.manifest import is_dataset
 from okl.foundation.errors import DataError, ModelError
-from okl.foundation.locations import Place, RemotePath, close_to, place_of, runs_named
+from okl.foundation.folders import name_of, resumable_in
+from okl.foundation.locations import DATED, Place, RemotePath, close_to, okl_home, place_of, runs_named
 from okl.foundation.telemetry import run_logger
 from okl.foundation.validation import NAME
 from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
@@ -62,6 +63,10 @@ def resolve_name(model: Location, registry: Location | None = None) -> str:
         return str(run / MODEL)
     if path.exists():
         return given
+    for name in map(name_of, resumable_in(okl_home() / "runs")):
+        if given in (name, DATED.sub("", name)):
+            so_far = close_to(given)  # the model that an interrupt leaves
+            raise ModelError(f"The run {name} is unfinished. Resume it: okl train --resume {name}. {so_far}".strip())
     advice = f"{close_to(given, registered.others())} {WHAT_TO_GIVE}".strip()
     raise ModelError(f"No folder, run or registered model is named {given!r}. {advice}")
 

@@ -43,6 +43,10 @@ def test_a_killed_command_is_gone_on_with_by_another(
     listed = terminal.okl("runs")
     assert f"unfinished: {name}; to resume it: okl train --resume {name}\n" in listed.out
     assert terminal.okl_json("runs")["unfinished"] == [name]
+    for given in (name, "long"):
+        without = terminal.okl("predict", given, data)
+        assert without.code == 2
+        assert f"The run {name} is unfinished. Resume it: okl train --resume {name}." in without.sentence
     refused = terminal.okl("train", "--resume", name, "--seed", "1")
     assert refused.code == 2
     assert f"{name} was started with seed = 0, but seed = 1 was given. Remove it" in refused.sentence
