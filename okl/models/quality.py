@@ -82,6 +82,8 @@ def decided(tally: Tally, recall: float | None, precision: float | None) -> tupl
 
 MOST_PERMUTED, LEAST_PERMUTED, FEW_PERMUTED = 2000, 200, 500
 MOST_PRODUCTS = 10**10  # of a number of the predictor with one of a row
+PERMUTED_SHARE = 0.2  # of the products of all rows' scores; training and evaluation take several times these products
+REPEATS, FEWEST_REPEATS = 3, 2  # permutations of each column in a run; a spread takes two
 
 
 @dataclass(frozen=True)
@@ -175,11 +177,21 @@ def permuted_criterion(criterion: Criterion, n_rows: int, predictor: Predictor) 
     return "log-loss" if criterion == "accuracy" and few else criterion
 
 
-def rows_to_permute(schema: Schema, predictor: Predictor, repeats: int) -> int:
-    """Return the number of rows, at most MOST_PERMUTED, whose importances take about a second; 0 if that is too few."""
-    numbers = sum(array.size for array in predictor.arrays().values())
-    rows = int(min(MOST_PERMUTED, MOST_PRODUCTS // max(1, numbers * len(schema.source_columns) * repeats)))
-    return rows if rows >= LEAST_PERMUTED else 0
+def rows_to_permute(schema: Schema, predictor: Predictor, n_rows: int) -> tuple[int, int]:
+    """Return the rows, at most MOST_PERMUTED, and repeats whose importances take a second or a tenth of a run.
+
+    With fewer than that many rows, there are fewer repeats; 0 rows if even so there are too few.
+
+    n_rows : all rows of the run, which are scored once
+    """
+    numbers = max(1, sum(array.size for array in predictor.arrays().values()))
+    products = max(MOST_PRODUCTS, PERMUTED_SHARE * numbers * n_rows)
+    rows = repeats = 0
+    for repeats in range(REPEATS, FEWEST_REPEATS - 1, -1):
+        rows = int(min(MOST_PERMUTED, products // (numbers * len(schema.source_columns) * repeats)))
+        if rows == MOST_PERMUTED:
+            break
+    return (rows if rows >= LEAST_PERMUTED else 0), repeats
 
 
 def _total(

@@ -78,7 +78,6 @@ BEYOND = (
     "The gain exceeds the largest value in the theorems of Yi et al. (ICML 2021): no bound is claimed for violation or "
     "regret."
 )
-REPEATS = 3  # permutations of each column
 SHOWN_COLUMNS = 5  # of the rows of largest loss
 RECTIFIED = (
     "Rows were processed in sequence with fixed constraints: by Theorem 1 of Guo et al. (NeurIPS 2022), the total "
@@ -401,14 +400,17 @@ class RunRecord:
 
     def _importances(self, settings: TrainSettings, n_threads: int) -> Importances | None:
         schema, predictor = self.data.schema, self.predictor
-        if schema.sparse or not self.data.split("test") or not (most := rows_to_permute(schema, predictor, REPEATS)):
+        if schema.sparse or not self.data.split("test"):
+            return None
+        most, repeats = rows_to_permute(schema, predictor, self.data.rows("train") + self.data.rows("test"))
+        if not most:
             return None
         rows = sample_rows(self.data, "test", most, settings.seed, settings.precision)
         if len(rows.targets) < 2:
             return None
         criterion = permuted_criterion(self.criterion, len(rows.targets), predictor)
         return permutation_importance(
-            schema, predictor, rows.inputs, rows.targets, criterion, REPEATS, settings.seed, n_threads
+            schema, predictor, rows.inputs, rows.targets, criterion, repeats, settings.seed, n_threads
         )
 
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:

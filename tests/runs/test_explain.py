@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from okl.foundation.types import FloatArray, Optimise
 from okl.lifecycle.retrain import retrain
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
-from okl.models.quality import MOST_PERMUTED, Importances, permutation_importance
+from okl.models.quality import MOST_PERMUTED, Importances, permutation_importance, rows_to_permute
 from okl.models.registry import Registry
 from okl.models.sklearn import to_sklearn
 from okl.report.explanation import importance_blocks
@@ -75,6 +76,20 @@ def test_the_result_of_a_run_has_the_importances_of_its_test_rows(run: Path) -> 
     assert result["importance"] | {"on": found["on"]} == found
     assert len(result["importance"]["columns"]) > 1
     assert "Which columns matter?" in (run / "run" / "report.html").read_text()
+
+
+def test_a_large_model_has_fewer_repeats_before_fewer_rows() -> None:
+    schema = Schema(tuple(f"x{k}" for k in range(10)), "y", "regression")
+
+    def permuted(numbers: int, n_rows: int) -> tuple[int, int]:
+        predictor: Any = SimpleNamespace(arrays=lambda: {"weights": np.empty(numbers)})
+        return rows_to_permute(schema, predictor, n_rows)
+
+    assert permuted(100, 1000) == (MOST_PERMUTED, 3)
+    assert permuted(850_000, 1_000_000) == (MOST_PERMUTED, 3)
+    assert permuted(850_000, 200_000) == (MOST_PERMUTED, 2)
+    assert permuted(850_000, 50_000) == (588, 2)
+    assert permuted(10_000_000, 10_000)[0] == 0
 
 
 def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, run: Path, tmp_path: Path) -> None:
