@@ -106,6 +106,8 @@ def predict(
     okl predict churn new/ --out scores            a folder of Parquet files
     okl predict churn new.csv > scores.csv         CSV on standard output
     okl predict churn - < new.csv > scores.csv     rows from standard input: CSV, JSON lines, Parquet
+
+    All rows of standard input are read before the first score is written, as late rows decide the types of columns.
     """
     given = given if threshold is None else given | {"threshold": threshold}
     if out is not None and out.endswith(OTHER_FILES):

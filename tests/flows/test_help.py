@@ -193,6 +193,13 @@ def test_options_that_take_several_texts_say_of_which_kind(
         assert f" {option} " in told
 
 
+def test_help_of_predict_says_when_rows_of_a_pipe_are_scored(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = " ".join(Terminal(capsys, monkeypatch).okl("predict", "--help").out.split())
+    assert "All rows of standard input are read before the first score is written" in told
+
+
 def test_a_shell_completes_names_of_commands() -> None:
     environment = os.environ | {"_OKL_COMPLETE": "complete_bash", "COMP_WORDS": "okl ret", "COMP_CWORD": "1"}
     words = [sys.executable, "-c", "from flows.cli import main; main()"]
