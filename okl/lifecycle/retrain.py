@@ -182,6 +182,7 @@ class RetrainingRun(Run[RetrainSettings]):
                 encoding_by_trial, self.settings.train, begin=begin, of_values=False, observer=self.observer
             )
             reference = start_lineage(self._model, self.settings, new, self._choose, trial)
+            self.observer.stage("hold")  # again, after the choice
         if reference is not None:
             self.settings = self._given = versions.with_threshold(self.settings, self.history)
             self.settings = self.record.settings = versions.with_solver(self.settings, self.history, self.store)

@@ -193,6 +193,7 @@ def test_the_first_files_decide_whether_hours_and_weekdays_are_inputs(
     (encoding,) = (one for one in champion(place).load().schema.encodings if one.column == "at")
     assert encoding.has_calendar == (dates == "auto")
     assert ("encode" in stages.seen) == (dates == "auto")
+    assert stages.seen[stages.seen.index("confirm") + 1] == "hold"
     land(place / "in", "2.parquet", rows.slice(1400))
     later = retrain(given)
     assert [shard["name"] for shard in later["shards"]["learnt"]] == ["2.parquet"]
