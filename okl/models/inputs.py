@@ -206,14 +206,20 @@ def unseen_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]:
     """Return a sentence that names the text columns with values that have no input.
 
     A column of rare values, which has an input for all others or means, is named for many more such rows than in
-    training.
+    training; another one for more than its values in a single training row let expect, beyond chance.
     """
     shown, rows = [], replaced.get(ALL_ROWS, 0)
     limit = UNSEEN_SHARE if rows >= FEW_ROWS else UNSEEN_OF_FEW
     for encoding in schema.encodings if rows else ():
         key = UNSEEN + encoding.column
-        count, has_rare = replaced.get(key, 0), encoding.other or bool(encoding.means)
-        if count == 0 or (has_rare and count / rows - share_of_other(schema, encoding) <= limit):
+        if not (count := replaced.get(key, 0)):
+            continue
+        if encoding.other or encoding.means:
+            is_expected = count / rows - share_of_other(schema, encoding) <= limit
+        else:
+            single = rows * share_of_single(schema, encoding)
+            is_expected = count <= single + 2.0 * single**0.5
+        if is_expected:
             continue
         words = [name for name in replaced if name.startswith(f"{key}\n")]
         words = sorted(words, key=lambda name: (-replaced[name], name))[:MOST_EXAMPLES]
@@ -232,6 +238,17 @@ def share_of_other(schema: Schema, encoding: Encoding) -> float:
     if encoding.kind != "category" or not encoding.other or not schema.feature_statistics:
         return 0.0
     return schema.feature_statistics[schema.features.index(encoding.inputs[encoding.n_own])].mean
+
+
+def share_of_single(schema: Schema, encoding: Encoding) -> float:
+    """Return the share of training rows whose category no other one has, which estimates that of new values.
+
+    Source: Good, Biometrika 40, 1953.
+    """
+    if not encoding.categories or encoding.means or not schema.feature_statistics:
+        return 0.0
+    columns = [schema.feature_statistics[schema.features.index(name)] for name in encoding.inputs[: encoding.n_own]]
+    return sum(round(column.count * column.mean) == 1 for column in columns) / max(1, columns[0].count)
 
 
 def warn_of_replaced(replaced: Mapping[str, int], schema: Schema) -> None:

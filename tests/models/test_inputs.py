@@ -246,6 +246,20 @@ def test_missing_numbers_and_later_dates_that_training_did_not_have_warn_in_memo
         inputs_of(plain.dataset.schema, np.array([[np.nan], [1.0]]), "float32")
 
 
+def test_new_values_are_no_warning_where_values_of_a_single_row_let_expect_them(tmp_path: Path) -> None:
+    words = ["red", "blue"] * 55 + [f"w{k}" for k in range(10)]
+    content = pa.table({"word": words, "x": np.arange(120.0), "y": np.arange(120) % 2})
+    data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
+    assert not data.schema.encodings[0].other
+
+    def found(new: int) -> list[str]:
+        rows = pa.table({"word": ["new"] * new + ["red"] * (120 - new), "x": np.arange(120.0)})
+        return replaced_sentences(prepare_rows(data.schema, batch(rows), "float32").replaced, data.schema)
+
+    assert found(16) == []
+    assert "'word' in 17 of 120 rows" in found(17)[0]
+
+
 def test_values_that_training_held_as_rare_ones_are_no_warning(tmp_path: Path) -> None:
     words = [f"w{k // 3:03d}" for k in range(300)]
     content = pa.table({"word": words, "x": np.arange(300.0), "y": np.arange(300) % 2})
