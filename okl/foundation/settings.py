@@ -126,7 +126,9 @@ class ExecutionSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    workers: int = Field(0, ge=0, description="Dask worker processes to start; 0: run in this process only")
+    workers: int = Field(
+        0, ge=0, description="Dask worker processes to start, for rows that one process takes too long for; 0: none"
+    )
     scheduler: str | None = Field(None, description="address of a running Dask scheduler")
     cluster: str | None = Field(
         None,

@@ -274,7 +274,10 @@ def mode_assumption(settings: TrainSettings) -> list[str]:
     if settings.mode != "auto" or not settings.has_workers or not isinstance(settings.options, OnlineSettings):
         return []
     mode = settings.training_mode
-    return [f"mode {mode}, because of the workers; one process trains another model, or this one with --mode {mode}"]
+    return [
+        f"mode {mode}, because of the workers: fewer steps, mostly less accurate than those of one process; "
+        f"there, --mode {mode} trains this model"
+    ]
 
 
 def _words_as_categories(schema: Schema) -> list[str]:
