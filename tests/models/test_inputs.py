@@ -256,8 +256,8 @@ def test_new_values_are_no_warning_where_values_of_a_single_row_let_expect_them(
         rows = pa.table({"word": ["new"] * new + ["red"] * (120 - new), "x": np.arange(120.0)})
         return replaced_sentences(prepare_rows(data.schema, batch(rows), "float32").replaced, data.schema)
 
-    assert found(16) == []
-    assert "'word' in 17 of 120 rows" in found(17)[0]
+    assert found(22) == []
+    assert "'word' in 23 of 120 rows" in found(23)[0]
 
 
 def test_values_that_training_held_as_rare_ones_are_no_warning(tmp_path: Path) -> None:
