@@ -100,14 +100,10 @@ def read_manifest(folder: str | Place) -> Manifest:
     folder = place_of(folder).absolute()
     path = folder / MANIFEST
     if not path.is_file():
-        if isinstance(folder, Path) and folder.is_file():
-            raise DataError(
-                f"{folder} is a file; expected the folder of a data set. Make one with okl ingest {folder} FOLDER."
-            )
-        what = "has no manifest.json" if folder.exists() else "does not exist"
-        raise DataError(
-            f"{folder} {what}; expected the folder of a data set. Make one with okl ingest SOURCE {folder}."
-        )
+        is_file = isinstance(folder, Path) and folder.is_file()
+        what = "is a file" if is_file else "has no manifest.json" if folder.exists() else "does not exist"
+        made = f"{folder} FOLDER" if folder.exists() else f"SOURCE {folder}"
+        raise DataError(f"{folder} {what}; expected the folder of a data set. Make one with okl ingest {made}.")
     text = path.read_bytes()
     try:
         content = parse_json(text)

@@ -76,7 +76,7 @@ def test_a_changed_manifest_is_an_error_that_names_the_fault(data: Dataset, name
 def test_what_is_no_manifest_is_an_error(data: Dataset) -> None:
     with pytest.raises(DataError, match=r"nowhere does not exist; expected the folder of a data set"):
         open_dataset(data.folder / "nowhere")
-    with pytest.raises(DataError, match=r"has no manifest\.json"):
+    with pytest.raises(DataError, match=r"has no manifest\.json; .* Make one with okl ingest .+ FOLDER"):
         open_dataset(data.folder.parent)
     rows = Path(data.folder.parent) / "rows.csv"
     rows.touch()
