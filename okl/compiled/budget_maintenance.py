@@ -568,10 +568,8 @@ def project_excess(state: SupportArrays, rule: BudgetRule, settings: Any) -> Non
         copy_support(state, slot)
         column, width = state.column, used_width(kept_so_far)
         kernel_row(row[:width], supports, column, kernel)
-        length, own = (
-            project_row_onto_supports(buffer[:width], root, row, kept_so_far, False),
-            kernel_self(column, kernel),
-        )
+        length = project_row_onto_supports(buffer[:width], root, row, kept_so_far, False)
+        own = kernel_self(column, kernel)
         left = max(0.0, own - length)
         if kept_so_far == budget or left <= dependence * own:
             spread(coefficients, buffer, slot, kept_so_far)
