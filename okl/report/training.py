@@ -451,17 +451,18 @@ def _harder_test_rows(result: RunResult, errors: Assessment) -> str:
 
 
 def _deciding_column(result: RunResult, errors: Assessment) -> str:
-    """Return the warning of one column that decides the predictions of a nearly perfect model; "" without such."""
+    """Return the warning of a column that decides most predictions of a nearly perfect model; "" without such."""
     columns = (result.get("importance") or {}).get("columns") or []
     rises = [max(0.0, column["rise"]) for column in columns]
     nearly_perfect = (
         errors.error is not None and bool(errors.constant) and errors.error <= 0.01 * (errors.constant or 0.0)
     )
-    if len(rises) < 2 or not nearly_perfect or errors.rows < FEW_SURPRISING or rises[0] < 0.99 * sum(rises):
+    if len(rises) < 2 or not nearly_perfect or errors.rows < FEW_SURPRISING or rises[0] < 0.7 * sum(rises):
         return ""
     name = columns[0]["column"]
+    decides = "alone decides the" if rises[0] >= 0.99 * sum(rises) else "decides most"
     return (
-        f"Column {shortened(name, 40)!r} alone decides the predictions: {errors.sentence(errors.error)}. If it "
+        f"Column {shortened(name, 40)!r} {decides} predictions: {errors.sentence(errors.error)}. If it "
         f"names groups that new rows do not have: --group {shlex.quote(name)}; if it contains the target: --drop."
     )
 

@@ -175,3 +175,12 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
     assert result["progressive"][0]["agreement"] == 0.0  # of which a model of that shard alone would be asked
     assert [one["name"] for one in result["shards"]["learnt"]] == ["day-04.parquet"]
     assert result["outcome"] in ("kept", "published")
+
+
+def test_several_shards_together_fire_where_one_may_differ_by_chance() -> None:
+    rates = [0.28, 0.30, 0.29, 0.50, 0.55, 0.53, 0.56]
+    stream = followed([round(390 * rate) for rate in rates], 390)
+    assert [one.fired for one in stream] == [False, False, False, False, False, True, False]
+    assert stream[5].past_rate == pytest.approx(0.29, abs=1e-3), "of the shards before the latest three"
+    bad_day = followed([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.50, 0.30, 0.31]], 390)
+    assert not any(one.fired for one in bad_day), "the shards after it are as before"

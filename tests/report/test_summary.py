@@ -247,7 +247,10 @@ def test_a_column_that_decides_nearly_perfect_predictions_alone_is_named() -> No
     assert warning.endswith("--group 'customer id'; if it contains the target: --drop.")
     assert not warning_sentences(result | {"test": {"mistake_rate": 0.01}})
     assert not warning_sentences(result | {"dataset": {"test_rows": 50}})
-    shared = {"columns": [columns[0], {"column": "x0", "rise": 0.05}]}
+    most = {"columns": [columns[0], {"column": "x0", "rise": 0.15}]}  # a number of a person, beside the person's age
+    (warning,) = warning_sentences(result | {"importance": most})
+    assert warning.startswith("Column 'customer id' decides most predictions: 0.10% mistakes.")
+    shared = {"columns": [columns[0], {"column": "x0", "rise": 0.3}]}
     assert not warning_sentences(result | {"importance": shared})
 
 
