@@ -250,6 +250,10 @@ def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_pa
         okl.train(okl.TrainSettings(data="elsewhere"), passes=0)
     with pytest.raises(ConfigError, match=r"okl\.ingest: scale = 'log'"):
         okl.ingest("rows.parquet", tmp_path / "data", scale="log")
+    with pytest.raises(
+        ConfigError, match=r"'sample_weight' is not an option \(weights of rows are an argument of Kernel"
+    ):
+        okl.train(data.folder, sample_weight=[1.0], budget_seconds=5.0)
     with pytest.raises(ConfigError, match=r"okl\.predict: 'split' is not an option"):
         okl.predict("model", "rows.parquet", tmp_path / "scores", split="test")
     with pytest.raises(ConfigError, match=r"okl\.evaluate: split = 'half'"):

@@ -287,7 +287,7 @@ def _selects_fogd(given: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
     execution = ExecutionSettings.model_fields
     others = {name: value for name, value in given.items() if name not in NOT_OF_SOLVERS and name not in execution}
     if "solver" not in given:  # whatever the value is
-        return bool(others) or bool(options.keys() - AutoSettings.model_fields.keys())
+        return bool(others) or any(map(owners_of, options.keys() - AutoSettings.model_fields.keys()))
     return others.get("mode", "auto") != "auto" or any(
         not _is_default(name, value, None) for name, value in options.items() if name not in AutoSettings.model_fields
     )
