@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from functools import partial
 from shlex import quote
@@ -23,7 +24,7 @@ from okl.report.blocks import (
     records_table,
 )
 from okl.report.figures import champion_errors, reserved_errors
-from okl.report.format import counted, duration, flatten, metric_name, number
+from okl.report.format import counted, duration, flatten, metric_name, number, percent
 from okl.report.quality import mistake_tables, reliability_blocks
 from okl.report.render import text
 from okl.report.training import changes_section, difference
@@ -139,6 +140,28 @@ def skipped_files(shards: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def champion_warnings(result: Mapping[str, Any]) -> list[str]:
+    """Return a warning if the champion stays and is clearly worse than the majority class on the new rows.
+
+    >>> new = [{"rows": 400, "error": 0.52, "constant": 0.39}]
+    >>> champion_warnings({"outcome": "kept", "decision": {"criterion": "accuracy"}, "progressive": new})[0][:65]
+    'The champion is worse than the majority class on the 400 new rows'
+    >>> champion_warnings({"outcome": "published", "decision": {"criterion": "accuracy"}, "progressive": new})
+    []
+    """
+    new, criterion = result["progressive"], (result.get("decision") or {}).get("criterion")
+    if result["outcome"] == "published" or criterion in (None, "squared-error"):  # of which a chance is not known
+        return []
+    rows = sum(shard["rows"] for shard in new)
+    error, constant = (sum(shard["rows"] * shard[name] for shard in new) for name in ("error", "constant"))
+    if error - constant <= 2.0 * math.sqrt(error + constant):
+        return []
+    return [
+        f"The champion is worse than the majority class on the {rows:,} new rows: {percent(error / rows, 3)} wrong, "
+        f"{percent(constant / rows, 3)}. A model of newer rows alone may be better: --window-shards 3 --choose again."
+    ]
+
+
 def releases_without_effect(shards: Mapping[str, Any]) -> list[str]:
     """Return sentences about releases without effect."""
     lines = []
@@ -174,7 +197,7 @@ def summary_text(result: Mapping[str, Any]) -> str:
         blocks.append(Paragraph(f"chosen again: {again}"))
     if result.get("report"):
         blocks.append(Paragraph(f"report: {result['report']}"))
-    warnings = [*releases_without_effect(shards), *(result.get("data_warnings") or [])]
+    warnings = [*champion_warnings(result), *releases_without_effect(shards), *(result.get("data_warnings") or [])]
     vain = {shard["sha256"] for shard in shards["released_in_vain"]}
     for shard in shards["rejected"][:MOST_NAMED]:
         if shard["sha256"] not in vain:
@@ -236,6 +259,7 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
         lead.append((WarningBlock if _has_drift(result) else Paragraph)(drift["why"]))
     lead += [
         *_passed_over(result),
+        *map(WarningBlock, champion_warnings(result)),
         *map(WarningBlock, [*releases_without_effect(shards), *(result.get("data_warnings") or [])]),
     ]
     if rejected:
