@@ -61,7 +61,7 @@ LIMITS = ContractSettings()
 def validated(
     store: ShardStore, path: Path, schema: Schema, contract: ContractSettings = LIMITS, **more: Any
 ) -> ShardRecord:
-    """The record of a file that is held to a contract; more : arguments of `validate_file`."""
+    """Return the record of a file after validation against a contract; more : arguments of `validate_file`."""
     more["ingesting"] = SETTINGS.model_copy(update=more.get("ingesting", {}))
     more.setdefault("baseline", baseline_of(schema, store.accepted()))
     record = validate_file(store, arrival(path), content_sha256(place_of(path)), contract=contract, **more)
