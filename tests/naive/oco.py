@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
 from okl.compiled.oco import BALL, BOX, CompiledSet
+from okl.papers import yi2021_printed as printed
 from okl.solvers.oco.problem import LinearConstraints, Matrix, QuadraticLosses
 from okl.solvers.oco.sets import Box, Vector
 
@@ -124,26 +124,9 @@ def project(point: Vector, region: CompiledSet) -> None:
 
 
 def proximal_step(centre: Vector, rows: LinearConstraints, box: Box, limits: Vector) -> Vector:
-    """Try all that can be least: of a smooth piece, along a line where a row is 0, where lines cross; then clipped."""
-    tried = []
-    for signs in np.ndindex(*(2,) * limits.size):
-        target = centre - rows.matrix.T @ (limits * signs)
-        tried.append(target)
-        lines = [*zip(rows.matrix, rows.bounds, strict=True)]
-        lines += [
-            (side, bound)
-            for side, pair in zip(np.eye(2), zip(box.low, box.high, strict=True), strict=True)
-            for bound in pair
-        ]
-        for normal, bound in lines:
-            tried.append(target - (normal @ target - bound) / (normal @ normal) * normal)
-        for (left, one), (right, other) in combinations(lines, 2):
-            if abs(np.linalg.det([left, right])) > 1e-12:
-                tried.append(np.linalg.solve([left, right], [one, other]))
-    inside = np.clip(tried, box.low, box.high)
-    excess = np.maximum(inside @ rows.matrix.T - rows.bounds, 0.0)
-    least: Vector = inside[np.argmin(0.5 * np.sum((inside - centre) ** 2, axis=1) + excess @ limits)]
-    return least
+    return printed.proximal_step(
+        centre, limits, printed.Game(0.0, np.empty((0, 2)), rows.matrix, rows.bounds, box.low, box.high, centre)
+    )
 
 
 def learn_round(
