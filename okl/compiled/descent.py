@@ -265,3 +265,22 @@ def descend_rows(
         active[count] = active[place]
         count += active[place] >= 0
     return count
+
+
+@compiled
+def gather_rows(out: FloatArray, rows: FloatArray, places: IntArray, columns: IntArray) -> None:
+    """Overwrite out (n, k) by the values of some rows (m, n_columns) in some columns; rows at -1 stay as they are."""
+    for i in range(places.shape[0]):
+        if places[i] >= 0:
+            row = rows[places[i]]
+            for j in range(columns.shape[0]):
+                out[i, j] = row[columns[j]]
+
+
+@compiled
+def add_rows(out: FloatArray, rows: FloatArray, places: IntArray, coefficients: FloatArray) -> None:
+    """Add some rows (m, n) times coefficients to out (n,), one after the other."""
+    for i in range(places.shape[0]):
+        row, coefficient = rows[places[i]], coefficients[i]
+        for j in range(out.shape[0]):
+            out[j] += coefficient * row[j]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from okl.compiled import products as compiled
+from okl.compiled.descent import add_rows, gather_rows
 from okl.compiled.dual_steps import distance_product, inner, squared_distance
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.kernels import kernel_block
@@ -541,59 +542,64 @@ class KernelTiles:
 
 
 class KernelRows:
-    """Rows (m,) of a kernel matrix; the last ones used are held in a budget; same bits if computed again."""
+    """Rows (m,) of a kernel matrix; the last ones used are held in a budget, or a tile of them; same bits if not."""
 
     def __init__(self, tiles: KernelTiles) -> None:
         self._tiles, self._panels = tiles, compiled.panels_of(tiles.inputs.T)
-        self._most = tiles.budget_bytes // (tiles.n_rows * tiles.inputs.itemsize)
-        self._held: OrderedDict[int, FloatArray] = OrderedDict()
-        self._lock = Lock()
+        most = max(TILE_ROWS, tiles.budget_bytes // (tiles.n_rows * tiles.inputs.itemsize))
+        self._rows = np.empty((min(most, tiles.n_rows), tiles.n_rows), dtype=tiles.inputs.dtype)
+        self._places: OrderedDict[int, int] = OrderedDict()  # of held rows, those used last at the end
+        self._lock, self._scratch = Lock(), local()
 
-    def block(self, indices: IntArray) -> FloatArray:
-        """Return the values between some rows, a new array (n_indices, n_indices)."""
-        values = np.empty((len(indices), len(indices)), dtype=self._tiles.inputs.dtype)
+    def block(self, values: FloatArray, indices: IntArray) -> None:
+        """Overwrite values (n_indices, n_indices) by those between some rows."""
         with self._lock:
-            held = [self._held.get(index) for index in indices.tolist()]
-        for place, row in enumerate(held):
-            if row is not None:
-                values[place] = row[indices]
-        places = np.flatnonzero([row is None for row in held])
-        if len(places):
+            places = np.array([self._places.get(index, -1) for index in indices.tolist()])
+            gather_rows(values, self._rows, places, indices)
+        missing = np.flatnonzero(places < 0)
+        if len(missing):
             inputs = self._tiles.inputs[indices]
-            values[places] = self._computed(inputs[places], compiled.panels_of(inputs.T), len(indices))
-        return values
+            computed = np.empty((len(missing), len(indices)), dtype=self._rows.dtype)
+            values[missing] = self._compute(computed, inputs[missing], compiled.panels_of(inputs.T))
 
     def add(self, out: FloatArray, indices: IntArray, coefficients: FloatArray) -> None:
         """Add some rows times coefficients to out (m,), one after the other."""
         for first in range(0, len(indices), TILE_ROWS):
             part = slice(first, first + TILE_ROWS)
-            for row, coefficient in zip(self._rows(indices[part]), coefficients[part], strict=True):
-                out += coefficient * row
+            self._add_part(out, indices[part], coefficients[part])
 
-    def _rows(self, indices: IntArray) -> list[FloatArray]:
-        with self._lock:
-            held = {index: self._held[index] for index in indices.tolist() if index in self._held}
-            for index in held:
-                self._held.move_to_end(index)
-        missing = np.array([index for index in indices.tolist() if index not in held], dtype=np.int64)
-        if len(missing):
-            values = self._computed(self._tiles.inputs[missing], self._panels, self._tiles.n_rows)
-            self._hold(missing, values)
-            held |= dict(zip(missing.tolist(), values, strict=True))
-        return [held[index] for index in indices.tolist()]
+    def _add_part(self, out: FloatArray, indices: IntArray, coefficients: FloatArray) -> None:
+        missing: list[int] = []
+        if not hasattr(self._scratch, "rows"):  # of this thread: a new array costs more than the copy from an old one
+            self._scratch.rows = np.empty((TILE_ROWS, self._tiles.n_rows), dtype=self._rows.dtype)
+        while True:  # once or twice, unless other threads take the places of rows meanwhile
+            with self._lock:
+                self._hold(indices, missing, self._scratch.rows)
+                places = np.array([self._places.get(index, -1) for index in indices.tolist()])
+                if np.all(places >= 0):
+                    add_rows(out, self._rows, places, coefficients)
+                    return
+            missing = indices[places < 0].tolist()
+            self._compute(self._scratch.rows[: len(missing)], self._tiles.inputs[missing], self._panels)
 
-    def _computed(self, inputs: FloatArray, panels: FloatArray, n_columns: int) -> FloatArray:
-        values, rule = np.empty((len(inputs), n_columns), dtype=inputs.dtype), self._tiles.kernel.rule
+    def _compute(self, values: FloatArray, inputs: FloatArray, panels: FloatArray) -> FloatArray:
+        """Overwrite and return values (n, m) by the kernel of some inputs and those of panels."""
+        rule = self._tiles.kernel.rule
         assert rule is not None, "kernels without a rule have no row cache"
         kernel_block(values, inputs, panels, rule)
         return values
 
-    def _hold(self, indices: IntArray, values: FloatArray) -> None:
-        with self._lock:
-            for index, row in zip(indices.tolist()[: self._most], values, strict=False):
-                self._held[index] = row.copy()
-            while len(self._held) > self._most:
-                self._held.popitem(last=False)
+    def _hold(self, indices: IntArray, computed: list[int], values: FloatArray) -> None:
+        """Mark rows as used last, and hold those computed in the places of the rows used first."""
+        for index in indices.tolist():
+            if index in self._places:
+                self._places.move_to_end(index)
+        for index, row in zip(computed, values, strict=False):
+            if index not in self._places:
+                full = len(self._places) == len(self._rows)
+                place = self._places.popitem(last=False)[1] if full else len(self._places)
+                self._rows[place] = row
+                self._places[index] = place
 
 
 @dataclass(frozen=True, eq=False)

@@ -157,7 +157,7 @@ class WorkingSets(certified_steps.CertifiedSteps):
         entries, signs = problem.entries, problem.signs
         point, image, working = state.current.point.copy(), state.current.image.copy(), state.working
         enough = _SHARE * state.history[-1].residual
-        done, n_rows = 0, 0
+        done, n_rows, room = 0, 0, np.empty(0)
         most = min(_ROUNDS_A_CHECK, max(1, self.max_iterations - state.history[-1].iteration))
         while done < most:
             slopes = image + entries.curvatures * point + entries.linear
@@ -167,7 +167,10 @@ class WorkingSets(certified_steps.CertifiedSteps):
             working = _working_set(entries, point, slopes, working)
             # entries times their normals, group by group: sums of groups have no signs
             order = working[np.argsort(entries.groups[working], kind="stable")]
-            normals, products = entries.normals[order], problem.rows.block(order).astype(np.float64, copy=False)
+            normals, n = entries.normals[order], len(order)
+            room = room if len(room) >= n * n else np.empty(n * n)
+            products = room[: n * n].reshape(n, n)
+            problem.rows.block(products, order)
             factors = signs[order] * normals
             if np.any(factors < 0.0):
                 products *= factors
