@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from sklearn.svm import SVC, NuSVC
 
 from okl.foundation.errors import DataError
+from okl.foundation.types import IntArray
 from okl.kernels import Gaussian, Polynomial
-from okl.solvers.accelerated import working_sets
+from okl.solvers.accelerated import operators, working_sets
 from okl.solvers.accelerated.choice import solve
 from okl.solvers.accelerated.fapg import Fapg
 from okl.solvers.accelerated.models.nusvm import NuSVM
@@ -82,6 +84,7 @@ def test_optimum_is_that_of_libsvm(C: float) -> None:
 
 def test_bits_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_sets, "_SIZE", 16)
+    monkeypatch.setattr(operators, "TILE_ROWS", 16)  # rows that are held at least
     rows = two_classes(5, n_rows=300)
     for kernel in (KERNEL, Polynomial(2)):
         points = []
@@ -92,6 +95,26 @@ def test_bits_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPatch
             points.append(state.best.point)
         assert np.array_equal(points[0], points[1])
         assert np.array_equal(points[0], points[2])
+
+
+def test_threads_that_share_few_places_add_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "TILE_ROWS", 8)
+    rows, rng = two_classes(6, n_rows=120), np.random.default_rng(0)
+    requests = [rng.permutation(120)[:40] for _ in range(64)]
+    matrix = KERNEL.matrix(rows.rows, rows.rows)
+    shared = kernel_matrix(KERNEL, rows.rows, rows.labels, budget_bytes=12 * 120 * 8).tiles.row_cache
+
+    def added(indices: IntArray) -> tuple[Doubles, Doubles]:
+        out, block = np.zeros(120), np.empty((40, 40))
+        shared.add(out, indices, np.ones(40))
+        shared.block(block, indices)
+        return out, block
+
+    with ThreadPoolExecutor(4) as pool:
+        for indices, (out, block) in zip(requests, pool.map(added, requests), strict=True):
+            assert out == pytest.approx(matrix[indices].sum(axis=0), abs=1e-12)
+            assert block == pytest.approx(matrix[np.ix_(indices, indices)], abs=1e-12)
+            assert np.array_equal(out, added(indices)[0])
 
 
 def test_a_warm_start_is_near_at_once() -> None:
