@@ -284,8 +284,12 @@ class ValidationSample:
             losses = [log_losses(one, classes) if plain else row_losses(criterion, one, classes) for one in each]
             errors, spreads = [float(one.mean()) for one in losses], [float(one.std()) / rows**0.5 for one in losses]
             apart_by = [float((one - losses[int(np.argmin(errors))]).std()) / rows**0.5 for one in losses]
-        # the smallest of those that are as good: its problem is the easiest to solve
-        best = next(k for k, error in enumerate(errors) if error <= min(errors) + _ALIKE * apart_by[k])
+        good = [k for k, error in enumerate(errors) if error <= min(errors) + _ALIKE * apart_by[k]]
+        if two and criterion != "log-loss":  # costs that predict alike may differ much in their probabilities
+            of_odds = [log_losses(one, classes) for one in each]
+            least = of_odds[min(good, key=lambda k: float(of_odds[k].mean()))]
+            good = [k for k in good if (of_odds[k] - least).mean() <= _ALIKE * (of_odds[k] - least).std() / rows**0.5]
+        best = good[0]  # the smallest: its problem is the easiest to solve
         result = CandidateResult(
             candidate, errors[best], np.inf, COSTS[best] / length, rows, inputs.shape[1], None,
             time.perf_counter() - started_at, True, spreads[best],

@@ -24,12 +24,13 @@ from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Task
-from okl.metrics.calibration import fit_calibration
+from okl.metrics.calibration import fit_calibration, log_losses
 from okl.models.file import load_model
 from okl.models.onnx import to_onnx
 from okl.report.explanation import explanation_text
 from okl.report.training import text_summary
 from okl.runs import candidates, select
+from okl.runs.baselines import fit_logistic
 from okl.runs.candidates import (
     FACTORS,
     LARGE_SAMPLE,
@@ -850,6 +851,20 @@ def test_few_rows_of_a_class_do_not_make_logistic_regression_a_constant() -> Non
     shares = np.array([0.98, 0.02])
     assert found.error < 0.7 * -float(shares @ np.log(shares))
     assert calibration is None, "its scores are log-odds"
+
+
+def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_taken() -> None:
+    """Of classes that can be separated, the smallest cost makes no mistakes, and its log-odds say nearly nothing."""
+    random = np.random.default_rng(4)
+    targets = np.where(random.random(600) < 0.5, 1.0, -1.0)
+    inputs = random.normal(size=(600, 4)) * 0.1 + targets[:, np.newaxis]
+    statistics = tuple(ColumnStatistics(600, 0.0, 1.0, -2.0, 2.0) for _ in range(4))
+    schema = Schema(tuple(f"x{k}" for k in range(4)), "y", "binary", (0, 1), feature_statistics=statistics)
+    track = ValidationSample(schema, Rows(inputs, targets), np.arange(600), Outputs("binary", 1, None, "accuracy"), 1)
+    found, _ = track.judging("fifths").run_logistic(600, "standard")
+    assert found.error == 0.0
+    weights, offsets = fit_logistic(inputs, (targets > 0.0).astype(np.int64), found.penalty)
+    assert log_losses(inputs @ weights[0] + offsets[0], (targets > 0.0).astype(np.int64)).mean() < 0.01
 
 
 @pytest.mark.usefixtures("few_candidates")
