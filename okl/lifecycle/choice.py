@@ -102,14 +102,13 @@ def find_cause(
     rows_then, rows_now : training rows of the last choice, and of the window now; window_shards : of any window
     """
     scored = [(position, one.scored) for position, one in enumerate(accepted) if one.scored is not None]
-    signal, scores = max(
-        ((at, scores) for at, scores in scored if scores.fired), default=(-1, None), key=lambda one: one[0]
-    )
+    signal, start = latest_drift(accepted)
+    scores = accepted[signal].scored if signal >= 0 else None
     if scores is not None and signal > last:
-        return DueChoice(f"{accepted[signal].name} shows drift ({_rates(scores)})", signal)
-    since = _rows(accepted[signal:])
-    if signal >= 0 and last + 1 - window_shards < signal and since >= MORE_SINCE * _rows(accepted[signal : last + 1]):
-        return DueChoice(f"there are {since:,} rows since the drift in {accepted[signal].name}", signal)
+        return DueChoice(f"{accepted[signal].name} shows drift ({_rates(scores)})", start)
+    since = _rows(accepted[start:])
+    if signal >= 0 and last + 1 - window_shards < signal and since >= MORE_SINCE * _rows(accepted[start : last + 1]):
+        return DueChoice(f"there are {since:,} rows since the drift in {accepted[signal].name}", start)
     after = [scores for position, scores in scored if position > last]
     if len(after) >= 2 * LATEST:
         latest = after[-LATEST:]
@@ -120,6 +119,16 @@ def find_cause(
     if rows_now >= MORE_ROWS * rows_then > 0:
         return DueChoice(f"there are {rows_now:,} rows, at the last choice {rows_then:,}")
     return None
+
+
+def latest_drift(accepted: Sequence[ShardRecord]) -> tuple[int, int]:
+    """Return the positions of the latest shard that fired, and of the first that it fired with; -1 and 0 without."""
+    scored = [(position, one.scored) for position, one in enumerate(accepted) if one.scored is not None]
+    for index in range(len(scored) - 1, -1, -1):
+        position, scores = scored[index]
+        if scores.fired:
+            return position, scored[max(0, index + 1 - scores.together)][0]
+    return -1, 0
 
 
 def _rows(records: Sequence[ShardRecord]) -> int:

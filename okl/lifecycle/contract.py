@@ -123,7 +123,10 @@ Counts = NDArray[np.int64]
 def missing_findings(
     missing: Counts, rows: int, name: str, baseline: Baseline, contract: ContractSettings
 ) -> Iterator[Finding]:
-    """Yield columns with more missing values (rows without one, by column) than so far, or with forbidden ones."""
+    """Yield columns with more missing values (rows without one, by column) than so far, or with forbidden ones.
+
+    More than so far is more than the limit allows, and than chance explains: a shard may have few rows.
+    """
     schema = baseline.schema
     before = _missing_so_far(baseline)
     text = {encoding.column for encoding in schema.encodings if encoding.kind == "category"} | {*_texts(schema)}
@@ -131,7 +134,8 @@ def missing_findings(
     none = True
     for column, count in zip(schema.source_columns, missing.tolist(), strict=True):
         never = schema.missing == "error" and column not in text
-        if count / rows > (0.0 if never else before[column] + contract.missing_share):
+        by_chance = not never and stats.binom.sf(count - 1, rows, before[column]) > contract.level
+        if count / rows > (0.0 if never else before[column] + contract.missing_share) and not by_chance:
             shares[column], none = count / rows, none and never
     if shares:
         so_far = {column: "" if not before[column] else f" ({before[column]:.1%} so far)" for column in shares}
@@ -162,6 +166,19 @@ def unseen_findings(
     if (sparse := schema.sparse) is not None:
         unknown = f"{name} has rows of which the model knows no {'term' if sparse.texts else 'column'}"
         yield from _grown(_shares_without_known(sparse, columns, baseline), unknown, contract)
+
+
+NOTED_SHARE, NOTED_ROWS = 0.01, 10  # of a shard with unknown values, more than so far: a warning
+
+
+def _few_unseen(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> str:
+    """Return the warning of text columns with fewer unknown values than the contract refuses; "" without such."""
+    if profile.rows < contract.min_rows:
+        return ""
+    noted = contract.model_copy(update={"unseen_share": max(NOTED_SHARE, NOTED_ROWS / profile.rows)})
+    found = unseen_findings(profile.columns, profile.missing, profile.rows, name, baseline, noted)
+    sentences = [finding.sentence.partition("; expected")[0] for finding in found]
+    return f"{'. '.join(sentences)}. Such rows are trained on without them; check the spelling." if sentences else ""
 
 
 def _shares_without_known(
@@ -377,6 +394,7 @@ class ContractResult:
     last_time: Time | None = None
     of: str = ""
     unused: tuple[str, ...] = ()
+    unseen: str = ""
 
 
 def check_contract(
@@ -406,7 +424,8 @@ def check_contract(
     if not contract.late and (late := _late(name, last, baseline.watermark)) is not None:
         findings.append(late)
     unused = tuple(_unknown_columns(source, baseline.schema, time_column))
-    return ContractResult(tuple(findings), profile, first, last, of, unused)
+    unseen = _few_unseen(profile, name, baseline, contract) if not findings else ""
+    return ContractResult(tuple(findings), profile, first, last, of, unused, unseen)
 
 
 def learnable(findings: Iterable[Finding]) -> bool:

@@ -388,6 +388,7 @@ def apply_rule(
     criterion: Criterion | None = None,
     schema: Schema | None = None,
     allowance: float = 0.0,
+    past_counts: bool = True,
 ) -> Decision:
     """Apply a rule to the sums of champion and challenger on reserved rows.
 
@@ -399,6 +400,7 @@ def apply_rule(
     schema : of the constant prediction; a challenger that is worse is never published; None: no such comparison
     allowance : log loss by which a calibration on the compared rows is better on average than one on others; only what
         exceeds it counts
+    past_counts : whether the challenger may not be worse on BEFORE; not where these rows are older than a drift
     """
     criterion = criterion or ("squared-error" if task == "regression" else "accuracy")
     test = TESTS[criterion]
@@ -431,7 +433,7 @@ def apply_rule(
         described = "; ".join(f"{name}: {_rates(criterion, named[name])}" for name in worse[:3])
         publish, why = False, f"the challenger is worse on {len(worse)} of {len(bound)} slices ({described})"
     else:
-        publish, why = _by_rule(criterion, overall, newest, before, rule, level, other)
+        publish, why = _by_rule(criterion, overall, newest, before, rule, level, other, past_counts)
     reason = f"{'Published' if publish else 'Kept'}: {why}. {figures}"
     return Decision(
         "publish" if publish else "keep", reason, test, overall, named, worse, newest, before, useless, criterion
@@ -451,6 +453,7 @@ def _by_rule(
     rule: PublishRule,
     level: float,
     other: str,
+    past_counts: bool,
 ) -> tuple[bool, str]:
     by = "" if criterion in ("accuracy", "squared-error") else f" by {CRITERION_NAMES[criterion]}"
     by += f" by the margin of {rule.margin:g}" if rule.margin else ""
@@ -465,18 +468,18 @@ def _by_rule(
         return False, f"the challenger is not better than {other}{by}{where}"
     if judged.p_better <= level:
         return True, f"the challenger is better than {other}{by}{where} (p = {judged.p_better:.2g})"
-    chance = f"the challenger is not significantly better than {other}{by}{where} (p = {judged.p_better:.2g})"
+    figures = f"(p = {judged.p_better:.2g}, limit {level:.2g})"
+    chance = f"the challenger is not significantly better than {other}{by}{where} {figures}"
     if rule.needed == "clearly better":
         return False, chance
+    better = f"the challenger is better than {other}{by}{where}, although not significantly {figures}"
+    if not past_counts:
+        return True, f"{better}, and the earlier rows are older than the drift"
     if before is None:
         return False, f"{chance}, which is required because no earlier reserved rows are known"
     if before.gain < 0.0 and before.p_worse <= level:
         return False, f"{chance}, and it is worse on the earlier rows (p = {before.p_worse:.2g})"
-    slight = f"although not significantly (p = {judged.p_better:.2g})"
-    return (
-        True,
-        f"the challenger is better than {other}{by}{where}, {slight}, and not significantly worse on the earlier rows",
-    )
+    return True, f"{better}, and not significantly worse on the earlier rows"
 
 
 def _figures(
@@ -588,10 +591,11 @@ def decide_publication(
     )
     missing = _missing(schema, pairs[ALL])
     rule = rule if champion else replace(rule, needed="clearly better")  # of a first version only for the sentence
-    decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, schema, allowance)
-    decision = decision if champion else first_version(decision)
     drifted = {record.key for record in chosen if record.sha256 in before_drift}
     after_drift = bool(drifted) and rule.needed == "better" and NEWEST in pairs
+    old = after_drift and {record.sha256 for record in chosen}.intersection(before) <= set(before_drift)
+    decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, schema, allowance, not old)
+    decision = decision if champion else first_version(decision)
     new = {record.key for record in chosen if not after_drift or record.sha256 not in before}
     metrics = {name: scalar_metrics(tally.report()) for name, tally in tallies_of(tallies, new).items()}
     if criterion != "accuracy":

@@ -3,17 +3,19 @@
 All mistakes are made before training on the rows, each by the champion of its day. If nothing changes, a champion that
 is replaced by a better one only makes fewer, not more: so a shard fires if it has more than chance explains (Fisher's
 exact test, one-sided) and a quarter more at least. Days differ among themselves, so the deviation is taken in units of
-what they vary by: of the mean square of successive differences, and of rates that vary by a fifth, which counts like
-eight degrees of freedom and rules until there are shards to estimate it. One shard before is enough. A shard alone may
-not be: the latest two, three and four are tested together, too, if each has a quarter more. After a signal the
-comparison restarts without the shard that fired: its champion was of the old relation. A return to it fires, too.
+what they vary by: of the mean square of successive differences, and of rates that vary by a tenth, which counts like
+four degrees of freedom and rules until there are shards to estimate it. One shard before is enough. A shard alone may
+not be: the latest two, three and four are tested together, too, if each has a quarter more, and a signal is of as many
+as possible. After it the comparison restarts without them: their champion was of the old relation. A return to it
+fires, too.
 
-Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) 0 to 1.3 in a thousand
-shards fired where rates vary by up to 20% from day to day, and 2 to 11 where they vary by 40%. With 1500 rows and 10
-shards before, a rate that goes from .05 to .1 is found at its first shard in 80% of streams if days are alike, in
-65% if they vary by 10%, and within three shards in all. One from .2 to .45 with 4 shards before is found at once in
-all and in 97%, with 2 in 64% and 54%; one from .3 to .52 with 3 shards of 390 rows before within three shards in 39%,
-within six in 63%. With 600 rows and one shard before, one from .15 to .45 is found in 82% and 74%.
+Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) none of 4,800 shards
+fired if days are alike, 1 to 8 in a thousand where rates vary by 20% from day to day, 2 to 31 where they vary by 40%.
+With 1500 rows and 10 shards before, a rate that goes from .05 to .1 is found at its first shard in 99% of streams if
+days are alike, in 85% if they vary by 10%, and at the second in all. One from .23 to .34 with 7 shards of 1024 rows
+before is found at its first shard in 53% and 29%, within two in 99% and 60%; one from .3 to .52 with 3 shards of 390
+rows before within two in 81% and 58%. With 600 rows and one shard before, one from .15 to .45 is found at once in 82%
+and 72%.
 
 Source: see okl.solvers.base; a variance combined with a prior one, and Student's t: Smyth, Statistical Applications in
 Genetics and Molecular Biology 3(1), 2004; degrees of freedom of the mean square successive difference: von Neumann et
@@ -37,7 +39,7 @@ MOST_PAST = 30  # shards
 MOST_POOLED = 4  # latest shards that are tested together
 LARGER = 1.25  # times the rate before
 SUSPICIOUS = 0.05  # p-value from which on a larger rate is no longer called alike
-TAKEN_SPREAD, TAKEN_DEGREES = 0.2, 8.0  # of rates from day to day, as a share of them; what that counts like
+TAKEN_SPREAD, TAKEN_DEGREES = 0.1, 4.0  # of rates from day to day, as a share of them; what that counts like
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class ShardScores:
     version : of the champion; rows : scored; wrong : of these, rows of another class, or missed by more than the limit
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean
     past_rate : mistakes a row in the shards before; p_value : that so many more are chance; None where nothing is
-        compared; fired : whether that is a signal
+        compared; fired : whether that is a signal; together : of how many of the latest shards
     """
 
     version: int
@@ -58,6 +60,7 @@ class ShardScores:
     past_rate: float | None = None
     p_value: float | None = None
     fired: bool = False
+    together: int = 1
 
     @property
     def rate(self) -> float:
@@ -71,15 +74,13 @@ def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     before = [scores for scores in past[signal + 1 :] if scores.rows][-MOST_PAST:]
     if not before or now.rows == 0:
         return now
-    p_value, past_rate = _tested(before, [now])
+    (p_value, past_rate), together = _tested(before, [now]), 1
     for more in range(1, min(MOST_POOLED, len(before))):
-        if p_value <= LEVEL:
-            break
         pooled, rate = _tested(before[:-more], [*before[-more:], now])
         if pooled <= LEVEL and all(one.rate > LARGER * rate for one in before[-more:]):
-            p_value, past_rate = pooled, rate
+            p_value, past_rate, together = pooled, rate, more + 1
     fired = p_value <= LEVEL and now.rate > LARGER * past_rate
-    return replace(now, past_rate=past_rate, p_value=p_value, fired=fired)
+    return replace(now, past_rate=past_rate, p_value=p_value, fired=fired, together=together if fired else 1)
 
 
 def _tested(before: Sequence[ShardScores], latest: Sequence[ShardScores]) -> tuple[float, float]:
@@ -130,10 +131,13 @@ def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores
         f"the champion is {wrong} on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in the shards before"
     )
     if fired:
-        return f"Drift: {errors} (p = {worst.p_value:.2g})."
-    if _is_suspicious(worst):
+        latest = f" of the latest {worst.together} shards" if worst.together > 1 else ""
+        return f"Drift{latest}: {errors} (p = {worst.p_value:.2g})."
+    if worst.rate > LARGER * (worst.past_rate or 0.0):
         chance = f"p = {worst.p_value:.2g}, limit {LEVEL:g}"
-        return f"No significant drift: {errors}, but so few shards may differ by chance ({chance})."
+        advice = " If you know that the rows have changed: --choose again --window-shards N trains on the latest N."
+        advice = advice if _is_suspicious(worst) else ""
+        return f"No significant drift: {errors}, but so few shards may differ by chance ({chance}).{advice}"
     return f"No drift: the champion is {wrong} on the new rows about as often as on the earlier shards."
 
 

@@ -73,6 +73,7 @@ def validate_file(
             first_time=result.first_time,
             last_time=result.last_time,
             unused=result.unused,
+            unseen=result.unseen,
             class_counts=tuple(profile.labels.get(label, 0) for label in baseline.schema.labels),
             columns=profile.columns,
             target=profile.target if baseline.schema.task == "regression" else None,
@@ -212,6 +213,8 @@ class Intake:
                     continue
                 record = checked
                 self._find_new_columns(record, accepted)
+                if record.unseen and record.status == "accepted":
+                    self.ignored.append(record.unseen)
             for name in (*(before.names if before else ()), *twins.get(digest, ())):
                 record = self.store.add_name(record, name)  # so that it is reported once
             records[digest] = record

@@ -22,7 +22,7 @@ from okl.foundation.errors import ConfigError, DataError, DivergedError, listed
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle import versions
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
-from okl.lifecycle.choice import LaterChoice, choose_again, choose_for, due_choice, mark_compared, up_to
+from okl.lifecycle.choice import LaterChoice, choose_again, choose_for, due_choice, latest_drift, mark_compared, up_to
 from okl.lifecycle.contract import learnable
 from okl.lifecycle.decide import decide_publication
 from okl.lifecycle.intake import Intake
@@ -243,12 +243,13 @@ class RetrainingRun(Run[RetrainSettings]):
             record.reason = " ".join([reason, *skipped_files(self.intake.as_json([]))])
             return {"skipped": record.reason}
         wanted = up_to(*parts[2:])
-        fired = [at for at, one in enumerate(wanted) if one.scored is not None and one.scored.fired]
         if due is not None:
             self.observer.stage("learn")
             self._before_change = {one.sha256 for one in wanted[: due.since]}
         self._before_change |= {one.sha256 for one in self._pending if is_late(one.last_time, self.history.watermark)}
-        self._before_drift = tuple(one.sha256 for one in wanted[: max([due.since if due else 0, *fired])])
+        self._before_drift = tuple(
+            one.sha256 for one in wanted[: max(due.since if due else 0, latest_drift(wanted)[1])]
+        )
         summaries = [self._train(choice) for choice in choices]
         trained = [summary for summary in summaries if "seconds" in summary]
         return trained[-1] if trained else summaries[0]

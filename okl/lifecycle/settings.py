@@ -48,7 +48,7 @@ class ContractSettings(BaseModel):
         "target",
     )
     unseen_share: Share = Field(
-        0.5, ge=0, le=1, description="maximum increase of the share of unknown values of a text column"
+        0.2, ge=0, le=1, description="maximum increase of the share of unknown values of a text column"
     )
     label_distance: Share = Field(0.75, ge=0, le=1, description="maximum total variation distance of the label shares")
     mean_shift: float = Field(5.0, gt=0, description="maximum shift of the mean of a column, in standard deviations")

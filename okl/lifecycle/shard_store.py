@@ -55,6 +55,7 @@ class ShardRecord:
     class_counts : rows of each label of the reference; columns, target : statistics of inputs and of the target
     of : sha256 of the shard that a duplicate repeats; contract : digest of the limits that it was checked against
     released : accepted by a manual release; unused : columns of the file that the reference does not have
+    unseen : the warning of text columns with some values that the reference does not have
     scored : errors of the champion on its rows before training on them
     """
 
@@ -77,6 +78,7 @@ class ShardRecord:
     released: bool = False
     scored: ShardScores | None = None
     unused: tuple[str, ...] = ()
+    unseen: str = ""
 
     @property
     def key(self) -> str:

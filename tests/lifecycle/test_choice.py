@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.lifecycle.choice import DueChoice, find_cause, later_choices
+from okl.lifecycle.choice import DueChoice, find_cause, later_choices, latest_drift
 from okl.lifecycle.error_drift import ShardScores, compared
 from okl.lifecycle.lineage_checks import check_arrivals
 from okl.lifecycle.retrain import retrain
@@ -47,6 +47,18 @@ def test_a_signal_makes_a_choice_due_and_again_as_rows_since_then_grow() -> None
             made.append(n)
             last, rows = n - 1, 500 * (n - 4)
     assert made == [5, 6, 8, 12, 19], "with 1, 2, 4, 8 and 15 shards since, the last with a window that begins later"
+
+
+def test_a_choice_begins_at_the_first_shard_of_a_signal_of_several() -> None:
+    shards = stream(*[0.1] * 4, *[0.4] * 3, fired=(6,))
+    assert latest_drift(shards) == (6, 6)
+    assert shards[6].scored is not None
+    shards[6] = replace(shards[6], scored=replace(shards[6].scored, together=3))
+    assert latest_drift(shards) == (6, 4)
+    due = find_cause(shards, 0, 2000, 3500, 10)
+    assert due is not None
+    assert due.since == 4
+    assert latest_drift(shards[:4]) == (-1, 0)
 
 
 def test_errors_that_grow_slowly_make_a_choice_due_and_steady_or_falling_ones_do_not() -> None:

@@ -286,6 +286,27 @@ def test_what_encoding_hides_is_found(
     assert re.search(said, record.reason), record.reason
 
 
+def test_a_few_unknown_values_are_accepted_with_a_warning(tmp_path: Path, table_schema: Schema) -> None:
+    store = ShardStore(tmp_path / "data")
+    few = {"city": lambda city: city.where(np.arange(len(city)) % 20 > 0, "Atlantis")}
+    for name, rows in (("honest", table_of(3)), ("few", table_of(3, **few))):
+        record = validated(store, land(tmp_path / "in", f"{name}.parquet", rows), table_schema, ingesting=TABLE)
+        assert record.status == "accepted"
+        assert bool(record.unseen) == (name == "few")
+    assert record.unseen.startswith("few.parquet has values that were not in the training data: city in 5.")
+    assert record.unseen.endswith("Such rows are trained on without them; check the spelling.")
+
+
+def test_missing_values_that_chance_explains_are_accepted(tmp_path: Path, schema: Schema) -> None:
+    store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="zero")
+    usual = land(tmp_path / "in", "usual.parquet", moved("x2", with_holes(0.3))(content(1)))
+    validated(store, usual, lenient, released=True)
+    few = land(tmp_path / "in", "few.parquet", moved("x2", with_holes(0.4))(content(2)).slice(0, 80))
+    assert validated(store, few, lenient).status == "accepted"
+    many = land(tmp_path / "in", "many.parquet", moved("x2", with_holes(0.5))(content(3)))
+    assert [finding.kind for finding in validated(store, many, lenient).findings] == ["missing-values"]
+
+
 def test_a_column_may_miss_values_as_often_as_so_far(tmp_path: Path, schema: Schema) -> None:
     store, lenient = ShardStore(tmp_path / "data"), replace(schema, missing="zero")
     paths = [land(tmp_path / "in", f"{day}.parquet", moved("x2", with_holes(0.3))(content(day))) for day in (1, 2)]

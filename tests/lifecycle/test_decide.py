@@ -196,7 +196,7 @@ def test_better_takes_a_margin_and_more_than_chance() -> None:
         "wrong, the champion 20.00%."
     )
     by_chance = apply_rule("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
-    assert "not significantly better than the champion (p = 0.35)" in by_chance.reason
+    assert "not significantly better than the champion (p = 0.35, limit 0.05)" in by_chance.reason
     worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NOTHING)}
     assert not apply_rule("binary", worse, PublishRule("not worse")).publish
     assert apply_rule("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
@@ -264,13 +264,17 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
     assert apply_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
     followed = apply_rule("binary", aged(slight, alike), PublishRule())
     assert followed.publish
-    assert "on the newest rows, although not significantly (p = 0.38), and not significantly worse" in followed.reason
+    assert "on the newest rows, although not significantly (p = 0.38, limit 0.05), and not" in followed.reason
     noise = apply_rule("binary", aged(slight, worse), PublishRule())
     assert not noise.publish
     assert (
-        "not significantly better than the champion on the newest rows (p = 0.38), and it is worse on "
+        "not significantly better than the champion on the newest rows (p = 0.38, limit 0.05), and it is worse on "
         "the earlier rows (p = " in noise.reason
     )
+    drifted = apply_rule("binary", aged(slight, worse), PublishRule(), past_counts=False)
+    assert drifted.publish
+    assert "although not significantly (p = 0.38, limit 0.05), and the earlier rows are older than" in drifted.reason
+    assert not apply_rule("binary", aged(alike, worse), PublishRule(), past_counts=False).publish
     assert not apply_rule("binary", aged(alike, clear), PublishRule()).publish  # better before only
     assert not apply_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish
     assert not apply_rule(
