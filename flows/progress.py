@@ -49,7 +49,9 @@ def describe_metrics(metrics: dict[str, float]) -> str:
 
 
 def _describe_gap(gap: float) -> str:
-    return "at the optimum, up to rounding" if gap < ROUNDING else f"within {100 * gap:.2g}% of the optimum"
+    if gap < ROUNDING:
+        return "at the optimum, up to rounding"
+    return "far from the optimum" if gap > 1.0 else f"within {100 * gap:.2g}% of the optimum"
 
 
 MOST_ENTRIES = 8

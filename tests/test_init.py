@@ -236,8 +236,6 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
         okl.train(table, categry="x")
     with pytest.raises(ConfigError, match=r"'key' is not an option \(did you mean keys\?\)"):
         okl.train(table, key="id", keys=["id"])
-    with pytest.raises(ConfigError, match="Constraints require bounded weights"):
-        okl.train(table, constraint="mean(a=1) >= 0", solver="fogd", key="id")
 
 
 def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def find_warnings(
             effect += ". Every prediction will be the same"
         verb = "changes" if len(constant) == 1 else "change"
         warnings.append(
-            f"{len(constant)} of {schema.n_features} input columns never {verb} in the training rows: "
+            f"{len(constant)} of {schema.n_features} inputs never {verb} in the training rows: "
             f"{first_of(constant, 5)}{effect}."
         )
     if rows_dropped:
@@ -240,6 +240,12 @@ def find_warnings(
         warnings.append(
             f"The {len(schema.labels)} whole values of target {schema.target!r} were taken as classes; "
             "use --task regression if they measure something."
+        )
+    single = [repr(label) for label, n in zip(schema.labels, schema.class_counts, strict=False) if n == 1]
+    if single:
+        warnings.append(
+            f"Of target {schema.target!r}, {first_of(single, 3)} is the class of a single training row, and cannot be "
+            "learnt. Correct the row if it is a slip."
         )
     texts = [label for label in schema.labels if isinstance(label, str)]
     warnings.extend(_spelling(f"labels of target {schema.target!r}", texts, "classes"))

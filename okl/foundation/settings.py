@@ -154,6 +154,20 @@ class ExecutionSettings(BaseModel):
         return path and os.path.abspath(path)
 
 
+LAST = re.compile(r"last(?::(0?\.\d+))?")
+LAST_SHARE = 0.2  # of the rows, the last ones, without a number
+
+
+def last_share_of(holdout: float | str | None) -> float:
+    """Return the share of rows at the end that a holdout means; 0 if it means others.
+
+    >>> last_share_of("last"), last_share_of("last:0.1"), last_share_of(0.2), last_share_of("is_test")
+    (0.2, 0.1, 0.0, 0.0)
+    """
+    found = LAST.fullmatch(str(holdout))
+    return float(found[1] or LAST_SHARE) if found else 0.0
+
+
 class IngestSettings(BaseModel):
     """Settings of ingestion: target, columns, encoding, scaling and split of a data set."""
 
@@ -167,7 +181,8 @@ class IngestSettings(BaseModel):
     )
     positive: str | None = Field(
         None,
-        description="class of two that precision, recall, thresholds and probabilities are about; none: the second one",
+        description="class of two that precision, recall, thresholds and probabilities are about; none: the second "
+        "one; of text labels, one of less than 20% of the rows",
     )
     split_column: str | None = Field(
         None,
@@ -175,8 +190,9 @@ class IngestSettings(BaseModel):
     )
     holdout: float | str | None = Field(
         None,
-        description="test rows: a share between 0 and 1, drawn by a seeded hash of the row number, or a 0/1 column; "
-        "none: okl train holds out 20% of a source without a split, drawn by class",
+        description="test rows: a share between 0 and 1, drawn by a seeded hash of the row number; last or last:0.1: "
+        "the last 20% or 10% of the rows, as the newest of sorted ones; or a 0/1 column; none: okl train holds out 20% "
+        "of a source without a split, drawn by class",
     )
     group: str | None = Field(
         None,

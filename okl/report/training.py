@@ -21,6 +21,7 @@ from okl.foundation.catalogue import SECTIONS, SOLVERS, load
 from okl.foundation.errors import listed
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
+from okl.foundation.settings import last_share_of
 from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Timeline, TimelineCell
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import RARE, outside_share
@@ -332,6 +333,8 @@ MOST_CLASSES = 10
 """Classes in the table of a terminal."""
 FEW_OF_CLASS = 10
 """Rows of a class below which a sentence says that its figures may be chance."""
+FAR_TARGETS = 2.0
+"""Root mean squared error, in mean absolute errors, above which few rows decide it: 1.25 of a normal distribution."""
 FEW_SURPRISING = 100
 """Test rows below which a larger error than that of the choice may be chance."""
 FEW_ROWS = 30
@@ -385,7 +388,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if leak := _deciding_column(result, errors):
         warnings.append(leak)
     linear = errors.difference("linear")
-    if linear is not None and linear.gain < 0.0:
+    is_linear = "linear" in (result.chosen.get("map"), result.settings.get("kernel"))
+    if linear is not None and linear.gain < 0.0 and not (linear.is_tie and is_linear):
         verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
         hidden = _second(errors, "linear", verdict if linear.is_tie else "")
         warnings.append(
@@ -459,12 +463,12 @@ def _deciding_column(result: RunResult, errors: Assessment) -> str:
     )
     if len(rises) < 2 or not nearly_perfect or errors.rows < FEW_SURPRISING or rises[0] < 0.7 * sum(rises):
         return ""
-    name = columns[0]["column"]
+    name, drop = columns[0]["column"], "if it contains the target: --drop"
     decides = "alone decides the" if rises[0] >= 0.99 * sum(rises) else "decides most"
-    return (
-        f"Column {shortened(name, 40)!r} {decides} predictions: {errors.sentence(errors.error)}. If it "
-        f"names groups that new rows do not have: --group {shlex.quote(name)}; if it contains the target: --drop."
-    )
+    text = f"Column {shortened(name, 40)!r} {decides} predictions: {errors.sentence(errors.error)}."
+    if name in result["importance"].get("fractions", ()):
+        return f"{text} {drop.capitalize()} {shlex.quote(name)}."
+    return f"{text} If it names groups that new rows do not have: --group {shlex.quote(name)}; {drop}."
 
 
 def _constant_named(errors: Assessment, result: RunResult) -> str:
@@ -495,6 +499,10 @@ def _never_predicted(result: RunResult) -> str:
     if min(missed.values()) > RARE * sum(map(sum, confusion)):
         return said  # not rare: the columns do not tell it
     lower = " or a lower --threshold, such as okl evaluate --recall 0.5 finds"
+    if len(labels) == 2 and sum(confusion[0]) < sum(confusion[1]):  # the threshold is of the second one
+        lower = (
+            f" or a higher --threshold; --positive {shlex.quote(str(labels[0]))} makes it the class that rates are of"
+        )
     way = "--class-weights balanced" + (lower if len(labels) == 2 else "")
     return f"{said} To find more of rare classes, use {way}."
 
@@ -536,6 +544,14 @@ def _why_linear_wins(result: RunResult) -> str:
     if "linear" in (chosen.get("map"), settings.get("kernel")):
         advice = "" if result.choice else " Try okl train without --solver, which compares maps and solvers."
         return f"This model is also linear.{advice}"
+    measured, _ = result.measured
+    if last_share_of((result.settings.get("ingest") or {}).get("holdout")):
+        return (
+            "The test rows are the last ones, and a kernel does not continue a trend: ages in place of dates, or "
+            "--dates drop, may help."
+        )
+    if result.is_regression and measured.get("rmse", 0.0) > FAR_TARGETS * measured.get("mae", math.inf):
+        return "A few far targets decide the squared errors of both; the mean absolute error says more."
     if result.choice:
         solver = "ridge" if result.is_regression else "logistic"
         return f"The dependence may be nearly linear: try --solver {solver} --kernel linear."

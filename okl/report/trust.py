@@ -41,7 +41,9 @@ def probability_sentence(result: RunResult) -> str:
         return f"none. {found['none']}"
     text = f"calibrated on {found['on']}" if "loss" not in found["on"] else f"by {found['on']}"
     if found["on"].endswith("test rows"):
-        text += ", whose log loss is therefore a little too low"
+        rows, numbers = int(found["on"].split()[0].replace(",", "")), 1 + len(found.get("offsets") or ())
+        # a number that is fitted gains 1 / 2n on its own rows and loses as much on others (Akaike, 1974)
+        text += f", whose log loss is therefore too low by about {number(numbers / rows)}"
     labels = result.dataset.get("labels") or [""]
     if "threshold" not in found and result.settings.get("class_weights", "none") != "none":
         return f"{text}; the predicted class need not be the most probable one, because of the class weights"
@@ -307,7 +309,8 @@ def constraint_facts(result: RunResult) -> Facts:
     facts = []
     for limit in result.constraints.get("limits") or []:
         test = f", {_value(limit['test'], True)} on test rows" if limit.get("test") else ""
-        decided = f"; {rate}" if (rate := _rate(limit["train"])) != "-" else ""
+        rate, rows = _rate(limit.get("test") or limit["train"]), "test" if limit.get("test") else "training"
+        decided = f"; {rate} on {rows} rows" if rate != "-" else ""
         facts.append((limit["constraint"], f"{_value(limit['train'], False)} on training rows{test}{decided}"))
     return facts
 

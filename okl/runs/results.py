@@ -48,8 +48,8 @@ from okl.runs.evaluate import predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
 from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
-from okl.solvers.online.constraints import measure_constraints, parse_constraints
-from okl.solvers.online.settings import OnlineSettings, constraints_of
+from okl.solvers.online.constraints import columns_of, measure_constraints, parse_constraints
+from okl.solvers.online.settings import RADIUS, OnlineSettings, constraints_of
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.online.tracking import TrackingLearner
 from okl.solvers.options import FourierOptions
@@ -222,6 +222,12 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
             f"the {len(schema.labels)} whole numbers of {schema.target} are classes; if they count or measure "
             "something: --task regression"
         )
+    named = [label for label in schema.labels if isinstance(label, str)]
+    is_reversed = len(named) == 2 and schema.task == "binary" and named[0] > named[1]
+    if is_reversed and (given is None or given.positive is None):
+        sentences.append(
+            f"precision, recall and thresholds are about {schema.labels[1]!r}, the rare class (--positive)"
+        )
     is_svmlight = schema.svmlight is not None or (schema.sparse is not None and not schema.texts)
     if is_svmlight and schema.task == "regression" and (given is None or given.task == "auto"):
         sentences.append("labels of more than 10 values are numbers; if they are classes: --task multiclass")
@@ -280,6 +286,17 @@ def mode_assumption(settings: TrainSettings) -> list[str]:
     ]
 
 
+def constraint_assumptions(settings: TrainSettings, schema: Schema) -> list[str]:
+    """Return the sentences on the radius of constrained weights, and on their columns that are not inputs."""
+    constraints, bound = parse_constraints(constraints_of(settings.options))
+    if not constraints:
+        return []
+    radius = getattr(settings.options, "radius", None)
+    free = [f"weights have a norm of at most {RADIUS:g} (--radius)"] if radius is None and bound is None else []
+    kept = [name for name in columns_of(constraints) if name in schema.keys]
+    return [*free, *([f"{_named(kept)}, used in constraints, is no input (--key)"] if kept else [])]
+
+
 def _words_as_categories(schema: Schema) -> list[str]:
     """Return a sentence on text columns with words such as 'n/a', which pandas reads as missing values."""
     words = {encoding.column: missing_word_of(encoding) for encoding in schema.encodings}
@@ -288,7 +305,7 @@ def _words_as_categories(schema: Schema) -> list[str]:
         return []
     return [
         f"text {words[columns[0]]!r} of {_named(columns)} is a category of its own, not a missing value; "
-        "pandas.read_csv makes it a missing one: give okl the file itself"
+        "pandas.read_csv makes it a missing one, so score files, or read tables with keep_default_na=False"
     ]
 
 
@@ -416,6 +433,12 @@ class RunRecord:
             schema, predictor, rows.inputs, rows.targets, criterion, repeats, settings.seed, n_threads
         )
 
+    def _record_of(self, importance: Importances) -> dict[str, Any]:
+        """Return importances as a record; fractions : columns whose least or largest number is not whole."""
+        measured = zip(self.data.schema.features, self.data.schema.feature_statistics, strict=True)
+        fractions = [name for name, column in measured if column.minimum % 1.0 or column.maximum % 1.0]
+        return importance.as_json() | {"on": "test rows", "fractions": fractions}
+
     def prove(self, settings: TrainSettings, execution: Execution, observer: Observer) -> Certification:
         """Compute the certificate: regret of an online run, or the gap of Pegasos."""
         trained, data = self.learnt, self.data
@@ -478,9 +501,10 @@ class RunRecord:
             "assumptions": [
                 *([] if is_dataset(settings.data) else assumptions(self.data, settings.ingest)),
                 *mode_assumption(settings),
+                *constraint_assumptions(settings, self.data.schema),
             ],
             **({"calibration": self.calibration} if self.calibration else {}),
-            **({"importance": self.importance.as_json() | {"on": "test rows"}} if self.importance else {}),
+            **({"importance": self._record_of(self.importance)} if self.importance else {}),
             **({"largest_errors": self.errors} if self.errors else {}),
             **({"metric": {"shares": shares} | why} if shares or why else {}),
             **convergence_entries(trained, self.proof),

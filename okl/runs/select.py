@@ -19,6 +19,7 @@ from okl.data.squash import with_squashed
 from okl.distributed.in_process import default_threads
 from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
+from okl.foundation.settings import last_share_of
 from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
 from okl.foundation.types import Criterion, FloatArray, IntArray
 from okl.kernels import shift_invariant_kernels
@@ -406,7 +407,8 @@ def _task_of(settings: TrainSettings, data: Dataset, group: str | None) -> _Task
     if criterion == "balanced-accuracy" and _options_of(settings).class_weights == "none":
         settings = settings.replaced(class_weights="balanced")
     group = group or group_of(data)
-    if group and _options_of(settings).validation == "auto":
+    newest = bool(settings.ingest and last_share_of(settings.ingest.holdout))  # errors of other times are asked for
+    if (group or newest) and _options_of(settings).validation == "auto":
         settings = settings.replaced(validation="blocks")
     if schema.sparse is None and _is_scaling_open(settings, schema):
         data = with_squashed(data, settings.seed)

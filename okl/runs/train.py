@@ -12,11 +12,13 @@ from typing import Any
 
 from okl.data.dataset import Dataset, Scale
 from okl.data.execution import Execution
+from okl.data.ingest.run import check_source
 from okl.data.manifest import is_dataset, open_dataset, provenance, verify
+from okl.data.values import is_number
 from okl.distributed.cluster_file import check_execution_options
 from okl.foundation import folders
 from okl.foundation.errors import ConfigError, DivergedError, LocationError
-from okl.foundation.settings import settings_from
+from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
 from okl.report.training import TIMELINE_FILE, describe_timeline, markdown_report, write_report, write_timeline
@@ -34,6 +36,7 @@ from okl.runs.select import Choice, Size, choose_solver, learn_metric
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver, training_columns
+from okl.solvers.online.constraints import columns_of, parse_constraints
 from okl.solvers.online.settings import OnlineSettings, constraints_of, tracks
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
@@ -43,6 +46,18 @@ TRAIN_STAGES = ("ingest", "plan", "learn", "evaluate", "save", "report")
 WORKER_VECTORS = "vectors"
 BEST = "so-far"
 """Folder of the best model so far while a run trains, and the end of its name after an interrupt."""
+
+
+def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
+    """Return settings in which text columns that constraints use are keys: encoded ones cannot be constrained."""
+    names = columns_of(parse_constraints(constraints_of(settings.options))[0])
+    if not names:
+        return settings
+    given = settings.ingest or IngestSettings()
+    fields = {field.name: field.type for field in check_source(settings.data, given).schema}
+    taken = (*given.keys, given.target)
+    texts = [name for name in names if name in fields and not is_number(fields[name]) and name not in taken]
+    return settings.model_copy(update={"ingest": given.model_copy(update={"keys": (*given.keys, *texts)})})
 
 
 @dataclass(eq=False)
@@ -103,6 +118,7 @@ class TrainingRun(Run[TrainSettings]):
             data = open_dataset(self.staging / "data")
             verify(data)
         else:
+            settings = self.settings = _with_constrained_keys(settings) if is_source else settings
             # rows that follow change are evaluated as they come
             # columns beside words: the choice for sparse rows tries no scalings
             beside_words = bool(settings.ingest and settings.ingest.text)

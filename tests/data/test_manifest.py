@@ -126,7 +126,7 @@ def test_a_description_shows_a_regression_target_warnings_and_the_first_of_many_
     text = describe_text(ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset)
     assert "... and 26 more columns" in text
     assert "constant" in text
-    assert "warning: 80 of 85 input columns never change" in text
+    assert "warning: 80 of 85 inputs never change" in text
 
 
 def test_a_data_set_is_shown_in_one_line(data: Dataset) -> None:

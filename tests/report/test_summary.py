@@ -245,6 +245,8 @@ def test_a_column_that_decides_nearly_perfect_predictions_alone_is_named() -> No
     (warning,) = warning_sentences(result)
     assert warning.startswith("Column 'customer id' alone decides the predictions: 0.10% mistakes.")
     assert warning.endswith("--group 'customer id'; if it contains the target: --drop.")
+    fractional = result | {"importance": {"columns": columns, "fractions": ["customer id"]}}
+    assert warning_sentences(fractional)[0].endswith("0.10% mistakes. If it contains the target: --drop 'customer id'.")
     assert not warning_sentences(result | {"test": {"mistake_rate": 0.01}})
     assert not warning_sentences(result | {"dataset": {"test_rows": 50}})
     most = {"columns": [columns[0], {"column": "x0", "rise": 0.15}]}  # a number of a person, beside the person's age

@@ -66,9 +66,10 @@ def test_report_says_that_scores_of_other_losses_are_not_probabilities() -> None
 
 @pytest.mark.parametrize("result", [BINARY, CLASSES])
 def test_report_and_summary_say_where_probabilities_come_from(result: dict[str, Any]) -> None:
-    on = result | {"calibration": {"on": "900 test rows", **({"threshold": 0.25} if result is BINARY else {})}}
+    found = {"on": "900 test rows", "slope": 2.0, "offsets": [0.5], **({"threshold": 0.25} if result is BINARY else {})}
+    on = result | {"calibration": found}
     for text in (text_summary(on), markdown_report(on)):
-        assert "calibrated on 900 test rows, whose log loss is therefore a little too low" in text
+        assert "calibrated on 900 test rows, whose log loss is therefore too low by about 0.0022" in text
         assert ("'yes' is predicted from 0.2500 on" in text) == (result is BINARY)
     weighted = on | {"settings": on["settings"] | {"class_weights": "balanced"}}
     for text in (text_summary(weighted), markdown_report(weighted)):

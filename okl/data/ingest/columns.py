@@ -16,7 +16,7 @@ from okl.data.dataset import INDICES, VALUES, SparseColumns
 from okl.data.encoder import Encoder, encoder_by
 from okl.data.values import MOST_NAMED, is_date, is_number, is_text, value_type
 from okl.foundation.errors import ConfigError, DataError, listed
-from okl.foundation.settings import IngestSettings
+from okl.foundation.settings import IngestSettings, last_share_of
 
 if TYPE_CHECKING:
     from okl.data.dataset import Encoding
@@ -36,6 +36,7 @@ class Roles:
     features : inputs; before `learn_encodings` has read the rows, the columns that they come from
     split : a text column of train and test; holdout : a column that is 1 (or true) for test rows
     share : test rows drawn by a hash of the row number, 0 for none; strata : shares of rare classes, by their text
+    last : share of test rows at the end, 0 for none; first_test_row : the first of them, once rows have been counted
     group : a column by whose values test rows are drawn in place of row numbers, one of the keys
     encodings : how inputs are made that are no columns of numbers
     fold_means : encodings of columns with target means for TRAIN rows, see `okl.data.ingest.target_means`
@@ -49,11 +50,18 @@ class Roles:
     holdout: str | None = None
     share: float = 0.0
     strata: tuple[tuple[str, float], ...] = ()
+    last: float = 0.0
+    first_test_row: int | None = None
     group: str | None = None
     encodings: tuple[Encoding, ...] = ()
     fold_means: tuple[Encoding, ...] = ()
     sparse: SparseColumns | None = None
     texts: tuple[str, ...] = ()
+
+    @property
+    def names_test_rows(self) -> bool:
+        """Return whether settings or source say which rows are test rows."""
+        return bool(self.split or self.holdout or self.share or self.last)
 
     @property
     def encoder(self) -> Encoder:
@@ -87,7 +95,7 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     for what, names in named.items():
         for name in names:
             check_present(name, columns, source.location, what)
-    share, holdout = _holdout(settings, columns, source.location)
+    share, last, holdout = _holdout(settings, columns, source.location)
     split = settings.split_column
     if split is not None:
         check_present(split, columns, source.location, "split")
@@ -98,7 +106,7 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
             )
     elif SPLIT in columns and is_text(types[SPLIT]) and SPLIT not in (settings.target, *settings.keys, *settings.drop):
         split = SPLIT
-    if split is not None and (share or holdout):
+    if split is not None and (share or last or holdout):
         raise ConfigError(
             f"{source.location}: the split column {split!r} and a holdout both choose the test rows; expected one. "
             f"Drop the column, or leave holdout out."
@@ -123,8 +131,9 @@ def assign_roles(source: Source, settings: IngestSettings) -> Roles:
     if features or not (sparse or settings.text):
         _check_features(features, types, settings, source.location)
     return Roles(
-        features, settings.target, keys, split, holdout, share, group=settings.group, sparse=sparse, texts=settings.text
-    )
+        features, settings.target, keys, split, holdout, share, last=last, group=settings.group, sparse=sparse,
+        texts=settings.text,
+    )  # fmt: skip
 
 
 def check_present(name: str, columns: Sequence[str], where: str, what: str) -> None:
@@ -178,12 +187,14 @@ def share_of(holdout: float | str | None) -> float | None:
     return share if 0.0 < share < 1.0 else None
 
 
-def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tuple[float, str | None]:
-    """Return share and column of a holdout; a number written as text is a share unless a column has that name."""
+def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tuple[float, float, str | None]:
+    """Return share, share at the end and column of a holdout; the name of a column means that column."""
     if settings.holdout is None:
-        return 0.0, None
+        return 0.0, 0.0, None
     if isinstance(settings.holdout, str) and settings.holdout in columns:
-        return 0.0, settings.holdout
+        return 0.0, 0.0, settings.holdout
+    if last := last_share_of(settings.holdout):
+        return 0.0, last, None
     try:
         share = float(settings.holdout)
     except ValueError:  # no number, so it is a name, and not one of the columns
@@ -196,7 +207,7 @@ def _holdout(settings: IngestSettings, columns: Sequence[str], where: str) -> tu
     if not 0.0 < share < 1.0:
         how = " To train on all rows, train on a data set that okl ingest made without it." if share == 0.0 else ""
         raise ConfigError(f"holdout = {settings.holdout}; expected a share above 0 and below 1, or a column.{how}")
-    return share, None
+    return share, 0.0, None
 
 
 def _check_disjoint(settings: IngestSettings, split: str | None, holdout: str | None) -> None:
@@ -245,6 +256,13 @@ FIRST_ROWS = 16_384  # by a count of rows: batches are cut otherwise on workers,
 FEW_ROWS = 100  # in so few, measures too may all differ
 
 
+def _are_spread_evenly(values: pa.ChunkedArray) -> bool:
+    """Return whether the median is near the middle, as of numbers that are handed out; not of skewed measures."""
+    ends, middle = pc.min_max(values).as_py(), pc.quantile(values)[0].as_py()
+    width = ends["max"] - ends["min"]
+    return bool(abs(middle - ends["min"] - 0.5 * width) <= 0.25 * width)
+
+
 def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str]) -> list[str]:
     """Return a note for each input column of whole numbers that all differ in the first rows, such as an id.
 
@@ -278,5 +296,5 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str])
         f"Column {name!r} holds whole numbers that all differ in {where}, like an id; it is used as an input all "
         f"the same (--key {quote(name)} copies it to the scores, --drop {quote(name)} leaves it out)."
         for name, values in parts.items()
-        if sum(map(len, values)) > FEW_ROWS
+        if sum(map(len, values)) > FEW_ROWS and _are_spread_evenly(pa.chunked_array(values))
     ]

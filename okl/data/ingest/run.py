@@ -693,11 +693,16 @@ def ingest(
         opened, notes = find_formats(opened, settings, spread)
     roles, reader = _roles_and_reader(opened, settings, reference)
     reader.check_kind(opened.location)  # again: later rows may contain words
-    if default_holdout is not None and reference is None and not (roles.split or roles.holdout or roles.share):
+    if default_holdout is not None and reference is None and not roles.names_test_rows:
         settings = settings.model_copy(update={"holdout": default_holdout, "stratify": True})
         roles = replace(roles, share=default_holdout)
     if reference is None and settings.scale == "none" and opened.kind != "svmlight":
         settings = settings.model_copy(update={"scale": default_scale})
+    if roles.last:
+        n_rows = (
+            opened.rows if opened.rows is not None else sum(b.batch.num_rows for b in opened.batches([roles.target]))
+        )
+        roles = replace(roles, first_test_row=n_rows - max(1, round(roles.last * n_rows)))
     if settings.stratify and roles.share:
         if roles.group is not None:
             roles = grouped(roles, opened.batches([roles.group], exact=[roles.group]), settings.seed)
@@ -837,7 +842,7 @@ def _finish(
     shards = [moved(folder, shard, index, "part") for index, shard in enumerate(shards)]
     files = [file.name for file in source.files]
     origin = {"kind": source.kind, "files": files, "rows": counts.rows, "sha256": fingerprint}
-    split_requested = bool(roles.split or roles.holdout or roles.share)
+    split_requested = roles.names_test_rows
     guessed = settings.task == "auto" and not reader.text
     cause = "a missing value" if settings.missing == "drop" else f"a missing target {roles.target!r}"
     warnings = find_warnings(schema, counts.rows, dropped, cause, split_requested and counts.test == 0, guessed)

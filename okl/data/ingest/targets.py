@@ -161,7 +161,7 @@ class TargetReader:
     def classes(self, where: str, positive: str | None = None) -> ClassCounts:
         """Decide the task after all rows were read.
 
-        positive : the label, as text, that comes second of two; None: the larger one
+        positive : the label, as text, that comes second of two; None: the larger one, of text labels a rare one
         Raises DataError : a constant target, or one class only; more than two for a binary task; too many; a label that
             only test rows have
         Raises ConfigError : a positive class that is none of two
@@ -198,6 +198,10 @@ class TargetReader:
                     f"{first_of([*map(repr, texts)], 6)}."
                 )
             stored.sort(key=lambda value: str(labels[value]) == positive)
+        elif (
+            self.text and task == "binary" and _is_rare_event(labels[stored[0]], *(self.counts[one] for one in stored))
+        ):
+            stored.reverse()
         for value, (file, row) in self.only_test.items():
             if value not in self.counts:
                 raise DataError(
@@ -276,7 +280,16 @@ def stored_index(values: NDArray[Any], stored_labels: Sequence[float]) -> Intege
     return np.where(stored[near] == values, near, -1)
 
 
-# Test rows: by a seeded hash of row numbers or of groups, by a split column or by a 0/1 column.
+RARE_SHARE = 0.2
+"""Share of the rows below which the first of two text labels is the class that rates are about."""
+NEGATIVES = ("n", "no", "not", "f", "false", "neg", "negative", "none", "off", "0", "-1")
+
+
+def _is_rare_event(label: Label, count: int, other: int) -> bool:
+    return count < RARE_SHARE * (count + other) and str(label).strip().lower() not in NEGATIVES
+
+
+# Test rows: by a seeded hash of row numbers or of groups, the last rows, by a split column or by a 0/1 column.
 
 
 def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask | None:
@@ -289,6 +302,8 @@ def held_out(roles: Roles, rows: SourceBatch, first_row: int, seed: int) -> Mask
         return _by_name(rows, roles.split)
     if roles.holdout is not None:
         return _by_flag(rows, roles.holdout)
+    if roles.first_test_row is not None:
+        return np.arange(first_row, first_row + rows.batch.num_rows) >= roles.first_test_row
     if roles.share > 0 and roles.group is not None:
         return group_share(rows.batch.column(roles.group), seed) < roles.share
     if roles.share > 0 or roles.strata:

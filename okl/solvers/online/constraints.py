@@ -317,7 +317,7 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
                 f"itself. Train on or ingest the source with --key {name}."
             )
         if name not in available:
-            raise missing_column(name, available, where, "constrained")
+            raise missing_column(name, (*schema.source_columns, *schema.keys), where, "constrained")
 
 
 def without_features(data: Dataset, names: Sequence[str]) -> Dataset:

@@ -52,6 +52,7 @@ MOST_ROUNDS, LEAST_ROUND_ROWS = 1024, 32  # a pass, where shards average weights
 MOST_JOINS, LEAST_JOIN_ROWS = 512, 64  # a pass, where support vectors are united and reduced to the budget
 LEAST_SPARSE_ROUNDS = 64  # a pass
 CERTIFIED_SEGMENTS = 64  # a pass: regret is computed at a sixteenth of the rows, an eighth, ...
+RADIUS = 10.0  # of constrained weights, unless given: constraints require bounded ones
 WINDOWS = 100  # a pass in stored order: windows of the drift report
 
 
@@ -264,8 +265,6 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
     def check(self, run: Run) -> None:
         """Raise ConfigError for a bad grammar, constraints without a ball, or options without effect."""
         constraints = self.parsed_constraints
-        if constraints and self.ball_radius is None:
-            raise ConfigError("Constraints require bounded weights. Add --constraint 'norm <= 10', or --radius 10.")
         for name in OF_COLUMNS:
             if self.changed(name) and not constraints:
                 raise ConfigError(f"{self.described(name)}, but no constraint uses a column. Remove it.")
@@ -313,9 +312,11 @@ class MapLearningOptions(OnlineSettings, StepOptions, ClassWeightOptions):
 
     @property
     def ball_radius(self) -> float | None:
-        """Return the radius of the ball that weights stay in, given or by a constraint of the norm; None: no ball."""
-        bound = parse_constraints(self.constraints)[1]
-        return min((radius for radius in (self.radius, bound) if radius is not None), default=None)
+        """Return the radius of the ball that weights stay in, RADIUS for constraints without one; None: no ball."""
+        constraints, bound = parse_constraints(self.constraints)
+        return min(
+            (radius for radius in (self.radius, bound) if radius is not None), default=RADIUS if constraints else None
+        )
 
     @property
     def certifies(self) -> bool:

@@ -44,6 +44,14 @@ def test_an_id_is_told_of_and_learnt_all_the_same(kind: str, tmp_path: Path) -> 
     assert warnings(source, keys=("id",)) == []
 
 
+def test_skewed_measures_that_all_differ_are_no_ids(tmp_path: Path) -> None:
+    content, source = table(150), tmp_path / "rows.csv"
+    content["id"] = np.unique(np.round(np.exp(np.linspace(5.0, 20.0, 150))))  # such as populations of countries
+    lines = [",".join(map(str, row)) for row in zip(*(column.tolist() for column in content.values()), strict=True)]
+    source.write_text("\n".join([",".join(content), *lines]) + "\n")
+    assert warnings(source) == []
+
+
 def test_few_rows_and_a_value_that_comes_twice_say_nothing(tmp_path: Path) -> None:
     for rows, twice in ((100, False), (150, True)):
         columns = table(rows)

@@ -81,6 +81,20 @@ def test_a_holdout_column_picks_the_test_rows(tmp_path: Path, flag: np.ndarray) 
     assert "held" not in data.schema.features
 
 
+@pytest.mark.parametrize(("holdout", "first"), [("last", 800), ("last:0.1", 900)])
+def test_the_last_rows_of_all_files_are_test_rows(tmp_path: Path, holdout: str, first: int) -> None:
+    content = table(1000, id=np.arange(1000))
+    whole = made(tmp_path, content, holdout=holdout, keys=("id",))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for number, (begin, end) in enumerate(((0, 333), (333, 950), (950, 1000))):
+        pacsv.write_csv(content.slice(begin, end - begin), parts / f"{number}.csv")
+    for data in (whole, ingest(parts, tmp_path / "other", settings(holdout=holdout, keys=("id",))).dataset):
+        assert stored(data, "test").column("id").to_pylist() == list(range(first, 1000))
+    with pytest.raises(ConfigError, match="both choose the test rows"):
+        made(tmp_path, content.append_column("split", pa.array(["train"] * 1000)), holdout=holdout, keys=("id",))
+
+
 def test_a_holdout_share_does_not_depend_on_files_or_batches(tmp_path: Path) -> None:
     content = table(1000, id=np.arange(1000))
     whole = made(tmp_path, content, holdout=0.2, keys=("id",))
@@ -143,6 +157,30 @@ def test_the_positive_class_comes_second(tmp_path: Path) -> None:
     np.testing.assert_array_equal(stored(data).column("y").to_numpy() == positive, names == "early")
     assert sum(data.schema.class_counts) == 100
     assert data.schema.class_counts[1] == (names == "early").sum()
+
+
+@pytest.mark.parametrize(
+    ("words", "share", "labels"),
+    [
+        (("fraud", "ok"), 0.05, ("ok", "fraud")),
+        (("fraud", "ok"), 0.4, ("fraud", "ok")),
+        (("no", "yes"), 0.05, ("no", "yes")),
+        (("late", "on time"), 0.95, ("late", "on time")),
+    ],
+)
+def test_a_rare_label_comes_second_unless_it_says_no(
+    tmp_path: Path, words: tuple[str, str], share: float, labels: tuple[str, str]
+) -> None:
+    names = np.where(np.arange(200) < share * 200, *words)
+    data = made(tmp_path, replaced(table(200), "y", names))
+    assert data.schema.labels == labels
+    assert data.schema.class_counts[labels.index(words[0])] == int(share * 200)
+
+
+def test_the_class_of_a_single_row_is_named(tmp_path: Path) -> None:
+    names = np.array(["no", "yes"] * 50 + ["maybe"])
+    (warning,) = made(tmp_path, replaced(table(101), "y", names)).warnings
+    assert warning.startswith("Of target 'y', 'maybe' is the class of a single training row")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +257,7 @@ def test_constant_columns_are_one_warning_and_scale_to_zero(tmp_path: Path) -> N
     constant: dict[str, Any] = {f"k{i}": np.full(100, i, np.float32) for i in range(7)}
     data = made(tmp_path, table(100, **constant), scale="standard")
     (warning,) = data.warnings
-    assert "7 of 12 input columns never change" in warning
+    assert "7 of 12 inputs never change" in warning
     assert "k0, k1, k2, k3, k4, ..." in warning
     _, factor = data.schema.shift_and_factor
     assert (factor == 0).sum() == 7

@@ -214,16 +214,23 @@ def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
     assert not state.learner.kept.excess(solver.predictor(state).weights[0]).any()  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("values", [{}, NOGD])
+def test_constraints_have_a_radius_unless_one_is_given(data: Dataset, values: dict[str, Any]) -> None:
+    without = settings_of(data, **values | {"constraints": TEXTS[:1], "radius": None})
+    check(without)
+    assert without.options.ball_radius == 10.0  # type: ignore[attr-defined]
+    given = settings_of(data, **values | {"constraints": (*TEXTS[:1], "norm <= 3")})
+    assert given.options.ball_radius == 3.0  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("values", "part"),
     [
-        ({"constraints": ("abs(covariance(s)) <= 0.1",)}, "--radius 10"),
         ({"constraints": ("norm <= 3",), "constraint_margin": 0.1}, "no constraint uses a column"),
         ({"constraints": ("norm <= 3",), "constraint_method": "recoo"}, "no constraint uses a column"),
         ({"solver": "bsgd-removal", "frequencies": 400}, "has no constraints: it belongs to fogd or nogd"),
         ({"mode": "sum"}, "fogd with constraints supports stream and mix only"),
         (NOGD | {"mode": "sum"}, "nogd with constraints supports stream and mix only"),
-        (NOGD | {"constraints": TEXTS[:1]}, "--radius 10"),
         (NOGD | {"budget": 2000}, r"1,196 sampled rows. Set a budget of at most 1,196\."),
         ({"constraints": ("covariance(s) <= 0.1 ???", "norm <= 1")}, "unexpected .*at the end"),
         ({"track": True, "mode": "mix"}, "track"),
