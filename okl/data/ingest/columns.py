@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SPLIT = "split"
 VALUE = re.compile(r"[-+]?\d*\.?\d+$")  # a name of a column that is rather a value
+ID_NAME = re.compile(r"(?i:(^|[_ .-])id$)|[a-z]I[dD]$")  # of a column that names persons or things
 SHARE = re.compile(r"0?,\d+$")  # with a decimal comma
 
 
@@ -264,7 +265,7 @@ def _are_spread_evenly(values: pa.ChunkedArray) -> bool:
 
 
 def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str]) -> list[str]:
-    """Return a note for each input column of whole numbers that all differ in the first rows, such as an id.
+    """Return a note for each input column of whole numbers that all differ in the first rows, or that is named an id.
 
     Only the first FIRST_ROWS rows are read, and only of such columns.
 
@@ -276,7 +277,7 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str])
         for name, kind in kinds.items()
         if pa.types.is_integer(kind) or pa.types.is_float64(kind)  # whole numbers with missing ones are often floats
     }
-    rows = 0
+    rows, repeated = 0, list[str]()
     try:
         for read in source.batches([*parts], exact=[*parts]) if parts else ():
             batch = read.batch.slice(0, FIRST_ROWS - rows)
@@ -285,7 +286,10 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str])
                 parts[name].append(batch.column(name).drop_null())
                 values = pa.chunked_array(parts[name])
                 whole = pa.types.is_integer(values.type) or pc.all(pc.equal(pc.floor(values), values)).as_py()
-                if not whole or pc.count_distinct(values).as_py() < len(values):
+                if not whole or (distinct := pc.count_distinct(values).as_py()) < len(values):
+                    named = whole and roles.group is None and ID_NAME.search(name)
+                    if named and FEW_ROWS < len(values) >= 2 * distinct > 2:
+                        repeated.append(name)
                     del parts[name]
             if rows == FIRST_ROWS or not parts:
                 break
@@ -297,4 +301,8 @@ def identifier_warnings(source: Source, roles: Roles, categories: Sequence[str])
         f"the same (--key {quote(name)} copies it to the scores, --drop {quote(name)} leaves it out)."
         for name, values in parts.items()
         if sum(map(len, values)) > FEW_ROWS and _are_spread_evenly(pa.chunked_array(values))
+    ] + [
+        f"Several rows have the same {name!r}. If new rows are of others: --group {quote(name)} keeps the rows of one "
+        "together, so that test rows are of others, too."
+        for name in repeated
     ]

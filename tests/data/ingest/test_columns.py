@@ -44,6 +44,17 @@ def test_an_id_is_told_of_and_learnt_all_the_same(kind: str, tmp_path: Path) -> 
     assert warnings(source, keys=("id",)) == []
 
 
+def test_ids_of_several_rows_are_named_with_the_option_for_groups(tmp_path: Path) -> None:
+    source, content = tmp_path / "rows.parquet", table(150)
+    for name, is_named in (("patient_id", True), ("customerId", True), ("paid", False)):
+        columns = {name if key == "id" else key: values for key, values in content.items()}
+        columns[name] = np.arange(150) // 3
+        pq.write_table(pa.table(columns), source)
+        found = [ingest(source, tmp_path / f"{name}-{group}", IngestSettings(group=group)) for group in (None, name)]
+        assert [f"--group {name} keeps" in one for one in found[0].dataset.warnings] == [True] * is_named
+        assert found[1].dataset.warnings == ()
+
+
 def test_skewed_measures_that_all_differ_are_no_ids(tmp_path: Path) -> None:
     content, source = table(150), tmp_path / "rows.csv"
     content["id"] = np.unique(np.round(np.exp(np.linspace(5.0, 20.0, 150))))  # such as populations of countries
