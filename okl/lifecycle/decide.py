@@ -555,7 +555,7 @@ def decide_publication(
     trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
     some = [record for record in accepted if record.sha256 in trained_on]
     chosen = comparison_shards(some, settings.holdout_shards, schema, before)
-    criterion = criterion_of(settings.train.optimise, schema.task, schema.class_counts, schema.target)
+    criterion = criterion_of(settings.train.judged_by(schema.task), schema.task, schema.class_counts, schema.target)
     if not chosen:
         reason = f"{f'Published: {_FIRST};' if champion is None else 'Kept:'} there are no reserved rows to compare on."
         nothing = Decision("publish" if champion is None else "keep", reason, TESTS[criterion], None, {})

@@ -288,6 +288,8 @@ def criterion_sentence(result: RunResult) -> str:
     given = result.settings.get("optimise", "auto")
     if given == result.criterion:
         return f"{name} (as given)"
+    if result.settings.get("class_weights") == "balanced" and result.criterion == "balanced-accuracy":
+        return f"{name}, because of balanced class weights (--optimise)"
     reason = f"{percent(outside_share(counts), 2)} of the rows are outside the most frequent class"
     if given == "log-loss" or (given == "auto" and outside_share(counts) < RARE and result.criterion != "log-loss"):
         reason = "the log loss needs probabilities, which this model does not have"

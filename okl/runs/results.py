@@ -384,7 +384,7 @@ class RunRecord:
             settings, self.learnt.state, self.learnt.predictor, data, n_threads, self.in_folds
         )
         schema, model = data.schema, self.predictor
-        self.criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+        self.criterion = criterion_of(settings.judged_by(schema.task), schema.task, schema.class_counts, schema.target)
         if self.criterion == "log-loss" and not isinstance(model, CalibratedPredictor):
             self.criterion = "auc" if schema.task == "binary" else "accuracy"
         constant = ConstantPredictor(schema)

@@ -403,7 +403,7 @@ def _task_of(settings: TrainSettings, data: Dataset, group: str | None) -> _Task
     schema, rows = data.schema, data.rows("train")
     if rows < 2:
         raise ConfigError(f"There are {rows} training rows, but --solver auto needs at least 2. Name a solver.")
-    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    criterion = criterion_of(settings.judged_by(schema.task), schema.task, schema.class_counts, schema.target)
     if criterion == "balanced-accuracy" and _options_of(settings).class_weights == "none":
         settings = settings.replaced(class_weights="balanced")
     group = group or group_of(data)
@@ -785,7 +785,7 @@ def learn_metric(
     schema, observer = data.schema, observer or NullObserver()
     if data.rows("train") < 2:
         raise ConfigError(f"{data.folder} has {data.rows('train')} training rows, but a metric needs at least 2.")
-    criterion = criterion_of(settings.optimise, schema.task, schema.class_counts, schema.target)
+    criterion = criterion_of(settings.judged_by(schema.task), schema.task, schema.class_counts, schema.target)
     given = settings.options.model_dump().get("kernel")
     starters = [each for each in initial_candidates((schema.scaling,)) if each.kernel != "linear"]
     if kernel_has_gradient(str(given)):

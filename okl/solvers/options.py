@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from okl.foundation.catalogue import load
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import KernelName, LossName, MapName, OrExtension, Positive
-from okl.foundation.types import Mode, Optimise, Precision
+from okl.foundation.types import Mode, Optimise, Precision, Task
 
 if TYPE_CHECKING:
     from okl.data.dataset import Schema
@@ -27,8 +27,7 @@ class Run(Protocol):
     @property
     def precision(self) -> Precision: ...
 
-    @property
-    def optimise(self) -> Optimise: ...
+    def judged_by(self, task: Task) -> Optimise: ...
 
     @property
     def mode(self) -> Literal["auto", "stream", "mix", "sum"]: ...

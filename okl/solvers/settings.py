@@ -27,7 +27,7 @@ from okl.foundation import plugins
 from okl.foundation.catalogue import MODELS, SOLVERS, STRATEGIES, load
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import Count, ExecutionSettings, IngestSettings, Name, OrExtension, SolverName
-from okl.foundation.types import Mode, Optimise, Precision
+from okl.foundation.types import Mode, Optimise, Precision, Task
 from okl.solvers.options import ClassWeightOptions, IterationOptions, SolverSettings
 
 # Solvers by name: `okl.foundation.catalogue` lists them.
@@ -120,7 +120,8 @@ class TrainSettings(ExecutionSettings):
     optimise: Optimise = Field(
         "auto",
         description="criterion of classes by which candidates and penalties are chosen, and models compared; auto: "
-        "log-loss if fewer than 20% of the rows are outside the most frequent class, accuracy otherwise",
+        "log-loss if fewer than 20% of the rows are outside the most frequent class, accuracy otherwise, and "
+        "balanced-accuracy with balanced class weights",
     )
     threshold: float | None = Field(
         None,
@@ -269,6 +270,11 @@ class TrainSettings(ExecutionSettings):
     def has_workers(self) -> bool:
         """Return whether worker processes compute."""
         return bool(self.workers or self.scheduler or self.cluster)
+
+    def judged_by(self, task: Task) -> Optimise:
+        """Return the criterion: as given, or balanced accuracy where balanced class weights ask for such classes."""
+        is_balanced = task != "regression" and getattr(self.options, "class_weights", "none") == "balanced"
+        return "balanced-accuracy" if self.optimise == "auto" and is_balanced else self.optimise
 
     @property
     def training_mode(self) -> Mode:

@@ -883,6 +883,7 @@ def test_class_weights_keep_the_race_and_move_the_threshold(rare: dict[str, Data
     assert settings.solver == "auto"
     result = train(settings)
     assert result["settings"]["class_weights"] == "balanced"
+    assert result["criterion"] == result["choice"]["criterion"] == "balanced-accuracy"
     counts = rare["curved"].schema.class_counts
     assert result["calibration"]["threshold"] == pytest.approx(counts[1] / sum(counts))
     assert result["test"]["balanced_accuracy"] > 0.75

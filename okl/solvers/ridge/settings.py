@@ -86,7 +86,7 @@ class RidgeSettings(LandmarkSettings, KernelOptions, IterationOptions, Polynomia
         return "uniform" if landmarks == "supports" else landmarks
 
     def build(self, run: Run, schema: Schema, rows: int | None) -> RidgeSolver:
-        criterion = criterion_of(run.optimise, schema.task, schema.class_counts, schema.target)
+        criterion = criterion_of(run.judged_by(schema.task), schema.task, schema.class_counts, schema.target)
         return self.solver(run.seed, run.precision, self.weights_of_classes(schema), criterion)
 
     def solver(
@@ -130,7 +130,7 @@ class FalkonSettings(LandmarkSettings):
     )
 
     def build(self, run: Run, schema: Schema, rows: int | None) -> FalkonSolver:
-        criterion = criterion_of(run.optimise, schema.task, schema.class_counts, schema.target)
+        criterion = criterion_of(run.judged_by(schema.task), schema.task, schema.class_counts, schema.target)
         return FalkonSolver(
             **self.common(run.seed, run.precision, criterion),
             iterations=self.iterations,
@@ -180,7 +180,7 @@ class LocalSettings(KernelOptions, IterationOptions, ClassWeightOptions):
             class_weights=self.weights_of_classes(schema),
             seed=run.seed,
             precision=run.precision,
-            criterion=criterion_of(run.optimise, schema.task, schema.class_counts, schema.target),
+            criterion=criterion_of(run.judged_by(schema.task), schema.task, schema.class_counts, schema.target),
         )
 
     def n_columns(self, n_inputs: int) -> int:
