@@ -57,7 +57,8 @@ def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
     fields = {field.name: field.type for field in check_source(settings.data, given).schema}
     taken = (*given.keys, given.target)
     texts = [name for name in names if name in fields and not is_number(fields[name]) and name not in taken]
-    return settings.model_copy(update={"ingest": given.model_copy(update={"keys": (*given.keys, *texts)})})
+    keyed = given.model_copy(update={"keys": (*given.keys, *texts)})
+    return settings.model_copy(update={"ingest": keyed}) if texts else settings
 
 
 @dataclass(eq=False)
