@@ -305,7 +305,7 @@ def _words_as_categories(schema: Schema) -> list[str]:
         return []
     return [
         f"text {words[columns[0]]!r} of {_named(columns)} is a category of its own, not a missing value; "
-        "pandas.read_csv makes it a missing one, so score files, or read tables with keep_default_na=False"
+        "pandas.read_csv makes it a missing one: score files, or read tables with keep_default_na=False"
     ]
 
 

@@ -374,7 +374,7 @@ def test_words_that_pandas_reads_as_missing_are_stated_and_read_the_same_from_pa
     (sentence,) = [line for line in result["assumptions"] if "category of its own" in line]
     assert sentence == (
         "text 'n/a' of plan is a category of its own, not a missing value; pandas.read_csv makes it a missing one: "
-        "give okl the file itself"
+        "score files, or read tables with keep_default_na=False"
     )
     assert "('n/a' is a category, not missing)" in describe_text(open_dataset(tmp_path / "run" / "data"))
     model = result.model
