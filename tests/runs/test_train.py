@@ -362,6 +362,19 @@ def test_target_means_are_stated_and_rows_with_large_errors_show_values(tmp_path
     assert {*shown} <= {*shops}
 
 
+def test_text_columns_of_constraints_become_keys_and_the_radius_is_stated(tmp_path: Path) -> None:
+    random = np.random.default_rng(2)
+    rows = pd.DataFrame({"x": random.normal(size=400), "group": np.where(random.random(400) < 0.5, "A", "B")})
+    rows["y"] = (rows["x"] + random.normal(size=400) > 0.0).astype(int)
+    limit = ["abs(difference(group=A, group=B)) <= 0.05"]
+    out = str(tmp_path / "run")
+    result = okl.train(rows, target="y", constraints=limit, solver="fogd", frequencies=20, out=out)
+    assert result["settings"]["ingest"]["keys"] == ["group"]
+    assert result["dataset"]["features"] == 1
+    assert "weights have a norm of at most 10 (--radius)" in result["assumptions"]
+    assert "group, used in constraints, is no input (--key)" in result["assumptions"]
+
+
 def test_words_that_pandas_reads_as_missing_are_stated_and_read_the_same_from_pandas(tmp_path: Path) -> None:
     words = ["a", "n/a", "", "b"] * 60
     lines = [f"{word},{i % 7 if i % 9 else 'n/a'},{i % 2}" for i, word in enumerate(words)]
