@@ -257,7 +257,7 @@ def _check_few(column: str, n_values: int) -> None:
 # challengers are rejected they are used again, with more: from the second use on, the k-th has level / (k (k + 1)),
 # so that all of them together spend one and a half times the level at most.
 
-FEWEST_ROWS = 30  # of a slice that counts, and since a drift for calibration and mistakes
+FEWEST_ROWS = 30  # of a slice that counts
 OF_SCORES = ("balanced-accuracy", "auc", "average-precision")
 """Criteria that need the scores of all rows at once."""
 RELATIVE = ("squared-error", "log-loss")
@@ -311,8 +311,7 @@ class Decision:
     worse_than_constant : whether the challenger is worse than a constant prediction, and so is never published
     newest, before : of the rows of shards that the challenger alone has learned, and of those before
     criterion : of the errors; None in records of earlier releases
-    after_drift : whether the newest rows decided and some rows before them are older than a drift, so that metrics are
-        of the newest rows
+    after_drift : whether only rows since a drift were compared
     """
 
     kind: Literal["publish", "keep"]
@@ -512,7 +511,7 @@ COUNTED = ("confusion", "reliability", "residual_histogram")
 class ChallengerResult:
     """Result of the comparison of a challenger.
 
-    shards : names of those whose reserved rows were used; metrics : by predictor; after drift on the newest rows
+    shards : names of those whose reserved rows were used, after drift of those since then; metrics : by predictor
     bytes_read : of part files; counted : counts of the challenger's mistakes, their rows (on), and the labels
     predictor : the challenger's, with probabilities if it has any
     """
@@ -554,6 +553,11 @@ def decide_publication(
     before = history.trained_on.union(earlier)
     trained_on = {*history.trained_on, *(record.sha256 for record in challenger.trained_on)}
     some = [record for record in accepted if record.sha256 in trained_on]
+    since = [record for record in some if record.sha256 not in before_drift]
+    after_drift = len(since) < len(some) and settings.publish_if == "better" and champion is not None
+    after_drift &= any(record.test_rows for record in since)
+    if after_drift:  # all rows since then count alike, those before say nothing of rows to come
+        some, before = since, frozenset()
     chosen = comparison_shards(some, settings.holdout_shards, schema, before)
     criterion = criterion_of(settings.train.judged_by(schema.task), schema.task, schema.class_counts, schema.target)
     if not chosen:
@@ -591,21 +595,17 @@ def decide_publication(
     )
     missing = _missing(schema, pairs[ALL])
     rule = rule if champion else replace(rule, needed="clearly better")  # of a first version only for the sentence
-    drifted = {record.key for record in chosen if record.sha256 in before_drift}
-    after_drift = bool(drifted) and rule.needed == "better" and NEWEST in pairs
-    old = after_drift and {record.sha256 for record in chosen}.intersection(before) <= set(before_drift)
-    decision = apply_rule(schema.task, pairs, rule, other, missing, looks, criterion, schema, allowance, not old)
+    compared_by = (rule, other, missing, looks, criterion, schema, allowance, not after_drift)
+    decision = apply_rule(schema.task, pairs, *compared_by)
     decision = decision if champion else first_version(decision)
-    new = {record.key for record in chosen if not after_drift or record.sha256 not in before}
-    metrics = {name: scalar_metrics(tally.report()) for name, tally in tallies_of(tallies, new).items()}
+    compared = tallies_of(tallies, {*tallies})
+    metrics = {name: scalar_metrics(tally.report()) for name, tally in compared.items()}
     if criterion != "accuracy":
         note += mistakes_sentence(metrics)
-    on, since = "reserved rows", {record.key for record in chosen} - drifted
-    if drifted:
-        enough = sum(record.test_rows for record in chosen if record.key in since) >= FEWEST_ROWS
-        on = "reserved rows since the drift" if enough else "reserved rows from before and after the drift"
-        since = since if enough else {*tallies}
-    report = tallies_of(tallies, since)[SECOND].report()
+    on = "reserved rows since the drift" if after_drift else "reserved rows"
+    if not after_drift and any(record.sha256 in before_drift for record in chosen):
+        on = "reserved rows from before and after the drift"
+    report = compared[SECOND].report()
     counted = {name: value for name, value in report.items() if name in COUNTED} | {"on": on}
     return ChallengerResult(
         replace(decision, reason=decision.reason + note, after_drift=after_drift),

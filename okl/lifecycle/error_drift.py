@@ -1,13 +1,14 @@
 """Drift between shards.
 
-All mistakes are made before training on the rows, each by the champion of its day. If nothing changes, a champion that
-is replaced by a better one only makes fewer, not more: so a shard fires if it has more than chance explains (Fisher's
-exact test, one-sided) and a quarter more at least. Days differ among themselves, so the deviation is taken in units of
-what they vary by: of the mean square of successive differences, and of rates that vary by a tenth, which counts like
-four degrees of freedom and rules until there are shards to estimate it. One shard before is enough. A shard alone may
-not be: the latest two, three and four are tested together, too, if each has a quarter more, and a signal is of as many
-as possible. After it the comparison restarts without them: their champion was of the old relation. A return to it
-fires, too.
+All mistakes are made before training on the rows, each by the champion of its day; those of the first run's shards on
+their reserved rows, by its champion. If nothing changes, a champion that is replaced by a better one only makes fewer,
+not more: so a shard fires if it has more than chance explains (Fisher's exact test, one-sided) and a quarter more at
+least. Days differ among themselves, so the deviation is taken in units of what they vary by: of the mean square of
+successive differences, and of rates that vary by a tenth, which counts like four degrees of freedom and rules until
+there are shards to estimate it. One shard before is enough. A shard alone may not be: the latest two, three and four
+are tested together, too, if each has a quarter more. Shards just before, each of which has clearly more by itself,
+belong to the signal. After it the comparison restarts without all of them: their champion was of the old relation. A
+return to it fires, too.
 
 Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) none of 4,800 shards
 fired if days are alike, 1 to 8 in a thousand where rates vary by 20% from day to day, 2 to 31 where they vary by 40%.
@@ -50,6 +51,7 @@ class ShardScores:
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean
     past_rate : mistakes a row in the shards before; p_value : that so many more are chance; None where nothing is
         compared; fired : whether that is a signal; together : of how many of the latest shards
+    reserved : whether the rows are the reserved ones of a shard of the first run
     """
 
     version: int
@@ -61,6 +63,7 @@ class ShardScores:
     p_value: float | None = None
     fired: bool = False
     together: int = 1
+    reserved: bool = False
 
     @property
     def rate(self) -> float:
@@ -74,13 +77,23 @@ def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     before = [scores for scores in past[signal + 1 :] if scores.rows][-MOST_PAST:]
     if not before or now.rows == 0:
         return now
-    (p_value, past_rate), together = _tested(before, [now]), 1
-    for more in range(1, min(MOST_POOLED, len(before))):
-        pooled, rate = _tested(before[:-more], [*before[-more:], now])
-        if pooled <= LEVEL and all(one.rate > LARGER * rate for one in before[-more:]):
-            p_value, past_rate, together = pooled, rate, more + 1
-    fired = p_value <= LEVEL and now.rate > LARGER * past_rate
-    return replace(now, past_rate=past_rate, p_value=p_value, fired=fired, together=together if fired else 1)
+    alone, most = _tested(before, [now]), min(MOST_POOLED, len(before))
+    signals = ((n, *_pooled(before, now, n)) for n in range(1, most + 1))
+    together, p_value, past_rate = next((one for one in signals if one[1] <= LEVEL), (0, *alone))
+    while 0 < together < most:  # earlier ones, if each by itself has clearly more, belong to it
+        of_one = _tested(before[:-together], [before[-together]])
+        if of_one[0] > SUSPICIOUS or before[-together].rate <= LARGER * of_one[1]:
+            break
+        together += 1
+        p_value, past_rate = _pooled(before, now, together)
+    return replace(now, past_rate=past_rate, p_value=p_value, fired=together > 0, together=max(1, together))
+
+
+def _pooled(before: Sequence[ShardScores], now: ShardScores, together: int) -> tuple[float, float]:
+    """Return the p-value of the latest shards, 1 unless each has a quarter more mistakes, and the rate before them."""
+    past, latest = before[: len(before) + 1 - together], [*before[len(before) + 1 - together :], now]
+    p_value, rate = _tested(past, latest)
+    return p_value if all(one.rate > LARGER * rate for one in latest) else 1.0, rate
 
 
 def _tested(before: Sequence[ShardScores], latest: Sequence[ShardScores]) -> tuple[float, float]:

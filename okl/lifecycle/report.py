@@ -115,7 +115,8 @@ class RetrainResult:
 
 def history_of(history: ModelHistory) -> list[dict[str, Any]]:
     """Return the errors of champions on the latest shards of the lineage before training, a row per shard."""
-    trained = [(record.name, record.scored) for record in history.trained() if record.scored is not None]
+    scored = [(record.name, record.scored) for record in history.trained() if record.scored is not None]
+    trained = [(name, scores) for name, scores in scored if not scores.reserved]
     names = ("version", "rows", "error", "constant", "fired")
     return [{"shard": name} | {key: getattr(scored, key) for key in names} for name, scored in trained[-MOST_HISTORY:]]
 

@@ -15,7 +15,7 @@ from okl.data.execution import Execution
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
 from okl.foundation.telemetry import NullObserver
-from okl.foundation.types import Doubles, Task
+from okl.foundation.types import Doubles, Split, Task
 from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.choice import choose_for, unprepared
 from okl.lifecycle.decide import ALL, paired_sums
@@ -50,16 +50,21 @@ class ProgressiveErrors:
 
 
 def progressive(
-    data: Dataset, schema: Schema, predictor: Predictor, execution: Execution, limit: float = 0.5
+    data: Dataset,
+    schema: Schema,
+    predictor: Predictor,
+    execution: Execution,
+    limit: float = 0.5,
+    split: Split = "train",
 ) -> ProgressiveErrors:
-    """Score the training rows of a shard with a predictor that was not trained on them.
+    """Score rows of a shard with a predictor that was not trained on them: training rows, or the reserved ones.
 
     schema : schema with the counts of classes so far, for the constant
     limit : of regression, the squared error above which a row counts as missed, in squared units of the target
     """
     constant = ConstantPredictor(schema)
     above = limit if data.schema.task == "regression" else 0.5
-    pairs = paired_sums(data, data.split("train"), predictor, constant, predictor.precision, execution, above)[ALL]
+    pairs = paired_sums(data, data.split(split), predictor, constant, predictor.precision, execution, above)[ALL]
     n = max(1, pairs.rows)
     agreement, deviations = agreement_of(data.schema.task, pairs.agreement)
     return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, pairs.beyond)
@@ -155,9 +160,10 @@ class Scoring:
 
     def score(self, pending: Sequence[ShardRecord]) -> None:
         """Score shards in training order; quarantine those whose labels contradict the champion or are noise."""
+        trained = [self._with_scores(record) for record in self.history.trained()]
         past = [
             record.scored
-            for record in self.history.trained()
+            for record in trained
             if record.scored is not None and record.scored.version in self.champion.ancestry
         ]
         for record in pending:
@@ -180,6 +186,16 @@ class Scoring:
             past.append(record.scored)
             self.scored[record.name] = record.scored
             self.accepted.append(record)
+
+    def _with_scores(self, record: ShardRecord) -> ShardRecord:
+        """Return a shard of the first run, which no champion scored, with the errors on its reserved rows."""
+        if record.scored is not None or not record.test_rows:
+            return record
+        champion = self.champion
+        parts = (self.store.dataset(record), champion.model.schema, champion.model.predictor, self.execution)
+        errors = progressive(*parts, champion.limit, "test")
+        scores = ShardScores(champion.version.number, errors.rows, errors.wrong, errors.error, errors.constant)
+        return self.store.put(replace(record, scored=replace(scores, reserved=True)))
 
     def drift(self) -> dict[str, Any]:
         """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.error_drift."""

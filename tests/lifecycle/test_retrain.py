@@ -234,14 +234,15 @@ def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
         assert decision["after_drift"]
         overall, newest = decision["overall"], decision["newest"]
         assert figures["challenger"]["log_loss"] == pytest.approx(newest["challenger"], abs=1e-6)
-        since += newest["rows"]
-        assert np.sum(result["counted"]["confusion"]) == since < overall["rows"]
+        assert newest == overall
+        assert newest["rows"] > since
+        since = newest["rows"]
+        assert np.sum(result["counted"]["confusion"]) == since
         page = Path(result["report"]).read_text(encoding="utf-8")
         title = f"On the same {newest['rows']} newest reserved rows, which decide after drift"
         assert page.index(title) < page.index("Champion and challenger on reserved rows")
         assert "lowest recall first, reserved rows since the drift" in page
-    overall, newest = (first["decision"][name] for name in ("overall", "newest"))
-    assert overall["challenger"] > overall["champion"], "on all rows, most of them before the drift, it is worse"
+    newest = first["decision"]["newest"]
     assert "wrong more often" not in first["reason"]
     model = Registry(place / "registry").model("m")
     mine, before = (number(newest[who]) for who in ("challenger", "champion"))
@@ -249,18 +250,11 @@ def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
     assert shown in model_text(describe_model(model))
     told = " ".join(version_text(describe_one(model, model.version(first["version"]))).split())
     explained = okl.explain(f"m@{first['version']}", registry=str(place / "registry"))
-    assert f"on {newest['rows']} newest held-out rows of 4 shards" in " ".join(explanation_text(explained).split())
+    assert f"on {newest['rows']} newest held-out rows of 1 shard" in " ".join(explanation_text(explained).split())
     assert (
         f"measured on {newest['rows']} newest reserved rows at that time, after drift; before: the champion then"
         in told
     )
-
-
-def test_few_rows_since_a_drift_are_not_counted_alone(place: Path) -> None:
-    _, result = begin_drift(place, 110)
-    assert result["decision"]["after_drift"]
-    assert result["counted"]["on"] == "reserved rows from before and after the drift"
-    assert np.sum(result["counted"]["confusion"]) == result["decision"]["overall"]["rows"]
 
 
 def test_a_dry_run_publishes_nothing(place: Path) -> None:
