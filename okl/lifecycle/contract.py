@@ -178,7 +178,7 @@ def _few_unseen(profile: Profile, name: str, baseline: Baseline, contract: Contr
     noted = contract.model_copy(update={"unseen_share": max(NOTED_SHARE, NOTED_ROWS / profile.rows)})
     found = unseen_findings(profile.columns, profile.missing, profile.rows, name, baseline, noted)
     sentences = [finding.sentence.partition("; expected")[0] for finding in found]
-    return f"{'. '.join(sentences)}. Such rows are trained on without them; check the spelling." if sentences else ""
+    return f"{'. '.join(sentences)}. Such a value counts as none; check the spelling." if sentences else ""
 
 
 def _shares_without_known(

@@ -4,19 +4,19 @@ All mistakes are made before training on the rows, each by the champion of its d
 their reserved rows, by its champion. If nothing changes, a champion that is replaced by a better one only makes fewer,
 not more: so a shard fires if it has more than chance explains (Fisher's exact test, one-sided) and a quarter more at
 least. Days differ among themselves, so the deviation is taken in units of what they vary by: of the mean square of
-successive differences, and of rates that vary by a tenth, which counts like four degrees of freedom and rules until
-there are shards to estimate it. One shard before is enough. A shard alone may not be: the latest two, three and four
-are tested together, too, if each has a quarter more. Shards just before, each of which has clearly more by itself,
-belong to the signal. After it the comparison restarts without all of them: their champion was of the old relation. A
-return to it fires, too.
+successive differences, and of rates that vary by a tenth, which counts like twelve degrees of freedom with one shard
+before, falling to four as more estimate it. One shard before is enough. A shard alone may not be: the latest two, three
+and four are tested together, too, if each has a quarter more. Shards just before, each of which has clearly more by
+itself, belong to the signal. After it the comparison restarts without all of them: their champion was of the old
+relation. A return to it fires, too.
 
-Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) none of 4,800 shards
-fired if days are alike, 1 to 8 in a thousand where rates vary by 20% from day to day, 2 to 31 where they vary by 40%.
+Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) none of 9,600 shards
+fired if days are alike, 1 to 11 in a thousand where rates vary by 20% from day to day, 3 to 51 where they vary by 40%.
 With 1500 rows and 10 shards before, a rate that goes from .05 to .1 is found at its first shard in 99% of streams if
 days are alike, in 85% if they vary by 10%, and at the second in all. One from .23 to .34 with 7 shards of 1024 rows
-before is found at its first shard in 53% and 29%, within two in 99% and 60%; one from .3 to .52 with 3 shards of 390
-rows before within two in 81% and 58%. With 600 rows and one shard before, one from .15 to .45 is found at once in 82%
-and 72%.
+before is found at its first shard in 53% and 31%, within two in 99% and 60%; one from .3 to .52 with 3 shards of 390
+rows before at its first in 86% and 69%; one from .19 to .31 (850 rows) after a single shard of 1400 within two in 53%
+and 54%, within five in 78%.
 
 Source: see okl.solvers.base; a variance combined with a prior one, and Student's t: Smyth, Statistical Applications in
 Genetics and Molecular Biology 3(1), 2004; degrees of freedom of the mean square successive difference: von Neumann et
@@ -40,7 +40,8 @@ MOST_PAST = 30  # shards
 MOST_POOLED = 4  # latest shards that are tested together
 LARGER = 1.25  # times the rate before
 SUSPICIOUS = 0.05  # p-value from which on a larger rate is no longer called alike
-TAKEN_SPREAD, TAKEN_DEGREES = 0.1, 4.0  # of rates from day to day, as a share of them; what that counts like
+TAKEN_SPREAD = 0.1  # of rates from day to day, as a share of them
+TAKEN_DEGREES = 4.0, 12.0  # degrees of freedom that it counts like, with many shards before and with one
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,10 @@ def _tested(before: Sequence[ShardScores], latest: Sequence[ShardScores]) -> tup
         by_chance = rate * (1.0 - rate) * (1.0 / rows + 1.0 / counts.sum())
         days = 1.0 / len(latest) + 1.0 / len(counts)
         taken = float(1.0 + (TAKEN_SPREAD * rate) ** 2 * days / by_chance)
-        excess = (degrees * observed + TAKEN_DEGREES * taken) / (degrees + TAKEN_DEGREES)
+        taken_degrees = max(TAKEN_DEGREES[0], TAKEN_DEGREES[1] - 2.0 * degrees)
+        excess = (degrees * observed + taken_degrees * taken) / (degrees + taken_degrees)
         deviation = float(stats.norm.isf(p_value)) / math.sqrt(excess)
-        p_value = float(stats.t.sf(deviation, degrees + TAKEN_DEGREES))
+        p_value = float(stats.t.sf(deviation, degrees + taken_degrees))
     return p_value, rate
 
 

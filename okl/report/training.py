@@ -520,6 +520,11 @@ def _advice(result: RunResult) -> str:
     if errors.criterion in ("accuracy", "balanced-accuracy") and area is not None and area >= RANKS:
         way = "its probabilities, a lower --threshold" if result.calibration.get("on") else "its scores"
         return f"It does rank rows (ROC AUC {number(area)}): use {way}, or --optimise log-loss."
+    if result.constraints and result.is_regression and not (result.settings.get("ingest") or {}).get("scale_target"):
+        return (
+            "Constrained weights have a bounded norm (--radius), and so have the predictions: of a target in large "
+            "units, --scale standard --scale-target --radius 30."
+        )
     if result.choice.get("far_targets"):
         return "A few far targets decide the squared errors of both; the mean absolute error says more."
     if result.choice:

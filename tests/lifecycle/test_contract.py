@@ -294,7 +294,7 @@ def test_a_few_unknown_values_are_accepted_with_a_warning(tmp_path: Path, table_
         assert record.status == "accepted"
         assert bool(record.unseen) == (name == "few")
     assert record.unseen.startswith("few.parquet has values that were not in the training data: city in 5.")
-    assert record.unseen.endswith("Such rows are trained on without them; check the spelling.")
+    assert record.unseen.endswith("Such a value counts as none; check the spelling.")
 
 
 def test_missing_values_that_chance_explains_are_accepted(tmp_path: Path, schema: Schema) -> None:

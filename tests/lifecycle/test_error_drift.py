@@ -39,9 +39,10 @@ def test_the_deviation_is_that_of_fishers_test_in_units_of_what_days_vary_by() -
     seen = np.mean(np.square(np.diff([0.1, 0.13, 0.09, 0.12, 0.1, 0.11]))) / (variance * 2 / 1000)
     taken = 1 + (0.1 * rate) ** 2 * (1 + 1 / 6) / (variance * (1 / 500 + 1 / 6000))
     degrees = 2 * 5 / 3
-    unit = np.sqrt((degrees * seen + 4 * taken) / (degrees + 4))
+    counted = 12 - 2 * degrees
+    unit = np.sqrt((degrees * seen + counted * taken) / (degrees + counted))
     assert unit > 1.2
-    assert now.p_value == pytest.approx(float(stats.t.sf(stats.norm.isf(by_chance) / unit, degrees + 4)))
+    assert now.p_value == pytest.approx(float(stats.t.sf(stats.norm.isf(by_chance) / unit, degrees + counted)))
     assert now.past_rate == pytest.approx(rate)
     assert not now.fired
     assert compared(past, scored(500, 180)).fired
@@ -111,14 +112,14 @@ def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
 
 
 def test_more_errors_that_are_not_significant_are_not_called_alike() -> None:
-    past = [scored(1000, 100), scored(1000, 200)]
-    now = compared(past, scored(1000, 300))
+    past = [scored(1000, 100), scored(1000, 120)]
+    now = compared(past, scored(1000, 160))
     assert now.p_value is not None
     assert 0.001 < now.p_value < 0.05
     entry = drift_of({"day-3": now})
     assert (entry["found"], entry["suspected"]) == (False, True)
     assert entry["why"].startswith(
-        "No significant drift: the champion is wrong on 30.0% of day-3, after 15.0% in the shards"
+        "No significant drift: the champion is wrong on 16.0% of day-3, after 11.0% in the shards"
     )
 
 
@@ -178,15 +179,24 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
 
 
 def test_several_shards_together_fire_where_one_may_differ_by_chance() -> None:
-    rates = [0.28, 0.30, 0.29, 0.50, 0.55, 0.53, 0.56]
+    rates = [0.28, 0.30, 0.29, 0.45, 0.46, 0.44, 0.45]
     stream = followed([round(390 * rate) for rate in rates], 390)
     assert [one.fired for one in stream] == [False, False, False, False, True, False, False]
     assert stream[4].together == 2
     assert stream[4].past_rate == pytest.approx(0.29, abs=1e-3), "of the shards before the latest two"
     assert drift_of({"day-5": stream[4]})["why"].startswith(
-        "Drift of the latest 2 shards: the champion is wrong on 55.1% of day-5, after 29.0% in the shards before"
+        "Drift of the latest 2 shards: the champion is wrong on 45.9% of day-5, after 29.0% in the shards before"
     )
+    smaller = followed([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.42, 0.43, 0.44, 0.45]], 390)
+    assert [one.together for one in smaller if one.fired] == [3]
     moderate = followed([round(1000 * rate) for rate in [0.23, 0.22, 0.24, 0.23, 0.22, 0.24, 0.23, 0.34]], 1000)
     assert [one.fired for one in moderate] == [False] * 7 + [True]
-    bad_day = followed([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.50, 0.30, 0.31]], 390)
+    bad_day = followed([round(390 * rate) for rate in [0.28, 0.30, 0.29, 0.44, 0.30, 0.31]], 390)
     assert not any(one.fired for one in bad_day), "the shards after it are as before"
+
+
+def test_one_shard_with_many_rows_before_is_enough_within_a_few_nights() -> None:
+    past = [scored(1400, 266)]
+    for _ in range(4):
+        past.append(compared(past, scored(850, 272)))
+    assert [one.fired for one in past] == [False, False, True, False, False]
