@@ -61,6 +61,7 @@ def progressive(
 
     schema : schema with the counts of classes so far, for the constant
     limit : of regression, the squared error above which a row counts as missed, in squared units of the target
+    split : whose rows are scored
     """
     constant = ConstantPredictor(schema)
     above = limit if data.schema.task == "regression" else 0.5

@@ -407,7 +407,7 @@ def _task_of(settings: TrainSettings, data: Dataset, group: str | None) -> _Task
     if criterion == "balanced-accuracy" and _options_of(settings).class_weights == "none":
         settings = settings.replaced(class_weights="balanced")
     group = group or group_of(data)
-    newest = bool(settings.ingest and last_share_of(settings.ingest.holdout))  # errors of other times are asked for
+    newest = bool(settings.ingest and last_share_of(settings.ingest.holdout))  # test rows of a later time
     if (group or newest) and _options_of(settings).validation == "auto":
         settings = settings.replaced(validation="blocks")
     if schema.sparse is None and _is_scaling_open(settings, schema):

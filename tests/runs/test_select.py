@@ -854,7 +854,7 @@ def test_few_rows_of_a_class_do_not_make_logistic_regression_a_constant() -> Non
 
 
 def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_taken() -> None:
-    """Of classes that can be separated, the smallest cost makes no mistakes, and its log-odds say nearly nothing."""
+    """The smallest cost makes no mistakes on classes that can be separated, but its log-odds are near 0."""
     random = np.random.default_rng(4)
     targets = np.where(random.random(600) < 0.5, 1.0, -1.0)
     inputs = random.normal(size=(600, 4)) * 0.1 + targets[:, np.newaxis]
