@@ -101,7 +101,8 @@ class CompilationNotice(event.Listener):  # type: ignore[misc]
         if not self.printed and self.seconds + now - self._started > SILENT_SECONDS:
             self.printed = True
             print(
-                f"Compiling for this machine, once: 5 to 20 seconds. The machine code is cached in {cache_folder()}.",
+                "Compiling functions for their first use on this machine: 5 to 20 seconds. "
+                f"The machine code is cached in {cache_folder()}.",
                 file=sys.stderr,
                 flush=True,
             )

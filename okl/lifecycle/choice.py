@@ -136,7 +136,7 @@ def _rows(records: Sequence[ShardRecord]) -> int:
 
 
 def _rates(scores: ShardScores) -> str:
-    return f"error rate {scores.rate:.1%}, before {scores.past_rate or 0.0:.1%}, p = {scores.p_value:.2g}"
+    return f"{scores.rate:.1%} of the rows missed, {scores.past_rate or 0.0:.1%} before, p = {scores.p_value:.2g}"
 
 
 def due_choice(

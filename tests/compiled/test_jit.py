@@ -59,7 +59,7 @@ def test_machine_code_is_kept_where_it_can_be_written_and_its_first_use_prints_o
         )
         lines = done.stderr.splitlines()
         assert len(lines) == expected
-        assert all(line.startswith("Compiling for this machine, once: ") for line in lines)
+        assert all(line.startswith("Compiling functions for their first use on this machine: ") for line in lines)
         assert all(f"cached in {tmp_path}" in line for line in lines)
         folder, numba_folder = done.stdout.split()
         assert Path(folder).parent == tmp_path

@@ -120,7 +120,7 @@ def without_notice(err: str) -> str:
     """Return standard error without lines that depend on the machine: of compilation, and of progress if it is slow."""
     lines = err.splitlines(keepends=True)
     return "".join(
-        line for line in lines if not re.match(r"Compiling for this machine|[a-z ]+(: \d+ s(,|$)| \.\.\.$)", line)
+        line for line in lines if not re.match(r"Compiling functions|[a-z ]+(: \d+ s(,|$)| \.\.\.$)", line)
     )
 
 
