@@ -227,12 +227,12 @@ def choice_sentence(result: Mapping[str, Any]) -> str:
     >>> choice_sentence({"choice": choice})
     'Solver and settings were chosen again, because b.csv drifts: ridge. Best of 8.'
     >>> choice_sentence({"choice": choice | {"outcome": "not used"}})
-    'Solver and settings were chosen again, because b.csv drifts: ridge, not used: the earlier ones are better. Best of 8.'
+    'Solver and settings were chosen again, because b.csv drifts: ridge, not used: worse than before. Best of 8.'
     """
     choice = result.get("choice")
     if not choice:
         return ""
-    outcomes = {"published": "", "not used": ", not used: the earlier ones are better", "not published": ", not published"}
+    outcomes = {"published": "", "not used": ", not used: worse than before", "not published": ", not published"}
     outcome = outcomes[choice["outcome"]]
     made = f"Solver and settings were chosen again, because {choice['cause']}: {choice['solver']}{outcome}."
     return f"{made} {choice['why'][0]}"

@@ -330,7 +330,8 @@ class NeighbourSimilarity:
         if blocks:
             return f"{text} Candidates were validated with contiguous folds, because the test rows were given."
         expected = f"{self.together:.0%}" if self.criterion in ("accuracy", "squared-error") else together
-        return f"{text} Expect at least {expected} on data from a new period; --validation blocks selects for it."
+        tests = "--holdout last tests on the last rows, --validation blocks selects for them"
+        return f"{text} Expect at least {expected} on data from a new period: {tests}."
 
 
 def are_test_rows_given(data: Dataset) -> bool:

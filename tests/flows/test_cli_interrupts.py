@@ -23,7 +23,7 @@ from tests.flows.conftest import give_database, query
 from tests.flows.environment import child_environment
 from tests.rows import curved, write
 
-ENDLESS = ["--passes", "100000", "--frequencies", "400"]
+ENDLESS = ["--solver", "fogd", "--passes", "100000", "--frequencies", "400"]
 
 
 @pytest.fixture

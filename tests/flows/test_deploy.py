@@ -45,6 +45,7 @@ from okl.foundation.settings import IngestSettings
 from okl.lifecycle.settings import RetrainSettings
 from okl.runs.predict import SCORE_STAGES
 from okl.solvers.settings import TrainSettings
+from tests.distributed.processes import heed_interrupts
 from tests.flows.blobs import write_blobs
 from tests.flows.conftest import query
 from tests.flows.environment import child_environment
@@ -126,13 +127,14 @@ def worker(server: TemporaryServer, retraining: list[str], tmp_path_factory: pyt
             stdout=log,
             stderr=log,
             start_new_session=True,
+            preexec_fn=heed_interrupts,  # it ends by SIGINT, which is ignored where the tests run in the background
         )
     try:
         yield
     finally:
         process.terminate()  # it waits for the runs that it has started
         with suppress(subprocess.TimeoutExpired):
-            process.wait(20)
+            process.wait(5)
         with suppress(ProcessLookupError):  # what is left of it, and of them
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
