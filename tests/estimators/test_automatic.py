@@ -96,14 +96,14 @@ def as_polars_does(frame: pd.DataFrame) -> pa.Table:
 def test_tables_of_all_kinds_give_the_same_bits_and_use_every_column() -> None:
     table, labels = mixed()
     train, test = table[:300], table[300:]
-    expected = KernelClassifier().fit(train, labels[:300])
+    expected = KernelClassifier(budget_seconds=1).fit(train, labels[:300])
     assert expected.score(test, labels[300:]) > 0.85  # of the larger class: 0.5
     assert expected.feature_names_in_.tolist() == ["size", "old", "town", "since"]
     for kind in (pa.Table.from_pandas, as_polars_does, lambda frame: frame.set_index(frame.index + 7)):
-        other = KernelClassifier().fit(kind(train), labels[:300])
+        other = KernelClassifier(budget_seconds=1).fit(kind(train), labels[:300])
         np.testing.assert_array_equal(other.predict_proba(kind(test)), expected.predict_proba(test))
     for column in ("size", "town", "since"):
-        other = KernelClassifier().fit(train.drop(columns=column), labels[:300])
+        other = KernelClassifier(budget_seconds=1).fit(train.drop(columns=column), labels[:300])
         assert other.score(test.drop(columns=column), labels[300:]) < expected.score(test, labels[300:]) - 0.02
 
 
@@ -146,7 +146,7 @@ def test_numbers_of_extended_precision_are_those_of_double_precision() -> None:
 
 def test_labels_and_names_are_kept_in_the_model() -> None:
     table, labels = mixed(200)
-    fitted = KernelClassifier().fit(table, pd.Series(labels, name="town"))  # the name of a column, too
+    fitted = KernelClassifier(budget_seconds=1).fit(table, pd.Series(labels, name="town"))  # the name of a column, too
     assert fitted.model_.schema.labels == ("goes", "stays")
     assert fitted.model_.schema.target == "town'"
     np.testing.assert_array_equal(fitted.model_.predict(table), fitted.predict(table))
@@ -156,7 +156,7 @@ def test_labels_and_names_are_kept_in_the_model() -> None:
         lambda y: y == "goes",
     ]
     for kind in kinds:
-        coded = KernelClassifier().fit(table, kind(labels))
+        coded = KernelClassifier(budget_seconds=1).fit(table, kind(labels))
         np.testing.assert_array_equal(coded.predict(table), kind(fitted.predict(table)))
 
 
