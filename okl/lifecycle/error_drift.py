@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from okl.report.format import number
 from okl.solvers.base import LEVEL, excess_spread, fisher_test
@@ -112,8 +112,8 @@ def _tested(before: Sequence[ShardScores], latest: Sequence[ShardScores]) -> tup
         taken = float(1.0 + (TAKEN_SPREAD * rate) ** 2 * days / by_chance)
         taken_degrees = max(TAKEN_DEGREES[0], TAKEN_DEGREES[1] - 2.0 * degrees)
         excess = (degrees * observed + taken_degrees * taken) / (degrees + taken_degrees)
-        deviation = float(stats.norm.isf(p_value)) / math.sqrt(excess)
-        p_value = float(stats.t.sf(deviation, degrees + taken_degrees))
+        deviation = -float(special.ndtri(p_value)) / math.sqrt(excess)
+        p_value = float(special.stdtr(degrees + taken_degrees, -deviation))
     return p_value, rate
 
 
