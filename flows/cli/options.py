@@ -24,7 +24,7 @@ from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location, place_of
 from okl.foundation.settings import ONE_OF_MANY, ExecutionSettings, IngestSettings, read_toml, settings_from
 from okl.solvers.options import SolverSettings
-from okl.solvers.settings import TrainSettings, solver_settings
+from okl.solvers.settings import TrainSettings, check_given, solver_settings
 
 # Options generated from settings
 
@@ -258,7 +258,10 @@ def train_settings(
     dataset: str, options: OptionValues, ingest_options: OptionValues, config: str | None, pairs: list[str]
 ) -> TrainSettings:
     """Return the settings of a TOML file, overridden by --set pairs, then by options; paths become absolute."""
-    return settings_from(TrainSettings, _train_values(dataset, options, ingest_options, config, pairs), "okl train")
+    values = _train_values(dataset, options, ingest_options, config, pairs)
+    settings = settings_from(TrainSettings, values, "okl train")
+    check_given(settings, options)
+    return settings
 
 
 def resumed_settings(

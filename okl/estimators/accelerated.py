@@ -559,6 +559,9 @@ class NuSVMClassifier(_MarginClassifier):
 class DWDClassifier(_MarginClassifier):
     """Distance weighted discrimination: the sum of inverse distances from the boundary, over ||w|| <= 1.
 
+    objective_ is sum_i weight_i l(y_i (<w, x_i> - b)) at ||w|| <= 1 with l(z) = 1 / z for z >= sqrt(m nu), and the
+    tangent of 1 / z there for smaller z.
+
     Parameters
     ----------
     nu : float > 0, or "auto" for d^2 / (100 m), d the median distance of rows of one class from those of the other
@@ -584,6 +587,8 @@ class _MinimaxClassifier(AcceleratedClassifier):
 class MMFDAClassifier(_MinimaxClassifier):
     """Fisher's discriminant with a margin: the classes' means apart by more than kappa of their joint spread.
 
+    objective_ is -<w, d> + kappa sqrt(w'(S+ + S-) w) + 1/2 ||w||^2, which is -1/2 ||w||^2 at the optimum.
+
     Parameters
     ----------
     kappa : float above 0, below sqrt(d'(S+ + S-)^(-1) d), d the difference of the means, or "auto" for half of that
@@ -599,6 +604,9 @@ class MMFDAClassifier(_MinimaxClassifier):
 @dataclass(kw_only=True, eq=False, repr=False)
 class MMMPMClassifier(_MinimaxClassifier):
     """The minimax probability machine with a margin: each class kappa of its spreads on its side.
+
+    objective_ is -<w, d> + kappa (sqrt(w'S+ w) + sqrt(w'S- w)) + 1/2 ||w||^2, which is -1/2 ||w||^2 at the optimum; d
+    is the difference of the class means, S+ and S- are the covariances of the classes.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from okl.losses import online_losses
 from okl.metrics.calibration import LOG_ODDS, normalised
 from okl.metrics.definitions import predicted_classes
 from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
-from okl.solvers.settings import owners_of, solver_settings
+from okl.solvers.settings import listed, owners_of, solver_settings
 
 SAMPLE_ROWS = 4096  # rows that "auto" parameters are chosen on
 Auto = Literal["auto"]
@@ -55,7 +55,7 @@ def options_of(estimator: Any, **changes: Any) -> Any:
         if option not in kind.model_fields and values.pop(option, "auto") != "auto":
             raise ConfigError(
                 f"{option} = {getattr(estimator, option)!r} is set, but the solver {solver} has no {option}: it "
-                f"belongs to {', '.join(owners_of(option)[:4])}. Remove it."
+                f"belongs to {listed(owners_of(option))}. Remove it."
             )
     own = {option: value for option, value in values.items() if option in kind.model_fields}
     return settings_from(kind, own, type(estimator).__name__, shown, strict=True)

@@ -168,9 +168,9 @@ def regret_facts(result: RunResult) -> Facts:
         regrets = ", ".join(f"{number(line['regret'])} ({line['changes']})" for line in proof["comparisons"])
         return [("Regret (changes)", f"{regrets}; total loss {number(proof['loss'])}")]
     exponent, kernel = proof.get("growth_exponent"), proof.get("kernel_bound")
-    growth = f", grows as rows^{exponent:.2f}" if exponent is not None else ""
-    per_row = f"{number(proof['average_regret'])} per row; bound {number(proof['bound'])}{growth}"
-    regret = f"{number(proof['regret'])}, at most {number(proof['regret_at_most'])} ({per_row})"
+    growth = f"; it grows as rows^{exponent:.2f}" if exponent is not None else ""
+    per_row = f"{number(proof['average_regret'])} per row; bound {number(proof['bound'])}"
+    regret = f"{number(proof['regret'])}, at most {number(proof['regret_at_most'])} ({per_row}){growth}"
     if not kernel:
         return [("Regret", regret)]
     note = "vacuous: not below the total loss" if kernel["vacuous"] else f"probability {kernel['probability']:g}"

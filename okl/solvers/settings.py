@@ -310,13 +310,25 @@ def _is_default(option: str, value: Any, solver: str | None) -> bool:
         return True
     if solver is None:
         return False
-    remedy = "Remove it, or choose another solver."
+    raise _of_others(option, value, solver)
+
+
+def check_given(settings: TrainSettings, given: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a given option belongs to other solvers than that of the settings, a default value too."""
+    for option, value in given.items():
+        if option not in type(settings).model_fields and option not in type(settings.options).model_fields:
+            owner = solver_settings(owners_of(option)[0])
+            raise _of_others(option, getattr(owner.model_validate({option: value}), option), settings.solver)
+
+
+def _of_others(option: str, value: Any, solver: str) -> ConfigError:
+    owners, remedy = owners_of(option), "Remove it, or choose another solver."
     if owners == ["auto"]:
         remedy = "Remove it, or leave the solver to okl (--solver auto)."
     elif longer := [name for name in AutoSettings.model_fields if name.startswith(f"{option}_")]:
         remedy += f" The automatic choice has {longer[0]}."
-    raise ConfigError(
-        f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to {_listed(owners)}. "
+    return ConfigError(
+        f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to {listed(owners)}. "
         f"{remedy}"
     )
 
@@ -324,7 +336,8 @@ def _is_default(option: str, value: Any, solver: str | None) -> bool:
 _MOST_LISTED = 6
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """Return names as text; of more than six the first three."""
     if len(names) > _MOST_LISTED:
         return f"{', '.join(names[: _MOST_LISTED // 2])} and {len(names) - _MOST_LISTED // 2} others"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

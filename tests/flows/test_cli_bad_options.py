@@ -62,6 +62,10 @@ BAD_OPTIONS: dict[str, tuple[str, str]] = {
         "--solver scs --set directions=conjugate --set bundle_size=9",
         r"bundle_size = 9 is set, but directions = 'conjugate'\. Remove one\.",
     ),
+    "a budget of fogd, as large as by default": (
+        "--solver fogd --budget 100",
+        r"budget = 100 is set, but the solver fogd has no budget: it belongs to nogd, ",
+    ),
     "a rank of fogd": ("--rank 5", r"rank = 5 is set, but the solver fogd \(.*\) has no rank: it belongs to nogd"),
     "frequencies of nogd": (
         "--solver nogd --frequencies 50",

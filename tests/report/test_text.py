@@ -72,7 +72,7 @@ def test_regret_is_drawn_twice_log_log() -> None:
 def test_terminal_shows_regret_and_kernel_bound_in_one_line_each() -> None:
     lines = text_summary(CERTIFIED).splitlines()
     told = {line.split("  ")[0]: line for line in lines if line.startswith(("Regret", "Kernel bound"))}
-    assert told["Regret"].endswith("700, at most 934.4 (0.0070 per row; bound 9,487, grows as rows^0.40)")
+    assert told["Regret"].endswith("700, at most 934.4 (0.0070 per row; bound 9,487); it grows as rows^0.40")
     assert told["Kernel bound"].endswith("45 million by Theorem 1 (vacuous: not below the total loss)")
     assert len(lines) == len(text_summary(PLAIN).splitlines()) + 2
 
