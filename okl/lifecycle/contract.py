@@ -33,7 +33,7 @@ from okl.lifecycle.profile import (
     time_in_name,
 )
 from okl.lifecycle.settings import ContractSettings
-from okl.lifecycle.shard_store import Finding, ShardRecord, Time, is_late
+from okl.lifecycle.shard_store import Finding, ShardRecord, Time, accepted_among, is_late
 from okl.report.format import shortened
 
 # Baselines: the accepted shards, or the reference's statistics.
@@ -47,7 +47,7 @@ class Baseline:
         unknown before the first shard
     target : of regression; class_counts : by the reference's labels
     rows : shard by the digest of its values; watermark : latest time of the rows that were trained on
-    n_rows : that were counted, 0 before the first shard
+    n_rows : that were counted, 0 before the first shard; shards : the accepted ones in training order
     """
 
     schema: Schema
@@ -57,6 +57,7 @@ class Baseline:
     rows: dict[str, str]
     watermark: Time | None = None
     n_rows: int = 0
+    shards: tuple[ShardRecord, ...] = ()
 
     def limits(self, widening: float) -> Range:
         """Return the ranges so far, widened on either side by a multiple of their width.
@@ -80,10 +81,11 @@ def baseline_of(schema: Schema, accepted: Collection[ShardRecord], watermark: Ti
     """Return the baseline of the accepted shards, if there are any."""
     counted = [record for record in accepted if record.columns]
     rows = {record.rows_sha256: record.sha256 for record in accepted if record.rows_sha256}
+    shards = tuple(accepted_among(accepted))
     if not counted:
         unknown = (ColumnStatistics(0, 0.0, 0.0, 0.0, 0.0),) * (len(measured(schema)) - len(schema.features))
         columns = (*schema.feature_statistics, *unknown)
-        return Baseline(schema, columns, schema.class_counts, schema.target_statistics, rows, watermark)
+        return Baseline(schema, columns, schema.class_counts, schema.target_statistics, rows, watermark, shards=shards)
     counts = np.array([record.class_counts for record in counted], dtype=np.int64).sum(axis=0)
     targets = [(record.target,) for record in counted if record.target is not None]
     return Baseline(
@@ -94,6 +96,7 @@ def baseline_of(schema: Schema, accepted: Collection[ShardRecord], watermark: Ti
         rows,
         watermark,
         sum(record.rows for record in counted),
+        shards,
     )
 
 
@@ -370,10 +373,11 @@ def _ranges(profile: Profile, name: str, baseline: Baseline, contract: ContractS
 
 # The contract.
 
+LEAST_SEEN = 3  # rows
 KINDS = (
     "empty", "unreadable", "missing-column", "extra-column", "other-type", "too-few-rows", "too-many-rows",
     "infinite-values", "missing-values", "unseen-values", "missing-targets", "unknown-label", "label-shares",
-    "out-of-range", "mean-shift", "constant-column", "repeated", "late", "contradiction", "unrelated",
+    "out-of-range", "mean-shift", "constant-column", "repeated", "seen-rows", "late", "contradiction", "unrelated",
 )  # fmt: skip
 HARD = frozenset(
     {"empty", "unreadable", "missing-column", "other-type", "infinite-values", "missing-targets", "unknown-label",
@@ -426,6 +430,34 @@ def check_contract(
     unused = tuple(_unknown_columns(source, baseline.schema, time_column))
     unseen = _few_unseen(profile, name, baseline, contract) if not findings else ""
     return ContractResult(tuple(findings), profile, first, last, of, unused, unseen)
+
+
+MOST_COMPARED = 50  # latest shards whose rows a new file is compared with
+
+
+def seen_finding(
+    profile: Profile, name: str, earlier: Iterable[tuple[ShardRecord, NDArray[np.uint64]]], limit: float
+) -> Finding | None:
+    """Return the finding of rows that accepted shards have, too; None up to a limit, or where chance explains them.
+
+    Where some rows of a file are equal, as few different values make them, rows of other files are as well: the more,
+    the larger these are.
+    """
+    shares, by_chance = dict[str, float](), 0.0
+    for record, hashes in earlier:
+        share, rows = profile.hashes.shared(hashes)
+        if share * rows >= LEAST_SEEN:
+            shares[record.name] = share
+        by_chance += 2.0 * profile.hashes.repeated * record.rows / max(1, profile.rows)
+    share = min(1.0, sum(shares.values()))
+    if share <= limit + by_chance:
+        return None
+    most = max(shares, key=lambda one: shares[one])
+    sentence = (
+        f"{name}: {share:.0%} of the {profile.rows:,} rows were in earlier files, most in {most}; expected at most "
+        f"{limit:.0%}. Training rows would be reserved rows, too. Deliver new rows only."
+    )
+    return Finding("seen-rows", sentence, {"share": share, "limit": limit, "files": shares})
 
 
 def learnable(findings: Iterable[Finding]) -> bool:

@@ -18,11 +18,13 @@ from okl.foundation.locations import Place, RemotePath
 from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import (
     FOUND_LATER,
+    MOST_COMPARED,
     Baseline,
     baseline_of,
     check_contract,
     contract_digest,
     learnable,
+    seen_finding,
     unreadable,
 )
 from okl.lifecycle.profile import time_in_name
@@ -58,6 +60,10 @@ def validate_file(
     """
     others = {rows: shard for rows, shard in baseline.rows.items() if shard != sha256}  # it may be held again
     result = check_contract(arrival.location, arrival.name, replace(baseline, rows=others), contract, time_column)
+    if result.profile is not None and not result.of and contract.seen_share < 1.0:
+        earlier = ((shard, store.rows(shard)) for shard in baseline.shards[-MOST_COMPARED:])
+        seen = seen_finding(result.profile, arrival.name, earlier, contract.seen_share)
+        result = replace(result, findings=(*result.findings, *([seen] if seen else [])))
     waived = released and learnable(result.findings)
     status: Status = "duplicate" if result.of else "accepted" if waived or not result.findings else "quarantined"
     limits = contract_digest(contract, time_column)
@@ -96,7 +102,8 @@ def validate_file(
         if data is not None and isinstance(data.folder, Path):
             shutil.rmtree(data.folder, ignore_errors=True)
         return None
-    if data is not None:
+    if data is not None and result.profile is not None:
+        store.put_rows(record, result.profile.hashes.values)
         record = replace(record, train_rows=data.rows("train"), test_rows=data.rows("test"))
     return store.put(record)
 

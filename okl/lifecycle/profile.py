@@ -148,6 +148,54 @@ class Range:
     target_highest: float = np.inf
 
 
+# Hashes of rows, by which rows of earlier files are recognised.
+
+MOST_HASHES = 65_536  # of a file
+
+
+def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return well-distributed hashes of whole numbers: the mixer of SplitMix64.
+
+    Source: Steele, Lea & Flood, Fast splittable pseudorandom number generators, OOPSLA 2014, figure 17.
+    """
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+class RowHashes:
+    """The smallest different hashes of the rows so far: all, or a sample in which equal rows of two files meet.
+
+    values, counts : (n,), the hashes, ascending, and the rows of each
+
+    Source: Beyer, Haas, Reinwald, Sismanis & Gemulla, SIGMOD 2007 (synopses of the k smallest hashes).
+    """
+
+    def __init__(self) -> None:
+        self.values, self.counts = np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64)
+
+    def add(self, hashes: NDArray[np.uint64]) -> None:
+        """Add the hashes of some rows, (rows,)."""
+        counts = np.concatenate([self.counts, np.ones(len(hashes), dtype=np.int64)])
+        values, places = np.unique(np.concatenate([self.values, hashes]), return_inverse=True)
+        self.values = values[:MOST_HASHES]
+        self.counts = np.bincount(places, counts, len(values)).astype(np.int64)[:MOST_HASHES]
+
+    @property
+    def repeated(self) -> float:
+        """Return the share of rows that have an equal row in the file."""
+        return float(self.counts[self.counts > 1].sum() / max(1, self.counts.sum()))
+
+    def shared(self, earlier: NDArray[np.uint64]) -> tuple[float, int]:
+        """Return the share of rows that an earlier file has, and of how many rows it is."""
+        both = [values[-1] for values in (self.values, earlier) if len(values) == MOST_HASHES]
+        n = len(self.values) if not both else int(np.searchsorted(self.values, min(both), side="right"))
+        rows = int(self.counts[:n].sum())
+        seen = int(self.counts[:n][np.isin(self.values[:n], earlier)].sum())
+        return seen / max(1, rows), rows
+
+
 @dataclass(frozen=True, eq=False)
 class Profile:
     """Figures of a file's rows.
@@ -156,7 +204,7 @@ class Profile:
     missing : rows without a value in each source column, however it is encoded, (n_source_columns,)
     target : of the finite targets (numbers only); target_missing, target_infinite, target_beyond : rows
     labels : rows by label, as a person would write it; empty for regression; first_time, last_time : of the time column
-    rows_sha256 : of inputs and targets, whatever the file's format and compression
+    rows_sha256 : of inputs and targets, whatever the file's format and compression; hashes : of single rows
     """
 
     rows: int
@@ -172,6 +220,7 @@ class Profile:
     first_time: Time | None
     last_time: Time | None
     rows_sha256: str
+    hashes: RowHashes
 
 
 def open_shard(location: Place, reference: Schema) -> Source:
@@ -197,7 +246,7 @@ class _Reading:
         self._reference, self._time_column = reference, time_column
         self._inputs = ColumnTally(limits.lowest, limits.highest)
         self._target = ColumnTally(np.array([limits.target_lowest]), np.array([limits.target_highest]))
-        self._words = hashlib.sha256()
+        self._words, self._hashes = hashlib.sha256(), RowHashes()
         # of row lengths, indices and values
         self._sparse = [] if reference.sparse is None else [hashlib.sha256() for _ in range(3)]
         self._absent = Counter({encoding.column: 0 for encoding in reference.encodings})
@@ -209,21 +258,26 @@ class _Reading:
         schema, n = self._reference, rows.batch.num_rows
         values = np.empty((len(measured(schema)), n), dtype=np.float32)
         encoder_of(schema).fill(values, rows.batch, schema.missing)
+        hashes = np.zeros(n, dtype=np.uint64)
         if schema.sparse is not None:
-            self._add_sparse(values[len(schema.features) :], rows)
+            hashes = self._add_sparse(values[len(schema.features) :], rows)
         self._inputs.add(values)
         for encoding in schema.encodings:
             self._absent[encoding.column] += int(absent(encoding, rows.batch.column(encoding.column)).sum())
         column = rows.batch.column(schema.target)
         if text_labels(schema):
-            self._add_texts(column)
+            hashes ^= self._add_texts(column)
         else:
             target = numbers(column).astype(np.float64)
+            hashes ^= target.view(np.uint64)
             self._target.add(target[np.newaxis])
             if schema.labels and len(self._labels) <= MOST_LABELS:
                 different, counts = np.unique(target[np.isfinite(target)], return_counts=True)
                 labels = [plain_label(float(value), column.type) for value in different]
                 self._labels.update(dict(zip(labels, counts.tolist(), strict=True)))
+        for figure in values:
+            hashes = mixed(hashes ^ figure.view(np.uint32))
+        self._hashes.add(hashes)
         if self._time_column is not None and n:
             self._times = times_of([*self._times], rows.batch.column(self._time_column))
 
@@ -246,10 +300,11 @@ class _Reading:
             first_time=self._times[0] if self._times else None,
             last_time=self._times[-1] if self._times else None,
             rows_sha256=hashlib.sha256(b"".join(digests)).hexdigest(),
+            hashes=self._hashes,
         )
 
-    def _add_sparse(self, figures: NDArray[np.float32], rows: SourceBatch) -> None:
-        """Write the figures of sparse rows, (n_figures, rows), and digest the rows."""
+    def _add_sparse(self, figures: NDArray[np.float32], rows: SourceBatch) -> NDArray[np.uint64]:
+        """Write the figures of sparse rows, (n_figures, rows), digest the rows, and return a hash of each."""
         columns = self._reference.sparse
         assert columns is not None, "the caller has checked"
         found = finite_sparse_rows(rows.batch, columns, rows.file, rows.first_row)
@@ -264,11 +319,15 @@ class _Reading:
             empty = _is_empty(rows.batch.column(text.column))
             out[:], first = (counts, counts == 0, empty), first + len(text.terms)
             self._absent[text.column] += int(empty.sum())
+        numbered = (found.indices.astype(np.uint64) << np.uint64(32)) | found.data.astype(np.float32).view(np.uint32)
+        sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(mixed(numbered))])
+        row_sums: NDArray[np.uint64] = np.diff(sums[found.indptr])
+        return row_sums
 
-    def _add_texts(self, column: pa.Array) -> None:
+    def _add_texts(self, column: pa.Array) -> NDArray[np.uint64]:
         texts = pc.fill_null(column.cast(pa.string()), "")
         if not len(texts):
-            return
+            return np.empty(0, dtype=np.uint64)
         texts_list = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
         self._words.update(f"{pc.binary_join(texts_list, chr(0))[0]}\0".encode())  # each word, and what ends it
         for counted in pc.value_counts(texts).to_pylist():
@@ -276,6 +335,10 @@ class _Reading:
                 self._labels[counted["values"]] += counted["counts"]
             else:
                 self._no_label += counted["counts"]
+        labels = texts.dictionary_encode()
+        hashes = [hashlib.sha256(label.encode()).digest()[:8] for label in labels.dictionary.to_pylist()]
+        of_rows: NDArray[np.uint64] = np.frombuffer(b"".join(hashes), dtype=np.uint64)[labels.indices.to_numpy()]
+        return of_rows
 
 
 def times_of(before: list[Time], column: pa.Array) -> list[Time]:

@@ -50,6 +50,7 @@ class ContractSettings(BaseModel):
     unseen_share: Share = Field(
         0.2, ge=0, le=1, description="maximum increase of the share of unknown values of a text column"
     )
+    seen_share: Share = Field(0.1, ge=0, le=1, description="maximum share of rows that are in earlier files, too")
     label_distance: Share = Field(0.75, ge=0, le=1, description="maximum total variation distance of the label shares")
     mean_shift: float = Field(5.0, gt=0, description="maximum shift of the mean of a column, in standard deviations")
     range_widening: float = Field(

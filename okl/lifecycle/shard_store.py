@@ -11,8 +11,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from glob import glob, has_magic
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnStatistics, Dataset, Schema, Shard
 from okl.data.ingest.sources import kind_by_name
@@ -343,7 +347,7 @@ def union(location: Place, parts: Sequence[Dataset]) -> Dataset:
 # when it is complete, and a shard counts once its record is there, which the same bytes write again the same way.
 # Files stay where they arrived; what is quarantined stays there, too.
 
-RECORDS, REFERENCE, CHOICE, SEEN = "records", "reference.json", "choice.json", "seen.json"
+RECORDS, ROWS, REFERENCE, CHOICE, SEEN = "records", "rows", "reference.json", "choice.json", "seen.json"
 MOST_NAMED = 10  # quarantined shards in a sentence
 PREPARATION = ("scale", "scale_target", "feature_statistics", "target_statistics", "metric", "squashed")
 """Fields of a schema that apply when stored rows are read; each model has its own."""
@@ -362,7 +366,7 @@ class ShardStore:
     def remove_leftovers(self) -> None:
         """Remove what killed processes of this host were writing; their unfinished data sets go with the next one."""
         if isinstance(self.location, Path):
-            for folder in (self.location, *(self.location / name for name in (RECORDS, ATTEMPTS, CHOICES))):
+            for folder in (self.location, *(self.location / name for name in (RECORDS, ROWS, ATTEMPTS, CHOICES))):
                 remove_temporary_files(folder)
 
     def records(self) -> dict[str, ShardRecord]:
@@ -378,6 +382,23 @@ class ShardStore:
         """Write a record, whole or not at all; one of the same shard is replaced."""
         write_durably(self.location / RECORDS / f"{record.key}.json", record_text(record))
         return record
+
+    def put_rows(self, record: ShardRecord, hashes: NDArray[np.uint64]) -> None:
+        """Store hashes of the rows of a shard, with which those of later files are compared."""
+        content = BytesIO()
+        np.save(content, hashes, allow_pickle=False)
+        write_durably(self.location / ROWS / f"{record.key}.npy", content.getvalue())
+
+    def rows(self, record: ShardRecord) -> NDArray[np.uint64]:
+        """Return the hashes of the rows of a shard; none of a shard of an older okl. Raises DataError (damaged)."""
+        file = self.location / ROWS / f"{record.key}.npy"
+        if not file.is_file():
+            return np.empty(0, dtype=np.uint64)
+        try:
+            hashes: NDArray[np.uint64] = np.load(BytesIO(file.read_bytes()), allow_pickle=False)
+        except (ValueError, EOFError):
+            raise DataError(f"{file} is damaged: expected hashes of rows. Remove it, and run again.") from None
+        return hashes
 
     def reference(self) -> Schema | None:
         """Return the reference schema of the shards, None before the first shard. Raises DataError (it is damaged)."""

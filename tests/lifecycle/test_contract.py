@@ -15,6 +15,8 @@ import pytest
 
 from okl.data.dataset import ColumnStatistics, Schema
 from okl.data.ingest.run import ingest
+from okl.foundation.settings import IngestSettings
+from okl.lifecycle import profile
 from okl.lifecycle.contract import (
     KINDS,
     baseline_of,
@@ -24,11 +26,12 @@ from okl.lifecycle.contract import (
     two_valued,
     unreadable,
 )
+from okl.lifecycle.profile import MOST_HASHES, RowHashes
 from okl.lifecycle.settings import ContractSettings
 from okl.lifecycle.shard_store import ShardStore
 from tests.data.mixed import mixed
 from tests.data.sources import replaced
-from tests.lifecycle.shards import ROWS, SETTINGS, content, first_schema, land, validated
+from tests.lifecycle.shards import LIMITS, ROWS, SETTINGS, content, first_schema, land, validated
 
 
 def moved(name: str, change: Callable[[Any], Any]) -> Callable[[pa.Table], pa.Table]:
@@ -289,12 +292,64 @@ def test_what_encoding_hides_is_found(
 def test_a_few_unknown_values_are_accepted_with_a_warning(tmp_path: Path, table_schema: Schema) -> None:
     store = ShardStore(tmp_path / "data")
     few = {"city": lambda city: city.where(np.arange(len(city)) % 20 > 0, "Atlantis")}
-    for name, rows in (("honest", table_of(3)), ("few", table_of(3, **few))):
+    for name, rows in (("honest", table_of(3)), ("few", table_of(4, **few))):
         record = validated(store, land(tmp_path / "in", f"{name}.parquet", rows), table_schema, ingesting=TABLE)
         assert record.status == "accepted"
         assert bool(record.unseen) == (name == "few")
     assert record.unseen.startswith("few.parquet has values that were not in the training data: city in 5.")
     assert record.unseen.endswith("Such a value counts as none; check the spelling.")
+
+
+def test_rows_of_earlier_files_are_found_unless_few_values_make_rows_equal(tmp_path: Path, schema: Schema) -> None:
+    store, night = ShardStore(tmp_path / "data"), content(1)
+    assert validated(store, land(tmp_path / "in", "1.parquet", night), schema).status == "accepted"
+    for name, rows, status in (
+        ("again.parquet", pa.concat_tables([content(2, rows=10), night.slice(20)]), "quarantined"),
+        ("5-of-100.parquet", pa.concat_tables([content(2, rows=95), night.slice(0, 5)]), "accepted"),
+        ("begun.parquet", content(3).slice(0, 400), "accepted"),  # read while it was still written
+        ("whole.parquet", content(3), "quarantined"),
+    ):
+        record = validated(store, land(tmp_path / "in", name, rows), schema)
+        assert record.status == status, record.reason
+        assert [finding.kind for finding in record.findings] == ["seen-rows"] * (status == "quarantined")
+    assert re.fullmatch(
+        r"whole\.parquet: \d\d% of the \d+ rows were in earlier files, most in begun\.parquet; expected at most 10%\. "
+        r"Training rows would be reserved rows, too\. Deliver new rows only\.",
+        record.reason,
+    )
+    lenient = LIMITS.model_copy(update={"seen_share": 1.0})
+    assert validated(store, tmp_path / "in" / "whole.parquet", schema, lenient).status == "accepted"
+    assert validated(store, tmp_path / "in" / "again.parquet", schema, released=True).status == "accepted"
+
+
+@pytest.mark.parametrize("rows", [3_000, 300_000])
+def test_rows_of_another_file_are_counted_in_large_files_by_a_sample(rows: int) -> None:
+    earlier, later = RowHashes(), RowHashes()
+    numbers = np.arange(2 * rows, dtype=np.uint64)
+    for part in np.array_split(profile.mixed(numbers[:rows]), 7):
+        earlier.add(part)
+    for part in np.array_split(profile.mixed(numbers[rows - rows // 4 : rows + rows // 4]), 3):
+        later.add(part)
+    share, counted = later.shared(earlier.values)
+    assert counted == 2 * (rows // 4) or 10_000 < counted < 70_000
+    assert share == pytest.approx(0.5, abs=0.0 if rows < MOST_HASHES else 0.01)
+    assert earlier.repeated == later.repeated == 0.0
+    later.add(later.values[:100])
+    assert later.repeated == pytest.approx(200 / later.counts.sum())
+
+
+def test_rows_of_few_values_are_no_repeats(tmp_path: Path) -> None:
+    def night(seed: int) -> pa.Table:
+        random = np.random.default_rng(seed)
+        columns = {f"x{i}": random.integers(0, 3, 300).astype(np.float32) for i in range(4)}
+        return pa.table(columns | {"y": np.where(random.random(300) < 0.5, 1, -1)})
+
+    store = ShardStore(tmp_path / "data")
+    path = land(tmp_path / "in", "0.parquet", night(0))
+    few = ingest(path, tmp_path / "few", IngestSettings()).dataset.schema
+    for seed in range(4):
+        record = validated(store, land(tmp_path / "in", f"{seed}.parquet", night(seed)), few)
+        assert record.status == "accepted", record.reason
 
 
 def test_missing_values_that_chance_explains_are_accepted(tmp_path: Path, schema: Schema) -> None:
