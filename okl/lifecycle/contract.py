@@ -221,7 +221,8 @@ def _missing_so_far(baseline: Baseline) -> dict[str, float]:
     for column in schema.source_columns:
         encoding = kinds.get(column)
         if column in texts:
-            shares[column] = baseline.columns[position[of_text(texts[column])[2]]].mean
+            empty = baseline.columns[position[of_text(texts[column])[2]]]
+            shares[column] = empty.mean if empty.count else 1.0  # unknown before the first shard
         elif column in (INDICES, VALUES):
             shares[column] = 0.0
         elif encoding is None:

@@ -106,6 +106,16 @@ def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(place:
     np.testing.assert_array_equal(okl.load("m@champion", str(place / "registry")).scores(new), scores[1])
 
 
+def test_texts_that_most_rows_lack_are_taken_from_the_first_night_on(place: Path) -> None:
+    land(place, 1, documents(1, empty=0.6))
+    assert retrain(asked(place, OF_TEXT))["version"] == 1
+    land(place, 2, documents(2, empty=0.62))
+    land(place, 3, documents(3, empty=0.8))
+    result = retrain(asked(place))
+    assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-02.csv"]
+    assert reasons(result)["day-03.csv"][0] == ["missing-values"]
+
+
 def test_texts_unlike_those_so_far_are_quarantined(place: Path) -> None:
     land(place, 1, documents(1))
     retrain(asked(place, OF_TEXT))
