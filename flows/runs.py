@@ -141,7 +141,7 @@ def okl_retrain(
     """
     from okl.lifecycle.retrain import RetrainingRun
 
-    return RetrainingRun(settings)
+    return RetrainingRun(settings, scheduled=bool(runtime.deployment.id))
 
 
 @staged_flow()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -18,7 +20,9 @@ from okl.data.execution import Execution
 from okl.data.ingest.run import COPIED
 from okl.distributed import open_for
 from okl.distributed.cluster_file import check_execution_options
-from okl.foundation.errors import ConfigError, DataError, DivergedError, listed
+from okl.foundation.errors import ConfigError, DataError, DivergedError, LocationError, RegistryError, listed
+from okl.foundation.folders import write_durably
+from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.lifecycle import versions
 from okl.lifecycle.champion import LEARNER_STATE, Challenger, ModelHistory, open_champion, save_state
@@ -123,7 +127,11 @@ class RetrainingRun(Run[RetrainSettings]):
 
     A process may be killed in every stage: the next run continues from the champion and the stored shards. A run
     without new shards does nothing; nor does a run whose challenger was compared before.
+
+    scheduled : whether nobody watches, so that no model begins anew where one was published before
     """
+
+    scheduled: bool = False
 
     STAGES = RETRAIN_STAGES
 
@@ -153,6 +161,8 @@ class RetrainingRun(Run[RetrainSettings]):
         """List the files and find those that are new since the champion."""
         if self.settings.mlflow is not None and find_spec("mlflow") is None:
             raise ConfigError("The option mlflow needs the package mlflow. Install it with: pip install 'okl[mlflow]'.")
+        if self.scheduled:
+            self._check_registry()
         self.store.remove_leftovers()
         self.history = ModelHistory(open_champion(self._model), self.store.records())
         if self.history.champion is not None:
@@ -344,6 +354,19 @@ class RetrainingRun(Run[RetrainSettings]):
     def _choices(self) -> list[LaterChoice]:
         return [one.choice for one in self._candidates if one.choice is not None]
 
+    @property
+    def _note(self) -> Path:
+        """Return the file in okl's home that states that the model was published."""
+        return okl_home() / "published" / hashlib.sha256(str(self._model.folder).encode()).hexdigest()[:16]
+
+    def _check_registry(self) -> None:
+        """Raise RegistryError if a model was published here before, but is gone: a disk may not be mounted."""
+        if self._note.is_file() and not self._model.state().latest:
+            raise RegistryError(
+                f"{self._model.folder} has no version, but version {self._note.read_text().strip()} was published "
+                f"there. Mount its disk or restore it. To start anew, run okl retrain {self.name} by hand once."
+            )
+
     def publish(self) -> dict[str, Any]:
         """Publish the challenger in one step, or keep the champion; or raise ConflictError or RegistryError."""
         record = self.record
@@ -371,6 +394,8 @@ class RetrainingRun(Run[RetrainSettings]):
             record.outcome, record.reason = "judged before", why
             return {"outcome": record.outcome}
         mark_compared(self.store, self._choices)
+        with suppress(LocationError):  # the model is published
+            write_durably(self._note, f"{published.version.number}\n")
         record.version, record.folder = published.version.number, str(published.version.folder)
         return {"version": record.version, "new": published.new}
 

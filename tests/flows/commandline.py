@@ -119,9 +119,7 @@ def wait(process: subprocess.Popen[str]) -> Outcome:
 def without_notice(err: str) -> str:
     """Return standard error without lines that depend on the machine: of compilation, and of progress if it is slow."""
     lines = err.splitlines(keepends=True)
-    return "".join(
-        line for line in lines if not re.match(r"Compiling functions|[a-z ]+(: \d+ s(,|$)| \.\.\.$)", line)
-    )
+    return "".join(line for line in lines if not re.match(r"Compiling functions|[a-z ]+(: \d+ s(,|$)| \.\.\.$)", line))
 
 
 def processes_of(home: Path) -> list[str]:

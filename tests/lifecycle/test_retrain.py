@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import okl
-from okl.foundation.errors import ConfigError, ConflictError, DataError
+from okl.foundation.errors import ConfigError, ConflictError, DataError, RegistryError
 from okl.foundation.locations import place_of
 from okl.lifecycle.report import latest_attempts
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
@@ -255,6 +256,25 @@ def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
         f"measured on {newest['rows']} newest reserved rows at that time, after drift; before: the champion then"
         in told
     )
+
+
+def test_a_scheduled_run_begins_no_model_anew_where_one_was_published(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(place / "home"))
+    land(place / "in", "day-1.parquet", content(1))
+    assert RetrainingRun(settings(place), scheduled=True).perform()["version"] == 1  # there was none
+    registry = Path(Registry(settings(place).registry).location)
+    registry.rename(place / "not mounted")
+    with pytest.raises(RegistryError, match=r"has no version, but version 1 was published there\. Mount its disk"):
+        RetrainingRun(settings(place), scheduled=True).perform()
+    assert not registry.exists()
+    (place / "not mounted").rename(registry)
+    assert RetrainingRun(settings(place), scheduled=True).perform()["outcome"] == "nothing new"
+    shutil.rmtree(registry)
+    assert retrain(settings(place))["version"] == 1
+    land(place / "in", "day-2.parquet", content(2))
+    assert RetrainingRun(settings(place), scheduled=True).perform()["outcome"] in ("published", "kept")
 
 
 def test_a_dry_run_publishes_nothing(place: Path) -> None:
