@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from okl.compiled.jit import one_blas_thread
 from okl.compiled.kernels import sign_products
@@ -15,6 +17,7 @@ from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.kernels import NamedKernel
 
 BLOCK = 512  # rows whose gradients are summed in one go: fixed, so that bits depend on nothing else
+INTERACTION_LEVEL = 1e-3  # of any product by chance
 LEAST_WEIGHT = 1e-6  # of the largest: no input is ignored for good, as its weight would stay 0 in all later steps
 
 
@@ -94,6 +97,39 @@ def learnt_metric(sums: GradientSums, metric: FloatArray, groups: IntArray, powe
     if not (np.isfinite(weights).all() and weights.max() > 0.0):  # a constant solution has no gradient
         return tuple(np.asarray(metric, dtype=np.float64).tolist())
     weights = np.maximum(weights, LEAST_WEIGHT * weights.max())
+    return tuple((weights / weights.mean()).tolist())
+
+
+@one_blas_thread()  # bits depend on the number of threads
+def interacting_inputs(inputs: FloatArray, residuals: Doubles, groups: IntArray) -> NDArray[np.bool_]:
+    """Return which inputs (n_inputs,) form the products x_i x_j that residuals depend on most, if any do.
+
+    A product without effects of its factors has no gradient in a fit that has not found it. Its sum with the residuals,
+    divided by the root of its sum of squares, is about normal where it has no effect, however heavy the tails are.
+
+    inputs : (rows, n_inputs); residuals : (rows, n_outputs); groups : see `input_groups`, no products within them
+    Source: de la Pena, Lai & Shao, Self-normalized processes, 2009, for the statistic.
+    """
+    centred = inputs - inputs.mean(axis=0, dtype=np.float64)
+    deviations = centred.std(axis=0)
+    centred /= np.where(deviations > 0.0, deviations, 1.0)
+    largest = np.zeros((centred.shape[1],) * 2)
+    for residual in (residuals - residuals.mean(axis=0)).T:
+        weighted = centred * residual[:, np.newaxis]
+        sums, squares = weighted.T @ centred, np.square(weighted).T @ np.square(centred)
+        largest = np.maximum(largest, np.abs(sums) / np.sqrt(np.where(squares > 0.0, squares, np.inf)))
+    largest[groups[:, np.newaxis] == groups] = 0.0
+    most = largest.max(axis=1)
+    level = -ndtri(INTERACTION_LEVEL / max(1, largest.size * residuals.shape[1]))
+    chosen: NDArray[np.bool_] = most >= max(float(level), 0.5 * float(most.max(initial=0.0)))
+    return chosen
+
+
+def raised_metric(metric: FloatArray, raised: NDArray[np.bool_], groups: IntArray) -> tuple[float, ...]:
+    """Return a metric (n_inputs,) in which some inputs have as much weight together as all had; the mean is 1."""
+    members = np.bincount(groups, weights=raised) > 0.0
+    chosen = members[groups]
+    weights = np.where(chosen, np.maximum(metric, metric.sum() / max(1, int(members.sum()))), metric)
     return tuple((weights / weights.mean()).tolist())
 
 

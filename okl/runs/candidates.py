@@ -13,7 +13,13 @@ from okl.data.dataset import ROBUST, Scaling, Schema
 from okl.data.execution import Rows
 from okl.data.reading import scaled_inputs
 from okl.features.bandwidth import kernel_of_bandwidth, median_distance
-from okl.features.metric_learning import gradient_sums, input_groups, learnt_metric
+from okl.features.metric_learning import (
+    gradient_sums,
+    input_groups,
+    interacting_inputs,
+    learnt_metric,
+    raised_metric,
+)
 from okl.foundation.catalogue import KERNELS
 from okl.foundation.types import Doubles, FloatArray, IntArray
 from okl.kernels import Linear, NamedKernel, kernel_class
@@ -464,21 +470,42 @@ class ValidationSample:
 
     def next_step(self, result: CandidateResult, power: float) -> Candidate:
         """Return the candidate with the metric of the gradients of its solution, for the next step of learning it."""
-        candidate, weights = result.candidate, result.weights
+        candidate, weights = result.candidate, self._with_weights(result).weights
+        assert weights is not None, "they were computed"
         inputs = scaled(self._schema, self._sample.inputs[: result.rows], candidate)
         basis, _ = self._basis(candidate, inputs, result.landmarks)
         assert isinstance(basis, LandmarkBasis), "linear candidates have no metric"
         assert isinstance(basis.kernel, NamedKernel), "candidates name kernels"
-        if weights is None:
-            sample = Rows(inputs, self._sample.targets[: result.rows])
-            weights = penalty_path.fit_rows(
-                basis, sample, self.outputs, result.penalty, n_threads=self._threads
-            ).weights
         some = max(GRADIENT_ROWS, int(GRADIENT_PRODUCTS / max(1, weights.size * inputs.shape[1])))
         sums = gradient_sums(basis.kernel, basis.landmarks, weights, inputs[:some], self._threads)
         before = np.array(candidate.metric or (1.0,) * inputs.shape[1])
         metric = learnt_metric(sums, before, input_groups(self._schema), power if candidate.metric else 1.0)
         return replace(candidate, metric=metric, steps=candidate.steps + 1)
+
+    def with_interactions(self, result: CandidateResult) -> Candidate | None:
+        """Return the candidate with more weight for inputs whose products its residuals depend on; None without any."""
+        inputs, n_outputs = self._sample.inputs, self.outputs.n_outputs
+        rows = max(GRADIENT_ROWS, int(GRADIENT_PRODUCTS / (n_outputs * inputs.shape[1] ** 2)))
+        if rows * n_outputs * inputs.shape[1] ** 2 > MOST_PRODUCTS * GRADIENT_PRODUCTS:
+            return None
+        rows, result = min(rows, result.rows), self._with_weights(result)
+        residuals = self.outputs.of(self._sample.targets[:rows]) - self.scores(result, inputs[:rows])
+        groups = input_groups(self._schema)
+        raised = interacting_inputs(inputs[:rows], residuals, groups)
+        if not raised.any():
+            return None
+        before = np.array(result.candidate.metric or (1.0,) * inputs.shape[1])
+        return replace(result.candidate, metric=raised_metric(before, raised, groups), steps=result.candidate.steps + 1)
+
+    def _with_weights(self, result: CandidateResult) -> CandidateResult:
+        """Return a result with weights, which are computed where folds leave none."""
+        if result.weights is not None:
+            return result
+        inputs = scaled(self._schema, self._sample.inputs[: result.rows], result.candidate)
+        basis, _ = self._basis(result.candidate, inputs, result.landmarks)
+        sample = Rows(inputs, self._sample.targets[: result.rows])
+        solution = penalty_path.fit_rows(basis, sample, self.outputs, result.penalty, n_threads=self._threads)
+        return replace(result, weights=solution.weights, offsets=solution.offsets)
 
 
 def _chance(errors: penalty_path.PenaltyErrors, rows: int) -> float:
@@ -580,6 +607,8 @@ GRADIENT_ROWS, GRADIENT_PRODUCTS = 512, 2e9  # rows whose gradients are averaged
 POWER = 1.5  # of the weights from the second step on, where rows are few: on all rows it misses columns
 _CHECK_FOLDS = ((512, 10), (1024, 5))  # rows, and the folds in which a metric of at most so many is checked
 _FEWEST_FOLDS = 3  # of more rows
+MOST_PRODUCTS = 5.0  # times GRADIENT_PRODUCTS for products of columns; of more columns none are tried
+_INTERACTION_STEPS = 3  # each for the products that residuals depend on most
 _STEADY = 0.005  # a step that reduces the squared error by less than that share hardly does
 
 
@@ -627,12 +656,30 @@ def continued_metric(
 ) -> list[CandidateResult]:
     """Return the results of the next steps of a candidate's metric, on its rows and landmarks.
 
+    Gradients do not show products of columns without an effect of their own: these have more weight in further steps.
+
     patience : steps one after the other that hardly reduce the squared error, after which learning ends
     power : of the weights from the second step on, see `learnt_metric`
 
     Source: Radhakrishnan, Beaglehole, Pandit & Belkin, Science 383, 2024, Algorithm 1; steps are compared by the
     validation of all candidates.
     """
+    steps = [start, *_gradient_steps(track, start, most, patience, power)]
+    for _ in range(_INTERACTION_STEPS):
+        best = min(steps, key=lambda step: step.squared_error)
+        raised = track.with_interactions(best)
+        if raised is None:
+            break
+        steps.append(track.run(raised, start.rows, start.landmarks, start.in_last_round))
+        if steps[-1].squared_error > (1.0 - _STEADY) * best.squared_error:
+            break
+        steps += _gradient_steps(track, steps[-1], most, 1, power)
+    return steps[1:]
+
+
+def _gradient_steps(
+    track: ValidationSample, start: CandidateResult, most: int, patience: int, power: float
+) -> list[CandidateResult]:
     steps, least, in_vain = [start], start.squared_error, 0
     while len(steps) <= most and in_vain < patience:
         steps.append(track.run(track.next_step(steps[-1], power), start.rows, start.landmarks, start.in_last_round))

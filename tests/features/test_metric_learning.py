@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 from okl.data.dataset import ColumnStatistics, Encoding, Schema
-from okl.features.metric_learning import BLOCK, LEAST_WEIGHT, gradient_sums, input_groups, learnt_metric, metric_shares
+from okl.features.metric_learning import (
+    BLOCK,
+    LEAST_WEIGHT,
+    gradient_sums,
+    input_groups,
+    interacting_inputs,
+    learnt_metric,
+    metric_shares,
+    raised_metric,
+)
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian, Laplacian, Matern32, Matern52, NamedKernel, Polynomial
@@ -105,3 +114,38 @@ def test_shares_are_of_squared_distances_by_source_column() -> None:
     shares = metric_shares(replace(SCHEMA, metric=(1.0, 2.0, 2.0, 2.0, 3.0, 50.0)))  # the last input never changes
     assert list(shares) == ["colour", "day", "size"]
     assert shares == pytest.approx({"colour": 0.6, "day": 0.3, "size": 0.1})
+
+
+def test_products_of_inputs_that_residuals_depend_on_are_found() -> None:
+    inputs, noise = drawn(600, 30, 0), drawn(600, 2, 1)
+    groups = np.arange(30)
+    for seed in range(20):  # of 900 products by chance in one of a thousand data sets
+        assert not interacting_inputs(inputs, drawn(600, 2, seed + 2), groups).any()
+    product = inputs[:, 4] * inputs[:, 7]
+    residuals = noise + np.stack([0.5 * product, np.zeros(600)], axis=1)
+    assert np.flatnonzero(interacting_inputs(inputs, residuals, groups)).tolist() == [4, 7]
+    shifted = 1e4 + inputs * 10.0 ** np.arange(-3, 3).repeat(5)
+    assert np.flatnonzero(interacting_inputs(shifted, residuals, groups)).tolist() == [4, 7]
+    groups[7] = 4  # inputs of one column
+    assert not interacting_inputs(inputs, residuals, groups).any()
+    weaker = residuals[:, :1] + 0.15 * inputs[:, [1]] * inputs[:, [2]]
+    assert np.flatnonzero(interacting_inputs(inputs, weaker, np.arange(30))).tolist() == [4, 7]  # one after the other
+
+
+def test_heavy_tails_make_no_products() -> None:
+    random = np.random.default_rng(3)
+    for _ in range(20):
+        inputs, residuals = random.standard_cauchy((500, 20)), random.standard_t(1.5, (500, 1))
+        assert not interacting_inputs(inputs, residuals, np.arange(20)).any()
+    constant = np.ones((500, 3))
+    assert not interacting_inputs(constant, residuals, np.arange(3)).any()
+
+
+def test_raised_inputs_have_as_much_weight_as_all_had() -> None:
+    groups = np.array([0, 1, 2, 2, 3])
+    raised = np.array([True, False, True, False, False])
+    weights = np.array(raised_metric(np.array([0.1, 4.0, 0.0, 0.0, 0.9]), raised, groups))
+    np.testing.assert_allclose(weights / weights[1] * 4.0, [2.5, 4.0, 2.5, 2.5, 0.9])
+    assert weights.mean() == pytest.approx(1.0)
+    once_more = np.array(raised_metric(weights, np.array([False, True, False, False, False]), groups))
+    assert once_more[1] / once_more[0] == pytest.approx(weights.sum() / weights[0])

@@ -271,6 +271,18 @@ def test_held_out_folds_of_a_metric_show_that_labels_of_pure_chance_were_not_lea
     assert check.calibration.slope < 0.3 * flattered.slope
 
 
+@pytest.mark.parametrize("by", ["rows", "blocks"])
+def test_a_metric_finds_columns_that_matter_in_products_alone(by: str, tmp_path: Path) -> None:
+    inputs = np.random.default_rng(9).normal(size=(1500, 60))
+    target = np.sign(inputs[:, 3] * inputs[:, 9] + inputs[:, 20] * inputs[:, 41])
+    found = stored(tmp_path / "products", inputs, target, "binary")
+    track = select._sample(asked(found), found, 1500, Outputs("binary", 1)).judging(by)
+    start = track.run(Candidate("standard", "gaussian"), 1500, 1000, in_last_round=True)
+    learnt = min(continued_metric(track, start), key=lambda step: step.squared_error)
+    assert {*np.argsort(learnt.candidate.metric)[-4:]} == {3, 9, 20, 41}
+    assert learnt.error < 0.15 < 0.35 < start.error
+
+
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("given", [{}, {"validation": "blocks"}])
 def test_a_metric_that_fits_the_rows_alone_is_not_taken(given: dict[str, Any], tmp_path: Path) -> None:
@@ -317,6 +329,9 @@ class ScriptedSample:
 
     def next_step(self, result: CandidateResult, power: float) -> Candidate:
         return replace(result.candidate, metric=(1.0,), steps=result.candidate.steps + 1)
+
+    def with_interactions(self, result: CandidateResult) -> None:
+        """Find no product."""
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         return result_of(candidate, next(self.errors))
@@ -406,6 +421,9 @@ def test_of_many_inputs_the_best_candidate_of_each_kernel_goes_on_to_learn_a_met
         def next_step(self, result: CandidateResult, power: float) -> Candidate:
             learnt.append(result.candidate)
             return replace(result.candidate, metric=(1.0,), factor=50.0)
+
+        def with_interactions(self, result: CandidateResult) -> None:
+            """Find no product."""
 
     for wide, kernels in ((False, {"gaussian"}), (True, {"gaussian", "matern32", "laplacian"})):
         track: Any = Recorded()
