@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -114,9 +115,11 @@ def check_name(name: str) -> str:
 
 
 def check_choice(name: str, value: str, choices: Collection[str]) -> str:
-    """Return value if it is among the choices, or raise ConfigError that lists them."""
+    """Return value if it is among the choices, or raise ConfigError that lists them, or the nearest of many."""
     if value not in choices:
-        raise ConfigError(f"{name} = {value!r}; expected one of {', '.join(sorted(choices))}.")
+        listed = f"expected one of {', '.join(sorted(choices))}."
+        near = get_close_matches(str(value), [*choices], 1, 0.7) if len(listed) > 150 else []
+        raise ConfigError(f"{name} = {value!r}; " + (f"did you mean {near[0]}?" if near else listed))
     return value
 
 

@@ -196,9 +196,10 @@ def test_the_help_names_every_family() -> None:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"table": "lu2016-table6"}, "expected one of ito2017-figure10, .*lu2016-figure3"),
+        ({"table": "lu2016-tabel5"}, r"table = 'lu2016-tabel5'; did you mean lu2016-table5\?"),
+        ({"table": "svm"}, "expected one of ito2017-figure10, .*lu2016-figure3"),
         ({"datasets": "german,nowhere"}, "--datasets nowhere: lu2016-table5 has german, spambase"),
-        ({"algorithms": "fogd"}, "--algorithms fogd: lu2016-table5 has Perceptron, OGD"),
+        ({"algorithms": "fgd"}, "--algorithms fgd: lu2016-table5 has Perceptron, OGD"),
         ({"data": "/nowhere"}, "--data /nowhere is not a folder"),
     ],
 )
@@ -210,6 +211,11 @@ def test_invalid_settings_are_refused_at_once(
     with pytest.raises(ConfigError, match=sentence):
         reproduce(asked)
     assert not (tmp_path / "run").exists()
+
+
+def test_names_are_accepted_in_any_case(data: Path, tmp_path: Path) -> None:
+    result = reproduce(settings(data, tmp_path / "run", datasets="German", algorithms="fogd,bpa-s", repeats=1))
+    assert [(c["dataset"], c["algorithm"]) for c in result["cells"]] == [("german", "BPA-S"), ("german", "FOGD")]
 
 
 def test_a_folder_of_something_else_is_refused(data: Path, tmp_path: Path) -> None:
