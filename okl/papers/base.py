@@ -56,6 +56,10 @@ def frozen_digest() -> str:
     return hashlib.sha256((resources.files("okl.papers") / "frozen.toml").read_bytes()).hexdigest()[:16]
 
 
+GROWTH_MARGIN: float = frozen_settings()["growth"]["margin"]
+GROWTH_RULE = f"the 95% interval of each exponent reaches down to the published one and at most {GROWTH_MARGIN:g} above"
+
+
 @dataclass(frozen=True)
 class Margin:
     """Largest difference between two true means that counts as none, fixed for a table before it is run.
@@ -100,7 +104,8 @@ class TableCell:
     margin : largest difference that counts as none; two standard errors are added to it
     verdict : "reproduced" within both, else "better" or "worse"; None without a printed number; a property of the
         data is never better; a spread beyond 3 times the printed one is worse
-    no_information : the constant predictor of the same rows, or the printed rival, has the same verdict "reproduced"
+    no_information : the constant predictor of the same rows, or the printed rival, has the same verdict "reproduced";
+        of a growth, there is no exponent, or its interval includes both the published one and more
     not_told_apart : reproduced, but a planted bug of the same algorithm is, too: see [not_told_apart] of frozen.toml
     blind : no setting was chosen on this data set
     constant, linear : the metric of the majority class or mean, and of a linear model; None if not measured
@@ -192,17 +197,19 @@ class TableCell:
 def judged_growth(cell: TableCell, points: Mapping[str, float], values: NDArray[np.float64]) -> TableCell:
     """Return the cell with the exponent of growth of the mean values (sizes, repeats), and its 95% interval.
 
-    It is reproduced if the interval reaches down to the published exponent; a mean that is not above 0 has none, and
-    the cell no information. points : sizes by name, under which the means are shown
+    It is worse if the interval lies above the published exponent, and has no information if its upper end is more than
+    the frozen margin above it; a mean that is not above 0 has no exponent, and the cell no information, either.
+    points : sizes by name, under which the means are shown
     """
     means = {name: float(mean) for name, mean in zip(points, values.mean(axis=1), strict=True)}
     cell = replace(cell, repeats=values.shape[1], more=means)
     if min(means.values()) <= 1e-9:
         return replace(cell, verdict=REPRODUCED, no_information=True)
-    growth = growth_interval(list(points.values()), values)
-    verdict = REPRODUCED if growth.low <= (cell.paper_mean or 0.0) + 1e-9 else WORSE
-    more = {"low": growth.low, "high": growth.high, **means}
-    return replace(cell, mean=growth.exponent, more=more, verdict=verdict)
+    exponent, low, high = (round(value, 9) + 0.0 for value in growth_interval(list(points.values()), values))
+    published = cell.paper_mean or 0.0
+    verdict, wide = REPRODUCED if low <= published else WORSE, high > published + GROWTH_MARGIN
+    more = {"low": low, "high": high, **means}
+    return replace(cell, mean=exponent, more=more, verdict=verdict, no_information=verdict == REPRODUCED and wide)
 
 
 def counts_of(cells: Iterable[TableCell]) -> dict[str, int]:

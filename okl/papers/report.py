@@ -56,27 +56,34 @@ def _cell_row(cell: Mapping[str, Any]) -> list[str]:
     if cell["status"] != MEASURED:
         verdict = cell["note"] or cell["status"]
     elif cell["no_information"]:
-        verdict = f"({verdict})"
+        verdict = "no information" if _is_wide(cell) else f"({verdict})"
     elif cell["not_told_apart"]:
         verdict = f"({verdict}: not told apart from a planted bug)"
     elif verdict in (BETTER, WORSE) and cell["note"]:
         verdict = f"{verdict}: {cell['note']}"
     allowed = None if cell["margin"] is None else cell["margin"] + 2.0 * cell["standard_error"]
     point = ", ".join(f"{name} {value:g}" for name, value in cell["point"].items())
+    more = dict(cell["more"])
+    low = more.pop("low", None)  # of a growth: its interval is beside the number
     return [
         cell["dataset"],
         f"{cell['algorithm']} ({point})" if point else cell["algorithm"],
         metric.replace("_", " "),
         cell["claim"] or _spread(metric, cell["paper_mean"], cell["paper_sd"]),
-        _spread(metric, cell["mean"], cell["sd"]),
+        _spread(metric, cell["mean"], cell["sd"]) + ("" if low is None else f" [{low:.3g}, {more.pop('high'):.3g}]"),
         _signed(metric, cell["difference"]),
         _spread(metric, allowed, None),
         verdict,
         *("-" if cell[name] is None else f"{cell[name]:.3g}" for name in ("seconds", "paper_seconds")),
         "-" if cell["relative_seconds"] is None else f"{cell['relative_seconds']:.2f}",
         _setting_text(cell["setting"]),
-        ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in cell["more"].items() if value is not None),
+        ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in more.items() if value is not None),
     ]
+
+
+def _is_wide(cell: Mapping[str, Any]) -> bool:
+    """Return whether a cell has no information because its interval is wide, not because a trivial value passes."""
+    return cell["mean"] is not None and cell["constant"] is None and cell["rival"] is None
 
 
 def _dataset_row(row: Mapping[str, Any], metric: str) -> list[str]:
@@ -154,8 +161,8 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
             )
         if counts["no information"]:
             sentence += (
-                f" {counts['no information']} more, in brackets, have no information: they have no exponent, or the "
-                "constant predictor or the simplest rival's printed number passes, too."
+                f" {counts['no information']} more have no information: "
+                f"{'; '.join(_without_information(result['cells']))}."
             )
         sentences.append(sentence)
     if (settings["repeats"] or math.inf) < (wanted := result.get("table_repeats", 0)):
@@ -166,6 +173,20 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
     if result["rule"]:
         sentences.append(f"Reproduced means: {result['rule']}. Settings and margins are frozen: {result['frozen']}.")
     return [*sentences, *result["remarks"], f"Measured on {result['processor']}."]
+
+
+def _without_information(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the reasons of the cells without information."""
+    nothing = [cell for cell in cells if cell["verdict"] and cell["no_information"]]
+    judged = [cell for cell in nothing if not _is_wide(cell) and cell["mean"] is not None]
+    names = {"constant": "the constant predictor", "rival": "the simplest rival's printed number"}
+    trivial = [name for field, name in names.items() if any(cell[field] is not None for cell in judged)]
+    reasons = {
+        "a mean of 0 has no exponent": any(cell["mean"] is None for cell in nothing),
+        "the interval of an exponent includes more growth than published": any(map(_is_wide, nothing)),
+        f"{' or '.join(trivial)} passes, too": bool(trivial),
+    }
+    return [reason for reason, holds in reasons.items() if holds]
 
 
 def headline(result: Mapping[str, Any]) -> str:

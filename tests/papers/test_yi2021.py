@@ -138,6 +138,11 @@ def test_growth_is_judged_by_both_intervals_and_holds_below_zero(
     assert 0.4 < right["more"]["low"] < right["mean"] < right["more"]["high"] < 0.75
     assert cells["Jenatton", "regret"]["more"]["at_4000"] < 0.0
     assert cells["Yu & Neely", "regret"]["mean"] == pytest.approx(0.5, abs=0.1)
+    assert cells["Yu & Neely", "failed_statements"]["no_information"] is False
+    with monkeypatch.context() as narrow:
+        narrow.setattr("okl.papers.base.GROWTH_MARGIN", 0.0)  # its regret has an interval around the published .5
+        unclear = run("yi2021-table1", tmp_path / "run", algorithms="Yu & Neely", repeats=8)
+    assert unclear["counts"]["all"] == {**dict.fromkeys(result["counts"]["all"], 0), "no information": 1}
     # multipliers damped a hundred times as much leave a violation in every round
     methods = yi2021.growing_methods
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
-from okl.papers.base import DataFolder, Outcome, Request, TableCell, judged_growth
+from okl.papers.base import DataFolder, Outcome, Request, TableCell, counts_of, judged_growth
+from okl.papers.report import tables
 from okl.papers.run import ReproductionRun, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
 from okl.papers.zhang2024.tables import (
@@ -184,9 +186,19 @@ def test_an_exponent_is_judged_by_its_interval(exponent: float, published: float
     assert cell.mean == pytest.approx(exponent, abs=0.02)
     assert cell.more["low"] < cell.mean < cell.more["high"]  # type: ignore[operator]
     assert (cell.verdict, cell.no_information) == (verdict, False)
-    constant = judged_growth(TableCell("rows", "SCS", "iterations", 0.0), sizes, np.full((3, 2), 7.0))
-    assert constant.verdict == "reproduced"
+    constant = judged_growth(TableCell("rows", "SCS", "iterations", 0.0), sizes, np.full((3, 2), 476.1))
+    assert (constant.verdict, str(constant.mean), constant.no_information) == ("reproduced", "0.0", False)
     assert judged_growth(cell, sizes, np.zeros((3, 20))).no_information
+
+
+def test_an_interval_that_includes_growth_has_no_information_and_is_shown() -> None:
+    values = np.array([[10.0, 20.0, 12.0], [15.0, 12.0, 24.0]])
+    cell = judged_growth(TableCell("rows", "SCS", "iterations", 0.0), {"at_1": 1.0, "at_10": 10.0}, values)
+    assert cell.more["low"] < 0.0 < 0.1 < cell.more["high"]  # type: ignore[operator]
+    assert counts_of([cell])["no information"] == 1
+    (table, *_) = tables({"cells": [asdict(cell)], "datasets": []})
+    assert table.rows[0][-1] == "no information"
+    assert f"[{cell.more['low']:.3g}, {cell.more['high']:.3g}]" in table.rows[0][3]
 
 
 def test_costs_do_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
