@@ -344,6 +344,22 @@ class DataFolder:
         with _readable(self.file(name)) as path:
             return "split" in pq.read_schema(path).names
 
+    def task(self, name: str) -> Task:
+        """Return the task of a data set by its column y, or DataError if a column is missing or holds no numbers."""
+        path = self.file(name)
+        with _readable(path):
+            schema = pq.read_schema(path)
+            if "y" not in schema.names:
+                raise DataError(f"{path} has no column y. Expected inputs, y and, if there are test rows, split.")
+            for column in schema:
+                if column.name != "split" and not pa.types.is_primitive(column.type):
+                    raise DataError(f"{path}, column {column.name} is {column.type}, not numbers. Encode it.")
+            values = np.unique(pq.read_table(path, columns=["y"])["y"].to_numpy().astype(np.float64))
+        values = values[np.isfinite(values)]
+        if np.isin(values, (-1.0, 1.0)).all():
+            return "binary"
+        return "multiclass" if ((values >= 0) & (values == np.floor(values))).all() else "regression"
+
     def count(self, selection: RowSelection) -> int:
         """Return the number of rows of a selection without reading the inputs."""
         key = (selection.name, selection.split)
@@ -579,6 +595,10 @@ class Experiment:
 
     picture_title: str = "{}"  # format of the titles of pictures
 
+    def extended(self, table: PaperTable, names: Sequence[str], folder: DataFolder, precision: Precision) -> PaperTable:
+        """Return the table with cases of data sets that the paper does not have; by default it takes none."""
+        return table
+
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
         """Return status and note of a case that cannot be run, else None."""
         if case.file and not request.data.has(case.file):
@@ -663,6 +683,11 @@ class PaperTable:
         cases = self.requested(request)
         cases += self.experiment.baselines(request, cases)
         return [case for case in cases if self.experiment.unavailable(request, case) is None]
+
+    def missing(self, request: Request) -> dict[str, str]:
+        """Return the requested data sets without data, and why."""
+        found = {case.dataset: self.experiment.unavailable(request, case) for case in self.requested(request)}
+        return {name: state[1] for name, state in found.items() if state is not None and state[0] == NO_DATA}
 
     def trials(self, request: Request) -> list[WorkItem]:
         """Return the items that decide settings; their outcomes are needed by `items`."""

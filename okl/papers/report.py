@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from okl.foundation.folders import write_durably
-from okl.papers.base import BETTER, MEASURED, REPRODUCED, WORSE, Outcome
+from okl.papers.base import BETTER, MEASURED, NO_DATA, REFERENCE, REPRODUCED, WORSE, Outcome
 from okl.report.blocks import Figure, Page, Section, Table, page, paragraphs, without_empty
 from okl.report.format import counted, flatten, mean_and_spread
 from okl.report.render import html, markdown, text
@@ -21,7 +21,7 @@ from okl.report.render import html, markdown, text
 # Cells and data sets as tables.
 
 COMPARED = ("Paper", "okl", "Difference", "Allowed", "Verdict")
-COSTS = ("Seconds", "Paper's seconds", "per FOGD", "Setting", "Other values")
+COSTS = ("Seconds", "Paper's seconds", "Seconds / FOGD's", "Setting", "Other values")
 CELL_HEADER = ("Data set", "Algorithm", "Metric", *COMPARED, *COSTS)
 DATASET_HEADER = ("Data set", "Rows", "Paper's rows", "Orders", "Constant", "Linear", "Remark")
 CANDIDATE_HEADER = ("Cell", "Error of each candidate, on an order that is not reported")
@@ -30,8 +30,12 @@ HIDDEN_SETTINGS = ("tried", "choice", "orders", "budget", "frequencies", "rank")
 
 
 def tables(result: Mapping[str, Any]) -> list[Table]:
-    """Return the tables of cells, of data sets, of costs and settings and, if settings were searched, of candidates."""
-    cells = result["cells"]
+    """Return the tables of cells, of data sets, of costs and settings and, if settings were searched, of candidates.
+
+    Cells of data sets without any printed number are a table of their own, with costs and settings; missing sets have
+    no rows.
+    """
+    cells = [cell for cell in result["cells"] if cell["status"] != NO_DATA]
     hidden = () if len({cell["metric"] for cell in cells}) > 1 else ("Metric",)
     metric = cells[0]["metric"] if cells else ""
     candidates = [
@@ -39,16 +43,20 @@ def tables(result: Mapping[str, Any]) -> list[Table]:
          "; ".join(f"{name}: {_spread(cell['metric'], error, None)}" for name, error in tried.items())]
         for cell in cells if (tried := cell["setting"].get("tried"))
     ]  # fmt: skip
-    rows = [_cell_row(cell) for cell in cells]
-    datasets = [_dataset_row(row, metric) for row in result["datasets"]]
+    printed = {cell["dataset"] for cell in cells if cell["claim"] or cell["paper_mean"] is not None}
+    rows = [_cell_row(cell) for cell in cells if cell["dataset"] in printed]
+    own = [_cell_row(cell) for cell in cells if cell["dataset"] not in printed]
+    datasets = [_dataset_row(row, metric) for row in result["datasets"] if "read" in row]
     shown = [
         without_empty(Table("Cells", CELL_HEADER, rows, wide=True), (*hidden, *COSTS)),
+        without_empty(Table("Without printed numbers", CELL_HEADER, own, wide=True), hidden),
         without_empty(Table("Data sets", DATASET_HEADER, datasets, wide=True)),
         without_empty(
             Table("Seconds, settings and other values", CELL_HEADER, rows, folded=True), (*hidden, *COMPARED)
         ),
     ]
-    return [*shown, *([Table("Candidates", CANDIDATE_HEADER, candidates, folded=True)] if candidates else [])]
+    shown += [Table("Candidates", CANDIDATE_HEADER, candidates, folded=True)]
+    return [table for table in shown if table.rows]
 
 
 def _cell_row(cell: Mapping[str, Any]) -> list[str]:
@@ -88,10 +96,10 @@ def _is_wide(cell: Mapping[str, Any]) -> bool:
 
 def _dataset_row(row: Mapping[str, Any], metric: str) -> list[str]:
     paper_rows = row.get("paper_rows")
-    remark = "" if "read" in row else "missing"
-    if "read" in row and row["read"] != row["dataset"]:
+    remark = ""
+    if row["read"] != row["dataset"]:
         remark = f"{row['read']} stands in for it"
-    elif "read" in row and paper_rows and paper_rows != row["rows"]:
+    elif paper_rows and paper_rows != row["rows"]:
         remark = "number of rows differs from the paper"
     return [
         row["dataset"],
@@ -165,13 +173,17 @@ def conclusions(result: Mapping[str, Any]) -> list[str]:
                 f"{'; '.join(_without_information(result['cells']))}."
             )
         sentences.append(sentence)
-    if (settings["repeats"] or math.inf) < (wanted := result.get("table_repeats", 0)):
+    judged = any(cell["verdict"] for cell in result["cells"])
+    if judged and (settings["repeats"] or math.inf) < (wanted := result.get("table_repeats", 0)):
         sentences.append(
             f"Verdicts rest on {counted(settings['repeats'], 'repeat')}, but the table takes {wanted:,}, as the paper "
             "if it states a number: they may be chance. Leave --repeats out to run all."
         )
-    if result["rule"]:
+    if judged and result["rule"]:
         sentences.append(f"Reproduced means: {result['rule']}. Settings and margins are frozen: {result['frozen']}.")
+    sentences += _order_of_seconds(result["cells"])
+    if missing := dict.fromkeys(cell["note"] for cell in result["cells"] if cell["status"] == NO_DATA):
+        sentences.append(f"Without data, left out: {'; '.join(missing)}.")
     return [*sentences, *result["remarks"], f"Measured on {result['processor']}."]
 
 
@@ -189,6 +201,21 @@ def _without_information(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
+def _order_of_seconds(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence on the algorithms that are faster than FOGD here and slower in print, or the reverse."""
+    units = {cell["dataset"]: cell["paper_seconds"] for cell in cells if cell["algorithm"] == REFERENCE}
+    differing: dict[str, list[str]] = {}
+    for cell in cells:
+        unit, here, printed = units.get(cell["dataset"]), cell["relative_seconds"], cell["paper_seconds"]
+        if unit and here and printed and (here - 1.0) * (printed / unit - 1.0) < 0.0:
+            found = f"{cell['algorithm']} {here:.2f} ({printed / unit:.2f})"
+            differing.setdefault(cell["dataset"], []).append(found)
+    if not differing:
+        return []
+    listed = "; ".join(f"{dataset}: {', '.join(found)}" for dataset, found in differing.items())
+    return [f"Printed and measured order of seconds differ; in units of {REFERENCE}'s (printed in brackets): {listed}."]
+
+
 def headline(result: Mapping[str, Any]) -> str:
     """Return what was reproduced, and on which data."""
     read = result["settings"]["data"] and result.get("reads_data", True)
@@ -197,10 +224,10 @@ def headline(result: Mapping[str, Any]) -> str:
 
 def text_summary(result: Mapping[str, Any]) -> str:
     """Return aligned lines for a terminal."""
-    cells, datasets = (table._replace(title="") for table in tables(result)[:2])
+    shown = [table._replace(title="") for table in tables(result) if not table.folded]
     files = f"Report, with seconds, settings and other values: {result['run']}/report.html"
-    narrow = [without_empty(cells, ("Allowed",))]
-    return text(paragraphs(headline(result)), narrow, [datasets], paragraphs(*conclusions(result), files))
+    narrow = [[without_empty(table, ("Allowed", "Other values"))] for table in shown]
+    return text(paragraphs(headline(result)), *narrow, paragraphs(*conclusions(result), files))
 
 
 def paper_page(result: Mapping[str, Any], figures: Sequence[Figure]) -> Page:

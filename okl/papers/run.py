@@ -18,13 +18,16 @@ from okl.data.manifest import processor
 from okl.distributed import open_execution
 from okl.foundation.errors import ConfigError
 from okl.foundation.folders import lock_folder
-from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.telemetry import NullObserver, Observer, run_logger
 from okl.foundation.validation import check_choice
 from okl.papers import base
 from okl.papers.report import flat, paper_page, write_results
 from okl.papers.settings import ReproduceSettings
+from okl.report.format import counted
 from okl.report.render import markdown
 from okl.runs.run import Run, new_run_folder
+
+_LOG = run_logger()
 
 # Tables by name.
 
@@ -120,18 +123,34 @@ def reproduce(settings: ReproduceSettings, observer: Observer | None = None) -> 
 
 def check(settings: ReproduceSettings) -> None:
     """Raise ConfigError for invalid settings before anything is started."""
-    table = table_named(settings.table)
+    if table_named(settings.table).reads_data:
+        base.DataFolder(settings.data).check()
+    table = table_of(settings)
     request = request_of(settings, table)
-    if table.reads_data:
-        request.data.check()
     if settings.out is not None:
         check_folder(Path(settings.out), settings.table)
+    missing = table.missing(request)
+    if len(missing) == len(request.datasets):
+        reason, others = next(iter(missing.values())), len(missing) - 1
+        more = f", like {counted(others, 'other set')} of {table.name}" if others else ""
+        raise ConfigError(f"{reason}{more}: nothing to run. How to get the sets, or run your own: how-to/reproduce.")
+
+
+def table_of(settings: ReproduceSettings) -> base.PaperTable:
+    """Return the table, with the requested data sets that are not in the paper, or raise OklError if it has no such."""
+    table = table_named(settings.table)
+    known = {name.casefold() for name in (*table.datasets, *table.files.values())}
+    own = [name for name in dict.fromkeys(settings.datasets) if name.casefold() not in known]
+    folder = base.DataFolder(settings.data)
+    return table.experiment.extended(table, own, folder, settings.precision) if own and settings.data else table
 
 
 def request_of(settings: ReproduceSettings, table: base.PaperTable) -> base.Request:
     """Return the request of the settings with names in the table's order, or raise ConfigError that lists the names."""
-    printed = {file: name for name, file in table.files.items()}  # data sets may be given by their files, too
-    datasets = [name if name in table.datasets else printed.get(name, name) for name in settings.datasets]
+    printed = {
+        file.casefold(): name for name, file in table.files.items()
+    }  # data sets may be given by their files, too
+    datasets = [name if name in table.datasets else printed.get(name.casefold(), name) for name in settings.datasets]
     return base.Request(
         base.DataFolder(settings.data),
         _check_names("datasets", datasets, table.datasets, table.name),
@@ -159,7 +178,7 @@ class ReproductionRun(Run[ReproduceSettings]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.table = table_named(self.settings.table)
+        self.table = table_of(self.settings)
         self.request = request_of(self.settings, self.table)
         folder = new_run_folder(self.settings.out, self.table.name)
         assert isinstance(folder, Path), "options refuse a URL"
@@ -182,9 +201,9 @@ class ReproductionRun(Run[ReproduceSettings]):
         items, data = self._resources.enter_context(locked_folder(self._folder, self.table.name)), self.request.data
         self._archive = base.Archive(str(items), data, base.code_digest(self.table.code), self._stop)
         self.execution  # noqa: B018  (workers start now)
-        files = self.table.files
-        missing = [name for name in self.request.datasets if files[name] and not data.has(files[name])]
-        return {"run": str(self._folder), "missing_datasets": missing}
+        if missing := self.table.missing(self.request):
+            _LOG.warning("Without data, left out: %s.", "; ".join(missing.values()))
+        return {"run": str(self._folder), "missing_datasets": [*missing]}
 
     def choose(self) -> dict[str, Any]:
         """Try the candidates of every setting that has several."""

@@ -23,7 +23,10 @@ class ReproduceSettings(BaseModel):
     data: str = Field(
         "", description="folder of NAME.parquet (inputs, y, split) with orders of rows in perms/; not used by yi2021"
     )
-    datasets: Names = Field((), description="comma-separated data sets; none: all of the table")
+    datasets: Names = Field(
+        (),
+        description="comma-separated data sets; none: all of the table; lu2016's tables take any NAME.parquet",
+    )
     algorithms: Names = Field((), description="comma-separated algorithms; none: all of the table")
     repeats: int | None = Field(
         None, ge=1, description="number of orders of the rows, or of seeds of the folds; none: as in the paper, or 5"

@@ -54,5 +54,8 @@ def test_bad_input_is_one_sentence_and_starts_nothing(
     number = terminal.okl("reproduce", "lu2016-table5", "--data", tmp_path, "--repeats", "0")
     assert (number.code, "repeats = '0'" in number.sentence) == (2, True)
     assert terminal.okl("reproduce", "lu2016-table5").code == 2
+    nothing = terminal.okl("reproduce", "lu2016-table5", "--data", tmp_path)
+    assert (nothing.code, nothing.out) == (2, "")
+    assert "german.parquet is not in --data, like 8 other sets of lu2016-table5: nothing to run" in nothing.sentence
     assert "lu2016-table5" in terminal.okl("reproduce", "--help").out
     assert list(tmp_path.iterdir()) == []

@@ -6,15 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from okl.foundation.errors import ConfigError
+from okl.features.bandwidth import median_distance
+from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Task
-from okl.papers.base import frozen_digest, frozen_settings
+from okl.papers.base import TableCell, counts_of, frozen_digest, frozen_settings
 from okl.papers.lu2016.tables import ALGORITHMS, LINEAR
-from okl.papers.run import CATALOGUE, reproduce, table_named
+from okl.papers.report import conclusions, tables
+from okl.papers.run import CATALOGUE, ReproductionRun, check, reproduce, table_named
 from okl.papers.settings import ReproduceSettings
 from tests.papers.sets import write_orders, write_set
 
@@ -198,7 +202,15 @@ def test_the_help_names_every_family() -> None:
     [
         ({"table": "lu2016-tabel5"}, r"table = 'lu2016-tabel5'; did you mean lu2016-table5\?"),
         ({"table": "svm"}, "expected one of ito2017-figure10, .*lu2016-figure3"),
-        ({"datasets": "german,nowhere"}, "--datasets nowhere: lu2016-table5 has german, spambase"),
+        ({"datasets": "german,nowhere"}, "--datasets nowhere: lu2016-table5 has german, .* --data no nowhere.parquet"),
+        (
+            {"datasets": "w7a,a9a"},
+            "w7a.parquet is not in --data, like 1 other set of lu2016-table5: nothing to run",
+        ),
+        ({"table": "lu2016-figure4", "datasets": "german"}, "--datasets german: lu2016-figure4 has KDDCUP08"),
+        ({"table": "lu2016-table3", "datasets": "german"}, "german.parquet has no column split"),
+        ({"table": "lu2016-table7", "datasets": "german"}, "y holds -1 and .1, .*Use lu2016-table5, or recode y"),
+        ({"table": "lu2016-table9", "datasets": "german"}, "y holds -1 and .1, .*Use lu2016-table5, or recode y"),
         ({"algorithms": "fgd"}, "--algorithms fgd: lu2016-table5 has Perceptron, OGD"),
         ({"data": "/nowhere"}, "--data /nowhere is not a folder"),
     ],
@@ -208,9 +220,122 @@ def test_invalid_settings_are_refused_at_once(
 ) -> None:
     whole = settings(data, tmp_path / "run").model_copy(update={})
     asked = ReproduceSettings(**(whole.model_dump() | values))
-    with pytest.raises(ConfigError, match=sentence):
+    with pytest.raises((ConfigError, DataError), match=sentence):
         reproduce(asked)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("task", "right"), [("multiclass", 7), ("regression", 9)])
+def test_an_own_set_of_another_task_is_refused_at_once(task: Task, right: int, tmp_path: Path) -> None:
+    write_set(tmp_path / "data", "mine", task)
+    with pytest.raises(DataError, match=f"lu2016-table5 takes .* Use lu2016-table{right}"):
+        reproduce(settings(tmp_path / "data", tmp_path / "run", datasets="mine"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("y", "sentence"),
+    [
+        (["a", "b"] * 5, "column y is string, not numbers. Encode it"),
+        ([1.0, None] * 5, "missing or infinite values"),
+        ([-1, 1] * 5, ""),
+    ],
+)
+def test_an_own_set_that_cannot_be_used_is_refused_at_once(y: list[Any], sentence: str, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [float(row) for row in range(10)], "y": y}), tmp_path / "mine.parquet")
+    asked = settings(tmp_path, tmp_path / "run", datasets="mine", repeats=1)
+    if not sentence:
+        check(asked)
+        return
+    with pytest.raises(DataError, match=sentence):
+        check(asked)
+
+
+@pytest.mark.parametrize(
+    ("table", "task", "frequencies"),
+    [("lu2016-table5", "binary", 400), ("lu2016-table7", "multiclass", 400), ("lu2016-table9", "regression", 450)],
+)
+def test_an_own_set_has_the_mean_over_seeded_orders_and_stated_settings(
+    table: str, task: Task, frequencies: int, tmp_path: Path
+) -> None:
+    path = write_set(tmp_path / "data", "mine", task)
+    result = reproduce(settings(tmp_path / "data", tmp_path / "run", table, datasets="mine"))
+    fogd, nogd = result["cells"]
+    inputs = pq.read_table(path).drop(["y"]).to_pandas().to_numpy()
+    if task == "regression":
+        inputs = (inputs - inputs.min(axis=0)) / np.ptp(inputs, axis=0)
+    for cell in (fogd, nogd):
+        assert (cell["paper_mean"], cell["verdict"], cell["repeats"]) == (None, None, 3)
+        assert 0 < cell["mean"] < cell["constant"]
+        assert cell["sd"] > 0 < cell["seconds"]
+        assert cell["setting"]["orders"] == "seeded"
+        assert cell["setting"]["bandwidth"] == pytest.approx(0.5 * median_distance(inputs), rel=0.05)
+    assert fogd["setting"]["frequencies"] == frequencies
+    report = (tmp_path / "run" / "report.md").read_text()
+    assert "| Data set | Algorithm | okl | Seconds | Seconds / FOGD's | Setting |" in report
+    assert "mine: not in the paper. The bandwidth is half the median distance" in report
+    assert "Reproduced means" not in report
+
+
+def test_own_and_printed_sets_are_two_tables_and_only_the_latter_is_judged(data: Path, tmp_path: Path) -> None:
+    write_set(data, "mine")
+    alone = reproduce(settings(data, tmp_path / "alone", datasets="german"))
+    both = reproduce(settings(data, tmp_path / "run", datasets="mine,german"))
+    assert both["counts"] == alone["counts"]
+    assert errors_of(both)[:2] == errors_of(alone)
+    judged, own = tables(both)[:2]
+    assert ("Verdict" in judged.header, "Verdict" in own.header) == (True, False)
+    assert [row[0] for row in own.rows] == ["mine", "mine"]
+
+
+def test_the_bandwidth_of_an_own_set_is_searched(data: Path, tmp_path: Path) -> None:
+    write_set(data, "mine")
+    asked = {"datasets": "mine", "algorithms": "RBP", "repeats": 1}
+    stated, searched = (
+        reproduce(settings(data, tmp_path / choice, choice=choice, **asked))["cells"][0]["setting"]
+        for choice in ("stated", "searched")
+    )
+    tried = searched["tried"]
+    assert list(tried) == [f"bandwidth {factor * stated['bandwidth']:g}" for factor in (0.25, 0.5, 1.0, 2.0)]
+    assert tried[f"bandwidth {searched['bandwidth']:g}"] == min(tried.values())
+
+
+def test_an_own_set_with_test_rows_takes_part_in_table_3(tmp_path: Path) -> None:
+    write_set(tmp_path / "data", "mine", split=True)
+    asked = {"datasets": "mine", "algorithms": "FOGD,LIBSVM", "repeats": 1}
+    cells = reproduce(settings(tmp_path / "data", tmp_path / "run", "lu2016-table3", **asked))["cells"]
+    assert all(cell["mean"] > cell["constant"] for cell in cells)
+
+
+def test_a_missing_set_is_named_before_any_work_and_has_no_rows(
+    data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = ReproductionRun(settings(data, tmp_path / "run", datasets="german,w7a,a9a", repeats=1))
+    try:
+        run.perform_stage("plan")
+        assert "Without data, left out: w7a.parquet is not in --data; a9a.parquet is not in --data." in caplog.text
+    finally:
+        run.close()
+    result = reproduce(settings(data, tmp_path / "run", datasets="german,w7a,a9a", repeats=1))
+    assert {row[0] for table in tables(result) for row in table.rows} == {"german"}
+
+
+def test_the_order_of_seconds_is_stated_where_it_differs_from_print(data: Path, tmp_path: Path) -> None:
+    result = reproduce(settings(data, tmp_path / "run", datasets="german", algorithms="RBP,FOGD", repeats=1))
+    rbp, fogd = result["cells"]
+    printed = rbp["paper_seconds"] / fogd["paper_seconds"]
+    for here, stated in ((1.0 / printed, True), (printed, False)):
+        rbp["relative_seconds"] = here
+        expected = f"(printed in brackets): german: RBP {here:.2f} ({printed:.2f})."
+        assert any(expected in sentence for sentence in conclusions(result)) == stated
+
+
+def test_the_reason_of_no_information_is_one_that_the_table_has(data: Path, tmp_path: Path) -> None:
+    result = reproduce(settings(data, tmp_path / "run", datasets="german", algorithms="RBP,FOGD", repeats=1))
+    fogd = result["cells"][1] | {"verdict": "reproduced", "no_information": True}
+    shown = " ".join(conclusions(result | {"cells": [fogd], "counts": {"all": counts_of([TableCell(**fogd)])}}))
+    assert "the constant predictor or the simplest rival's printed number passes, too." in shown
+    assert "exponent" not in shown
 
 
 def test_names_are_accepted_in_any_case(data: Path, tmp_path: Path) -> None:

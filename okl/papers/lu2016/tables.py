@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from itertools import product
 from statistics import fmean, pstdev
 from threading import Lock
@@ -19,13 +20,14 @@ from numpy.typing import NDArray
 from okl.compiled.budget import Forgetting, Replacement
 from okl.compiled.jit import one_blas_thread
 from okl.data.execution import Rows
+from okl.features.bandwidth import median_distance
 from okl.features.base import transform_rows
 from okl.features.fourier import draw_fourier_map
 from okl.features.landmarks import choose_landmarks
 from okl.features.linear import StandardisedLinear
 from okl.features.nystrom import fit_nystrom_map
 from okl.features.predictors import LinearPredictor
-from okl.foundation.errors import DivergedError
+from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.types import FloatArray, Precision, Task
 from okl.kernels import Gaussian
 from okl.losses import DEFAULT_LOSS, Loss, make_loss
@@ -401,6 +403,7 @@ REMARK = (
     "measured while other items run."
 )
 ORDERS, BATCH_ORDERS = 20, 5  # of the paper: sections 7.2.1 and 7.1.1
+BANDWIDTH_ROWS = 2_048
 EXTRA_ORDER = 1000  # seed of the order on which settings are chosen; reported orders count from 0
 
 # Online learning: an algorithm learns every row once, in one order.
@@ -524,10 +527,76 @@ def order_source(request: Request, name: str) -> OrderSource:
     return "authors" if request.orders == "authors" and request.data.orders_file(name).is_file() else "seeded"
 
 
+OWN = "own"  # parameter of the cases of a data set that the paper does not have
+OWN_FACTORS = (0.25, 0.5, 1.0, 2.0)  # of half the median distance, where bandwidths are searched
+OWN_TABLES: Mapping[Task, str] = {"binary": "table5", "multiclass": "table7", "regression": "table9"}
+
+
+def check_task(folder: DataFolder, name: str, table: str, task: Task) -> None:
+    """Raise DataError that names the right table unless NAME.parquet is of the task."""
+    found = folder.task(name)
+    if found != task and (task != "regression" or found == "binary"):  # numbers may be whole
+        held = {"binary": "-1 and +1", "multiclass": "whole numbers from 0", "regression": "any numbers"}
+        raise DataError(
+            f"{name}.parquet: y holds {held[found]}, but {table} takes {held[task]} ({task}). "
+            f"Use lu2016-{OWN_TABLES[found]}, or recode y."
+        )
+
+
+@lru_cache(maxsize=64)
+def own_bandwidth(folder: DataFolder, selection: RowSelection, precision: Precision, _digest: str) -> float:
+    """Return half the median distance of sampled training rows, the bandwidth of a set without tuned settings."""
+    inputs = folder.rows(selection, precision).inputs
+    sample = np.random.default_rng(EXTRA_ORDER).permutation(len(inputs))[:BANDWIDTH_ROWS]
+    return 0.5 * median_distance(inputs[sample])
+
+
 class LuExperiment(Experiment):
     """Orders of the rows under the stated setting, or the best of several candidates."""
 
     default_setting: ClassVar[Setting] = {}
+    metric: str
+    own_sizes: Sizes
+
+    def extended(self, table: PaperTable, names: Sequence[str], folder: DataFolder, precision: Precision) -> PaperTable:
+        """Return the table with cases without printed numbers for data sets of its task, after reading all their rows.
+
+        Raises ConfigError : a file is missing; DataError : it is of another task, or cannot be used
+        """
+        if absent := [name for name in names if not folder.has(name)]:
+            known = ", ".join(table.datasets)
+            raise ConfigError(f"--datasets {absent[0]}: {table.name} has {known}, and --data no {absent[0]}.parquet.")
+        task: Task = table.cases[0].parameters["dataset"].task
+        cases = list(table.cases)
+        for name in names:
+            check_task(folder, name, table.name, task)
+            dataset = LuDataset(name, task)
+            selection = dataset.selection(folder)
+            assert selection is not None
+            folder.rows(selection, precision)
+            parameters = {"dataset": dataset, "sizes": self.own_sizes, OWN: True}
+            quantity = Quantity(self.metric)
+            cases += [Case(name, each, (quantity,), name, parameters=parameters) for each in table.algorithms]
+        sizes = self.own_sizes
+        remark = (
+            f"{', '.join(names)}: not in the paper. The bandwidth is half the median distance of rows, or searched; "
+            f"the budget is {sizes.budget}, with {sizes.n_frequencies} frequencies and rank {sizes.rank}."
+        )
+        return replace(table, cases=tuple(cases), remarks=(*table.remarks, remark))
+
+    def own_settings(self, request: Request, case: Case, settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
+        """Return the settings; of a set that the paper does not have, with bandwidths by its median distance."""
+        if OWN not in case.parameters or case.algorithm == LINEAR:
+            return settings
+        selection = _dataset(case).selection(request.data)
+        assert selection is not None
+        half = own_bandwidth(request.data, selection, request.precision, request.data.digest(case.file))
+        factors = OWN_FACTORS if request.searched else (1.0,)
+        return tuple(
+            {**each, "bandwidth": factor * half}
+            for each in settings
+            for factor in ([each["bandwidth"] / _BANDWIDTHS[1]] if "bandwidth" in each else factors)
+        )
 
     def candidates(self, request: Request, case: Case) -> tuple[Setting, ...]:
         raise NotImplementedError
@@ -592,6 +661,7 @@ class OnlineExperiment(LuExperiment):
 
     default_setting: ClassVar[Setting] = {"bandwidth": BANDWIDTH}
     metric: str
+    own_sizes: Sizes = field(default_factory=partial(Sizes.of, 100))
     picture_title: str = "{}: during training"
 
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
@@ -602,7 +672,7 @@ class OnlineExperiment(LuExperiment):
         return list({case.dataset: _linear(case) for case in cases}.values())
 
     def candidates(self, request: Request, case: Case) -> tuple[Setting, ...]:
-        return settings_of(case.algorithm, _dataset(case).task, request.searched)
+        return self.own_settings(request, case, settings_of(case.algorithm, _dataset(case).task, request.searched))
 
     def validation_items(self, request: Request, case: Case, setting: Setting) -> list[WorkItem]:
         return [self._item(request, case, setting, EXTRA_ORDER)]
@@ -662,6 +732,9 @@ class StudyExperiment(OnlineExperiment):
 
     picture_title: str = "{}"
     by_dataset: bool = True
+
+    def extended(self, table: PaperTable, names: Sequence[str], folder: DataFolder, precision: Precision) -> PaperTable:
+        return table
 
     def curves(self, request: Request, table: PaperTable) -> dict[str, Any]:
         read = {case.dataset: self._selection(request, case)[0].name for case in table.runnable(request)}
@@ -742,14 +815,17 @@ def _take(rows: Rows, positions: NDArray[np.int64]) -> Rows:
 class BatchExperiment(LuExperiment):
     """Accuracy on the test rows, over orders of the training rows."""
 
+    metric = "accuracy"
+    own_sizes = Sizes.of(400)
+
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
         missing = super().unavailable(request, case)
         if missing is None and not request.data.has_split(case.file):
-            missing = NO_DATA, f"{case.file}.parquet has no column split"
+            missing = NO_DATA, f"{case.file}.parquet has no column split (train, test)"
         return missing
 
     def candidates(self, request: Request, case: Case) -> tuple[Setting, ...]:
-        return BATCH[case.algorithm].candidates
+        return self.own_settings(request, case, BATCH[case.algorithm].candidates)
 
     def score(self, errors: Sequence[float]) -> float:
         # the last iterate of removal fails in some orders, which a mean of few orders does not show
@@ -819,7 +895,7 @@ def _online_table(number: int, title: str, metric: str, experiment: str, sizes: 
             rows = datasets[name].paper_rows
             cases.append(Case(name, algorithm, (quantity,), name, rows, parameters, paper_repeats=ORDERS, blind=blind))
     cases.sort(key=lambda case: list(datasets).index(case.dataset))
-    online = OnlineExperiment(metric)
+    online = OnlineExperiment(metric, sizes[""])
     return PaperTable(name_of_table, title, tuple(cases), online, CODE, ORDERS, margin.rule, remarks=(REMARK,))
 
 
@@ -836,7 +912,8 @@ def _batch_table() -> PaperTable:
             train, test = (printed[name, algorithm, f"{part}_seconds"].paper_mean for part in ("train", "test"))
             quantity = printed[name, algorithm, "accuracy"]
             quantity = replace(quantity, paper_seconds=train, margin=margin, more={"paper_test_seconds": test})
-            case = Case(name, algorithm, (quantity,), name, counts[name], {"sizes": sizes[name]})
+            parameters = {"dataset": LuDataset(name, "binary"), "sizes": sizes[name]}
+            case = Case(name, algorithm, (quantity,), name, counts[name], parameters)
             cases.append(replace(case, paper_repeats=BATCH_ORDERS, blind=True))
     title = "Batch learning of two classes: accuracy on the test rows after one pass"
     experiment = BatchExperiment()
