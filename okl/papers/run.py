@@ -164,7 +164,7 @@ def request_of(settings: ReproduceSettings, table: base.PaperTable) -> base.Requ
 
 def _check_names(option: str, names: Sequence[str], valid: Sequence[str], table: str) -> tuple[str, ...]:
     folded = {name.casefold(): name for name in valid}
-    names = [folded.get(name.casefold(), name) for name in names]
+    names = [name if name in valid else folded.get(name.casefold(), name) for name in names]
     if unknown := [name for name in names if name not in valid]:
         raise ConfigError(f"--{option} {', '.join(unknown)}: {table} has {', '.join(valid)}. Choose among these.")
     return tuple(name for name in valid if not names or name in names)

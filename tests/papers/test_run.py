@@ -208,7 +208,7 @@ def test_the_help_names_every_family() -> None:
             "w7a.parquet is not in --data, like 1 other set of lu2016-table5: nothing to run",
         ),
         ({"table": "lu2016-figure4", "datasets": "german"}, "--datasets german: lu2016-figure4 has KDDCUP08"),
-        ({"table": "lu2016-table3", "datasets": "german"}, "german.parquet has no column split"),
+        ({"table": "lu2016-table3", "datasets": "german"}, "german.parquet has no column split with train and test"),
         ({"table": "lu2016-table7", "datasets": "german"}, "y holds -1 and .1, .*Use lu2016-table5, or recode y"),
         ({"table": "lu2016-table9", "datasets": "german"}, "y holds -1 and .1, .*Use lu2016-table5, or recode y"),
         ({"algorithms": "fgd"}, "--algorithms fgd: lu2016-table5 has Perceptron, OGD"),
@@ -298,6 +298,14 @@ def test_the_bandwidth_of_an_own_set_is_searched(data: Path, tmp_path: Path) -> 
     tried = searched["tried"]
     assert list(tried) == [f"bandwidth {factor * stated['bandwidth']:g}" for factor in (0.25, 0.5, 1.0, 2.0)]
     assert tried[f"bandwidth {searched['bandwidth']:g}"] == min(tried.values())
+
+
+def test_an_own_set_without_test_rows_is_refused_before_any_work(tmp_path: Path) -> None:
+    table = pq.read_table(write_set(tmp_path / "data", "mine", split=True))
+    only = table.set_column(table.column_names.index("split"), "split", pa.array(["train"] * len(table)))
+    pq.write_table(only, tmp_path / "data" / "mine.parquet")
+    with pytest.raises(ConfigError, match="no column split with train and test rows"):
+        check(settings(tmp_path / "data", tmp_path / "run", "lu2016-table3", datasets="mine"))
 
 
 def test_an_own_set_with_test_rows_takes_part_in_table_3(tmp_path: Path) -> None:

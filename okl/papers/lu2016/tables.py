@@ -820,8 +820,10 @@ class BatchExperiment(LuExperiment):
 
     def unavailable(self, request: Request, case: Case) -> tuple[str, str] | None:
         missing = super().unavailable(request, case)
-        if missing is None and not request.data.has_split(case.file):
-            missing = NO_DATA, f"{case.file}.parquet has no column split (train, test)"
+        if missing is None:
+            parts = _train(case), replace(_train(case), split="test")
+            if not (request.data.has_split(case.file) and all(map(request.data.count, parts))):
+                missing = NO_DATA, f"{case.file}.parquet has no column split with train and test rows"
         return missing
 
     def candidates(self, request: Request, case: Case) -> tuple[Setting, ...]:
