@@ -147,9 +147,7 @@ def table_of(settings: ReproduceSettings) -> base.PaperTable:
 
 def request_of(settings: ReproduceSettings, table: base.PaperTable) -> base.Request:
     """Return the request of the settings with names in the table's order, or raise ConfigError that lists the names."""
-    printed = {
-        file.casefold(): name for name, file in table.files.items()
-    }  # data sets may be given by their files, too
+    printed = {file.casefold(): name for name, file in table.files.items()}  # sets may be given by their files, too
     datasets = [name if name in table.datasets else printed.get(name.casefold(), name) for name in settings.datasets]
     return base.Request(
         base.DataFolder(settings.data),

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import product
 from statistics import fmean, pstdev
 from threading import Lock
@@ -403,7 +403,7 @@ REMARK = (
     "measured while other items run."
 )
 ORDERS, BATCH_ORDERS = 20, 5  # of the paper: sections 7.2.1 and 7.1.1
-BANDWIDTH_ROWS = 2_048
+BANDWIDTH_ROWS = 2_048  # of which the median distance of a set that the paper does not have is taken
 EXTRA_ORDER = 1000  # seed of the order on which settings are chosen; reported orders count from 0
 
 # Online learning: an algorithm learns every row once, in one order.
@@ -527,7 +527,7 @@ def order_source(request: Request, name: str) -> OrderSource:
     return "authors" if request.orders == "authors" and request.data.orders_file(name).is_file() else "seeded"
 
 
-OWN = "own"  # parameter of the cases of a data set that the paper does not have
+OWN = "own_bandwidth"  # parameter of the cases of a data set that the paper does not have
 OWN_FACTORS = (0.25, 0.5, 1.0, 2.0)  # of half the median distance, where bandwidths are searched
 OWN_TABLES: Mapping[Task, str] = {"binary": "table5", "multiclass": "table7", "regression": "table9"}
 
@@ -541,14 +541,6 @@ def check_task(folder: DataFolder, name: str, table: str, task: Task) -> None:
             f"{name}.parquet: y holds {held[found]}, but {table} takes {held[task]} ({task}). "
             f"Use lu2016-{OWN_TABLES[found]}, or recode y."
         )
-
-
-@lru_cache(maxsize=64)
-def own_bandwidth(folder: DataFolder, selection: RowSelection, precision: Precision, _digest: str) -> float:
-    """Return half the median distance of sampled training rows, the bandwidth of a set without tuned settings."""
-    inputs = folder.rows(selection, precision).inputs
-    sample = np.random.default_rng(EXTRA_ORDER).permutation(len(inputs))[:BANDWIDTH_ROWS]
-    return 0.5 * median_distance(inputs[sample])
 
 
 class LuExperiment(Experiment):
@@ -573,10 +565,11 @@ class LuExperiment(Experiment):
             dataset = LuDataset(name, task)
             selection = dataset.selection(folder)
             assert selection is not None
-            folder.rows(selection, precision)
-            parameters = {"dataset": dataset, "sizes": self.own_sizes, OWN: True}
-            quantity = Quantity(self.metric)
-            cases += [Case(name, each, (quantity,), name, parameters=parameters) for each in table.algorithms]
+            inputs = folder.rows(selection, precision).inputs
+            sample = inputs[np.random.default_rng(EXTRA_ORDER).permutation(len(inputs))[:BANDWIDTH_ROWS]]
+            parameters = {"dataset": dataset, "sizes": self.own_sizes, OWN: 0.5 * median_distance(sample)}
+            quantities = (Quantity(self.metric),)
+            cases += [Case(name, each, quantities, name, parameters=parameters) for each in table.algorithms]
         sizes = self.own_sizes
         remark = (
             f"{', '.join(names)}: not in the paper. The bandwidth is half the median distance of rows, or searched; "
@@ -588,12 +581,9 @@ class LuExperiment(Experiment):
         """Return the settings; of a set that the paper does not have, with bandwidths by its median distance."""
         if OWN not in case.parameters or case.algorithm == LINEAR:
             return settings
-        selection = _dataset(case).selection(request.data)
-        assert selection is not None
-        half = own_bandwidth(request.data, selection, request.precision, request.data.digest(case.file))
         factors = OWN_FACTORS if request.searched else (1.0,)
         return tuple(
-            {**each, "bandwidth": factor * half}
+            {**each, "bandwidth": factor * case.parameters[OWN]}
             for each in settings
             for factor in ([each["bandwidth"] / _BANDWIDTHS[1]] if "bandwidth" in each else factors)
         )
