@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, kron
 from scipy.sparse import eye_array as identity
 
 from okl.compiled.extension import OracleCode, compiled_oracle
-from okl.compiled.oco import quadratic_subgradient, quadratic_values
+from okl.compiled.oco import CompiledSet, project, quadratic_subgradient, quadratic_values
 from okl.foundation.errors import ConfigError
 from okl.foundation.types import Integers
 from okl.foundation.validation import check_at_least
@@ -580,9 +580,9 @@ def nearest_in_plane(matrix: Matrix, limits: Vector, points: Matrix) -> Matrix:
 # active set.
 
 CUT_TOLERANCE = 1e-15  # of the gap, relative to the model's terms: ||x - x*||^2 is at most twice the gap
-_MOST_ROUNDS = 300
+_MOST_ROUNDS = 2000
 _MOST_STEPS = 400
-_MOST_STALE = 5  # rounds in which the gap is not halved: it is then as small as rounding allows
+_ROUNDING = 4.0 * 2.0**-52
 _REGULARISER = 1e-13
 
 
@@ -597,16 +597,17 @@ class _Model:
     offsets: Vector = field(init=False)
     owners: Integers = field(init=False)
     multipliers: Vector = field(init=False)
+    compiled: CompiledSet = field(init=False)
 
     def __post_init__(self) -> None:
+        self.compiled = self.region.region
         self.normals = np.zeros((self.limits.size, self.centre.size))
         self.offsets = np.zeros(self.limits.size)
         self.owners = np.arange(self.limits.size)
         self.multipliers = self.limits.copy()
 
-    def add(self, normals: Matrix, offsets: Vector, owners: Integers) -> None:
-        """Add cuts, and drop those without multiplier that lie below their constraint's best cut."""
-        excess = self.excess(self.point(self.multipliers))
+    def add(self, normals: Matrix, offsets: Vector, owners: Integers, excess: Vector) -> None:
+        """Add cuts, and drop those without multiplier whose excess is below that of their constraint's best cut."""
         best = self.heights(excess)[self.owners]
         active = (self.multipliers > 0.0) | (excess >= best) | (np.arange(self.owners.size) < self.limits.size)
         self.normals = np.vstack([self.normals[active], normals])
@@ -615,7 +616,9 @@ class _Model:
         self.multipliers = np.append(self.multipliers[active], np.zeros(owners.size))
 
     def point(self, multipliers: Vector) -> Vector:
-        return self.region.project(self.centre - self.normals.T @ multipliers)
+        point: Vector = self.centre - multipliers @ self.normals
+        project(point, self.compiled)
+        return point
 
     def excess(self, point: Vector) -> Vector:
         """Return the value of every cut, (n_cuts,)."""
@@ -632,9 +635,13 @@ class _Model:
         lag = self.heights(excess)[self.owners] - excess
         return np.bincount(self.owners, self.multipliers * lag, self.limits.size).astype(np.float64)
 
-    def jacobian_rows(self, point: Vector, chosen: Integers) -> Matrix:
-        """Return the chosen normals times the Jacobian of the projection that led to point."""
-        rows = self.normals[chosen]
+    def rounding(self, point: Vector) -> float:
+        """Return how much of the gap rounding may be."""
+        sizes = np.abs(self.normals) @ np.maximum(np.abs(point), np.abs(self.centre)) + np.abs(self.offsets)
+        return float(_ROUNDING * (self.multipliers @ sizes))
+
+    def moved(self, rows: Matrix, point: Vector) -> Matrix:
+        """Return rows (n, p) times the Jacobian of the projection that led to point."""
         if isinstance(self.region, Box):
             free = (point > self.region.low) & (point < self.region.high)
             return np.where(free, rows, 0.0)
@@ -651,17 +658,25 @@ class _Model:
 
 
 def _direction(model: _Model, point: Vector, excess: Vector, chosen: Integers) -> Vector:
-    """Return Newton's direction (n_chosen,) in the chosen multipliers, whose sum in every constraint stays."""
-    owners = np.unique(model.owners[chosen])
-    hessian = model.jacobian_rows(point, chosen) @ model.normals[chosen].T
-    size = max(float(np.max(np.einsum("ij,ij->i", model.normals, model.normals))), 1e-300)
-    sums = (model.owners[chosen][None, :] == owners[:, None]).astype(np.float64)
-    n_chosen, n_sums = chosen.size, owners.size
-    system = np.zeros((n_chosen + n_sums, n_chosen + n_sums))
-    system[:n_chosen, :n_chosen] = hessian + _REGULARISER * size * np.eye(n_chosen)
-    system[n_chosen:, :n_chosen], system[:n_chosen, n_chosen:] = sums, sums.T
-    solution = np.linalg.lstsq(system, np.append(excess[chosen], np.zeros(n_sums)), rcond=None)[0]
-    return solution[:n_chosen].astype(np.float64)
+    """Return Newton's direction (n_chosen,) in the chosen multipliers, whose sum in every constraint stays.
+
+    Each multiplier moves against the largest one of its constraint. Differences of normals are scaled to length 1:
+    those of cuts next to the solution are short, and the regulariser must not hide them.
+    """
+    owners, order = model.owners[chosen], np.argsort(model.multipliers[chosen], kind="stable")
+    largest = np.zeros(model.limits.size, dtype=np.int64)
+    largest[owners[order]] = order  # the last one of a constraint stays
+    base = largest[owners]
+    rows, slopes = model.normals[chosen] - model.normals[chosen[base]], excess[chosen] - excess[chosen[base]]
+    lengths = np.linalg.norm(rows, axis=1)
+    lengths[lengths == 0.0] = 1.0
+    rows /= lengths[:, None]
+    hessian = model.moved(rows, point) @ rows.T
+    hessian.flat[:: len(rows) + 1] += _REGULARISER
+    direction = np.linalg.solve(hessian, slopes / lengths) / lengths
+    direction[base == np.arange(base.size)] = 0.0
+    np.subtract.at(direction, base, direction.copy())
+    return direction
 
 
 def _search(model: _Model, direction: Vector, first: float) -> float:
@@ -694,9 +709,11 @@ def _face_step(model: _Model, point: Vector, excess: Vector, entering: int | Non
         return False
     share = _search(model, direction, first)
     met = chosen[falling][shares <= most] if share == 1.0 and most < 1.0 else chosen[:0]
-    model.multipliers = np.maximum(model.multipliers + share * direction, 0.0)
-    model.multipliers[met] = 0.0
-    return True
+    multipliers = np.maximum(model.multipliers + share * direction, 0.0)
+    multipliers[met] = 0.0
+    changed = not np.array_equal(multipliers, model.multipliers)
+    model.multipliers = multipliers
+    return changed
 
 
 def _solve_model(model: _Model, enough: float) -> Vector:
@@ -705,12 +722,11 @@ def _solve_model(model: _Model, enough: float) -> Vector:
         point = model.point(model.multipliers)
         excess = model.excess(point)
         gaps = model.gaps(excess)
-        if gaps.sum() <= enough:
-            break
-        worst = int(np.argmax(gaps))
-        own = np.where(model.owners == worst, excess, -np.inf)
-        if not _face_step(model, point, excess, int(np.argmax(own))) and not _face_step(model, point, excess, None):
-            break
+        if gaps.sum() <= max(enough, model.rounding(point)):
+            return point
+        own = np.where(model.owners == gaps.argmax(), excess, -np.inf)
+        if not _face_step(model, point, excess, int(own.argmax())) and not _face_step(model, point, excess, None):
+            return point
     return model.point(model.multipliers)
 
 
@@ -720,27 +736,33 @@ def solve_by_cuts(centre: Vector, region: ConvexSet, constraints: Constraints, l
     centre : (p,) c; region : X; constraints : m convex functions with subgradients
     limits : (m,) >= 0
     Returns point, gap : the squared distance to the solution is at most twice the gap. It is above CUT_TOLERANCE, in
-        units of the size of the penalty, only where rounding or 300 rounds of cuts came first
+        units of the size of the penalty, only where rounding came first
+    Raises ConfigError : after 2000 rounds of cuts the point may be 1e-6 from the solution, or that share of a longer c
     Source: Kelley, J. SIAM 8, 1960, with the proximal term that is in the step already.
     """
     model = _Model(centre, region, limits)
-    best, least, stale = region.project(centre), np.inf, 0
-    point = best
+    point, best, least, stuck = region.project(centre), centre, np.inf, False
     for _ in range(_MOST_ROUNDS):
         values = constraints.values(point)
         excess = model.excess(point)
         lag = limits * (np.maximum(values, 0.0) - model.heights(excess))
         gap = float(np.maximum(lag, 0.0).sum() + np.maximum(model.gaps(excess), 0.0).sum())
-        stale = 0 if gap < 0.5 * least else stale + 1
         if gap < least:
             best, least = point, gap
-        enough = CUT_TOLERANCE * (1.0 + float(limits @ np.abs(values)))
+        enough = max(CUT_TOLERANCE * (1.0 + float(limits @ np.abs(values))), model.rounding(point))
         cut = np.flatnonzero(lag > 0.1 * enough / limits.size)
-        if gap <= enough or cut.size == 0 or stale == _MOST_STALE:
+        if gap <= enough or cut.size == 0 or stuck:
             break
         rows = constraints.subgradients(point)[cut]
-        model.add(rows, rows @ point - values[cut], cut)
-        point = _solve_model(model, 0.1 * enough)
+        model.add(rows, rows @ point - values[cut], cut, excess)
+        before, point = point, _solve_model(model, 0.1 * enough)
+        stuck = bool(np.abs(point - before).max() <= _ROUNDING * np.abs(centre).max())  # by rounding, or at a corner
+    else:
+        if (far := float(np.sqrt(2.0 * least))) > NEAR * (1.0 + float(np.linalg.norm(centre))):
+            raise ConfigError(
+                f"A step under convex constraints is solved within {far:.1g} only, after {_MOST_ROUNDS} cuts. "
+                "Reduce the step size, and check that the constraints are convex."
+            )
     return best, least
 
 

@@ -100,6 +100,48 @@ def solve_cone(centre: Vector, matrix: Matrix, bounds: Vector, region: Set, limi
     return weighted(brentq(beyond, 0.0, most, xtol=1e-14, rtol=1e-14))
 
 
+def solve_quadratic(centre: Vector, region: Set, matrix: Matrix, bound: float, price: float) -> Vector:
+    """Return argmin over the set of 1/2 ||x - c||^2 + price [x' A x - b]_+ by its multiplier, with clarabel."""
+
+    def at(multiplier: float) -> Vector:
+        hessian = np.eye(centre.size) + 2.0 * multiplier * matrix
+        if not isinstance(region, Ball):
+            return _lowest(hessian, centre, region)
+
+        def pulled(weight: float) -> Vector:
+            return np.linalg.solve(hessian + weight * np.eye(centre.size), centre + weight * region.centre)
+
+        def beyond(weight: float) -> float:
+            return float(np.linalg.norm(pulled(weight) - region.centre)) - region.radius
+
+        return pulled(0.0 if beyond(0.0) <= 0.0 else brentq(beyond, 0.0, 1e9, xtol=1e-14, rtol=1e-14))
+
+    def over(multiplier: float) -> float:
+        point = at(multiplier)
+        return float(point @ matrix @ point) - bound
+
+    if over(0.0) <= 0.0 or over(price) >= 0.0:
+        return at(0.0 if over(0.0) <= 0.0 else price)
+    return at(brentq(over, 0.0, price, xtol=1e-14, rtol=1e-14))
+
+
+def _lowest(hessian: Matrix, centre: Vector, region: Box | Simplex) -> Vector:
+    """Return argmin over a box or simplex of 1/2 x' H x - <c, x> by clarabel."""
+    size, one = centre.size, np.eye(centre.size)
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
+    if isinstance(region, Box):
+        rows, ends = np.vstack([one, -one]), np.append(region.high, -region.low)
+        cones = [clarabel.NonnegativeConeT(2 * size)]
+    else:
+        rows, ends = np.vstack([-one, np.ones((1, size))]), np.append(np.zeros(size), region.total)
+        cones = [clarabel.NonnegativeConeT(size), clarabel.ZeroConeT(1)]
+    system = sparse.csc_matrix(rows)
+    solver = clarabel.DefaultSolver(sparse.csc_matrix(np.triu(hessian)), -centre, system, ends, cones, settings)
+    return np.array(solver.solve().x)
+
+
 def _solve(
     linear: Vector,
     curvature: float,

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from itertools import product
+from time import process_time
+
 import numpy as np
 import pytest
 
 from okl.compiled.oco import ENOUGH, LENGTH, make_work, maximise_dual, project, proximal_step
+from okl.foundation.errors import ConfigError
+from okl.solvers.oco import problem
 from okl.solvers.oco.problem import ConvexConstraints, LinearConstraints, solve_by_cuts
 from okl.solvers.oco.sets import Box
 from tests.naive import oco as naive_oco
-from tests.solvers.oco.cases import random_set, random_step, rows_over, solve_cone, take_step
+from tests.solvers.oco.cases import random_set, random_step, rows_over, solve_cone, solve_quadratic, take_step
 
 
 def test_steps_meet_the_optimality_conditions() -> None:
@@ -127,6 +132,35 @@ def test_a_heavy_quadratic_constraint_gives_its_projection() -> None:
         point, gap = solve_by_cuts(centre, box, inside, np.array([5.0]))
         assert np.abs(point - 0.5 * centre).max() < 1e-6
         assert gap < 1e-12
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2])
+def test_steps_of_any_length_and_price_under_a_quadratic_constraint_are_solved(kind: int) -> None:
+    rng, held, started = np.random.default_rng(kind), 0, process_time()
+    for step, price in product((0.1, 10.0, 1000.0), (1.0, 1e3, 1e6)):
+        factor, region = rng.normal(size=(5, 5)), random_set(rng, kind, 5)
+        matrix = (factor @ factor.T / 5.0 + 0.1 * np.eye(5)) * rng.choice([1e-3, 1.0])
+        inside = region.project(rng.normal(size=5))
+        bound, centre = 0.7 * inside @ matrix @ inside, inside + step * rng.normal(size=5)
+        variance = ConvexConstraints(
+            lambda x, a=matrix, b=bound: np.array([x @ a @ x - b]), lambda x, a=matrix: 2.0 * (a @ x)[None], 1
+        )
+        point, gap = solve_by_cuts(centre, region, variance, np.array([price]))
+        length = 1.0 + float(np.linalg.norm(centre))
+        assert np.abs(point - solve_quadratic(centre, region, matrix, bound, price)).max() < 1e-6 * length
+        assert 2.0 * gap < 1e-12 * length**2 + 1e-13 * price  # the constraint's own rounding has its price
+        held += int(abs(variance.values(point)[0]) < 1e-6 * bound)
+    assert held > 1
+    assert process_time() - started < 20.0
+
+
+def test_a_step_that_cuts_do_not_solve_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problem, "_MOST_ROUNDS", 3)
+    box, curved = Box(-np.ones(50), np.ones(50)), np.geomspace(1.0, 1e3, 50)
+    inside = ConvexConstraints(lambda x: np.array([x @ (curved * x) - 0.1]), lambda x: 2.0 * (curved * x)[None], 1)
+    with pytest.raises(ConfigError, match=r"solved within .* only, after 3 cuts\. Reduce the step size") as error:
+        solve_by_cuts(1e3 * np.ones(50), box, inside, np.array([1e6]))
+    assert len(str(error.value)) <= 200
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
