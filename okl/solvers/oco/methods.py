@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -280,10 +280,17 @@ class Algorithm1(Method):
 
     name = "Algorithm 1"
     rule = oco.CLIPPED
+    takes: ClassVar[tuple[type, ...]] = get_args(schedules.Schedule)
 
     @property
     def assumes_strong_convexity(self) -> float:
         return self.schedule.strong_convexity if isinstance(self.schedule, schedules.StronglyConvex) else 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.schedule, self.takes):
+            names = ", ".join(f"oco.{one.__name__}" for one in self.takes)
+            raise ConfigError(f"schedule = {self.schedule!r}; expected one of {names}, such as oco.KnownHorizon(5.0).")
 
     def check(self, problem: Problem, horizon: int | None) -> None:
         """Raise ConfigError if the schedule takes a horizon or a bounded set that there is not."""
@@ -332,6 +339,7 @@ class Algorithm2(Algorithm1):
     shared_penalties: bool = False
 
     name = "Algorithm 2"
+    takes = (schedules.KnownHorizon, schedules.Anytime)
     claim: ClassVar[str] = "Theorem 3"
     positive = ("weight_scale", "ratio")
 

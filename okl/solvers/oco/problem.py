@@ -418,9 +418,10 @@ class Problem:
             )
         point, conflict = find_feasible(self.region, rows)
         if conflict:
-            names = ", ".join(rows.names[at] for at in conflict)
+            names = " and ".join(f"{rows.names[at]!r}" for at in conflict)
             raise ConfigError(
-                f"no point of the set satisfies the constraints {names} together. Loosen or remove one of them."
+                f"no point of the set satisfies {names}. Loosen or remove "
+                f"{'this constraint' if len(conflict) == 1 else 'one of these constraints'}."
             )
         object.__setattr__(self, "feasible_point", point)
 
