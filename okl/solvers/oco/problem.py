@@ -239,7 +239,10 @@ class ConvexLosses:
             compile_oracle(self, "loss", "loss_subgradient", takes_round=True)
 
     def value(self, at: int, point: Vector) -> float:
-        return float(self.loss(at, point))
+        value = np.asarray(self.loss(at, point), dtype=np.float64)
+        if value.size != 1:
+            raise ConfigError(f"the loss of round {at} returns an array of shape {value.shape}; expected one number.")
+        return float(value.item())
 
     def subgradient(self, at: int, point: Vector) -> Vector:
         subgradient = np.asarray(self.loss_subgradient(at, point), dtype=np.float64)
@@ -797,6 +800,12 @@ def lowest_by_cuts(
     best, bound, least = point, -np.inf, np.inf
     for _ in range(_MOST_LEVEL_CUTS):
         here, slope = value(point), subgradient(point)
+        below = float((loss_cuts.rows @ point - loss_cuts.offsets).max(initial=-np.inf))
+        if below > here + NEAR * max(1.0, abs(here)):
+            raise ConfigError(
+                f"A function is {here:.6g} where a linear minorant of it is {below:.6g}. Check that the losses and "
+                "constraints are convex and return subgradients."
+            )
         loss_cuts.add(slope[None], np.array([here]), point)
         bound = max(bound, here - float(np.linalg.norm(slope)) * region.diameter)  # by convexity
         limits = np.zeros(0) if constraints is None else constraints.values(point)

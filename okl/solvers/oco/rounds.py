@@ -252,6 +252,81 @@ def check_rounds(problem: Problem, losses: Losses, constraints: Rounds | None) -
         )
 
 
+# Functions of the user, against their subgradients on chords of the set.
+
+_CHECKED_ROUNDS, _CHORDS = 3, 4
+_CLOSE = 1e-3  # share of half a chord
+_SLOPE_TOLERANCE = 1e-2  # of the largest slope: single precision and differences of values leave less
+
+_Oracle = tuple[Sequence[str], Callable[[Vector], Vector], Callable[[Vector], Matrix]]
+
+
+def check_functions(problem: Problem, losses: Losses, constraints: Rounds | None) -> tuple[str, ...]:
+    """Check functions of the first rounds on chords of the set; return a sentence about the first that is not convex.
+
+    With the middle x and half a chord d, and s close to 0 or 1, a convex function f has
+
+        (f(x) - f(x - s d)) / s  <=  <df(x), d>  <=  (f(x + s d) - f(x)) / s
+
+    Values that are not finite are left to the rounds.
+
+    Raises
+    ------
+    ConfigError : a subgradient does not match differences of the values; sizes that do not fit
+    """
+    check_rounds(problem, losses, constraints)
+    rng, start, region = np.random.default_rng(0), problem.first_point(None), problem.region
+    reach = region.diameter if region.bounded else 1.0
+    ends = start + reach * rng.standard_normal((_CHORDS, 2, 2, problem.dimension))
+    # means of two: the functions may be infinite on the border of the set
+    chords = np.apply_along_axis(region.project, 3, ends).mean(axis=2)
+    for t in range(min(losses.n_rounds, _CHECKED_ROUNDS)):
+        for oracle in _oracles(problem, losses, constraints, t):
+            for first, last in chords:
+                if sentence := _unmet_on_chord(oracle, 0.5 * (first + last), 0.5 * (last - first), t):
+                    return (sentence,)
+    return ()
+
+
+def _oracles(problem: Problem, losses: Losses, constraints: Rounds | None, t: int) -> list[_Oracle]:
+    """Return names, values (m,) and subgradients (m, p) of the functions of a round."""
+    found: list[_Oracle] = []
+    if isinstance(losses, ConvexLosses):
+        found.append((("loss",), lambda x: np.array([losses.value(t, x)]), lambda x: losses.subgradient(t, x)[None, :]))
+    limits = problem.constraints if constraints is None else constraints.at(t)
+    if isinstance(limits, ConvexConstraints):
+        found.append(([f"constraint {name!r}" for name in limits.names], limits.values, limits.subgradients))
+    return found
+
+
+def _unmet_on_chord(oracle: _Oracle, middle: Vector, half: Vector, t: int) -> str:
+    """Return a sentence about the first function that is not convex on a chord, or ""; ConfigError as above."""
+    names, values, slopes = oracle
+    with np.errstate(all="ignore"):
+        here, given = values(middle), slopes(middle) @ half
+        for share in (_CLOSE, 1.0):
+            ends = np.array([values(middle - share * half), values(middle + share * half)])
+            below, above = (here - ends[0]) / share, (ends[1] - here) / share
+            room = _SLOPE_TOLERANCE * np.maximum(np.abs(given), np.maximum(np.abs(below), np.abs(above)))
+            room += 1e-12 * np.abs(here) / share
+            low, high = (np.minimum(below, above), np.maximum(below, above)) if share < 1.0 else (below, above)
+            wrong = (given < low - room) | (given > high + room)
+            if not wrong.any():
+                continue
+            at = int(wrong.argmax())
+            if share < 1.0:
+                raise ConfigError(
+                    f"In round {t} the subgradient of the {names[at]} gives a slope of {given[at]:.6g} on a line, but "
+                    f"differences of its values give {0.5 * (below + above)[at]:.6g}. Return its subgradient."
+                )
+            side = int(given[at] > above[at] + room[at])
+            return (
+                f"In round {t} the {names[at]} is {ends[side, at]:.6g} at a point where its linear minorant is "
+                f"{here[at] + (2 * side - 1) * given[at]:.6g}: it is not convex, and no bound holds."
+            )
+    return ""
+
+
 def arrays_of(problem: Problem, losses: Losses, constraints: Rounds | None, linearised: bool) -> RoundArrays | None:
     """Return losses and constraints as compiled rounds read them; None if one is a function that is not compiled.
 

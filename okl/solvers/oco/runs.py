@@ -30,7 +30,7 @@ from okl.solvers.oco.problem import (
     nearest_feasible,
     nearest_in_plane,
 )
-from okl.solvers.oco.rounds import Rounds, TwoPoint, check_rounds, two_point_rows, two_point_slope
+from okl.solvers.oco.rounds import Rounds, TwoPoint, check_functions, check_rounds, two_point_rows, two_point_slope
 from okl.solvers.oco.sets import Ball, Vector
 
 # Measures: regret, constraint violation, path length and growth exponents.
@@ -175,6 +175,7 @@ def static_optimum(problem: Problem, losses: Losses) -> Vector:
         do not suffice; the error has the bounds that they give
     """
     if not _has_formula(problem, losses):
+        _require_convex(problem, losses)
         return _lowest_by_cuts(problem, losses, range(losses.n_rounds))[0]
     assert isinstance(losses, QuadraticLosses)
     check_rounds(problem, losses, None)
@@ -192,6 +193,7 @@ def dynamic_optima(problem: Problem, losses: Losses) -> Matrix:
     Losses or constraints by functions as in `static_optimum`, round by round.
     """
     if not _has_formula(problem, losses):
+        _require_convex(problem, losses)
         return np.array([_lowest_by_cuts(problem, losses, (at,))[0] for at in range(losses.n_rounds)])
     assert isinstance(losses, QuadraticLosses)
     check_rounds(problem, losses, None)
@@ -233,13 +235,31 @@ def regret_certificate(problem: Problem, losses: Losses, points: Matrix) -> floa
     the first rounds for a certificate while the game goes on.
 
     problem : the comparators' set and constraints
-    Raises ConfigError : there is no least value, as the set is unbounded
+    Raises ConfigError : there is no least value, as the set is unbounded; losses are not convex or subgradients wrong,
+        on the lines that `play` checks, or where a loss of the comparator is below its minorant
     """
-    below = minorants(losses, points)
+    _require_convex(problem, losses)
+    below, played = minorants(losses, points), losses_at(losses, points)
     if _has_formula(problem, below):
-        return static_regret(problem, below, points)
-    _, bound = _lowest_by_cuts(problem, below, range(below.n_rounds))
-    return float((losses_at(losses, points) - bound).sum())
+        best = static_optimum(problem, below)
+        bound = float(losses_at(below, best[None, :]).mean())
+    else:
+        best, bound = _lowest_by_cuts(problem, below, range(below.n_rounds))
+    values, lowest = losses_at(losses, best[None, :]), losses_at(below, best[None, :])
+    wrong = lowest - values > NEAR * (np.abs(played) + np.abs(values) + np.abs(lowest))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise ConfigError(
+            f"In round {at} the loss of a comparator is {values[at]:.6g}, below the minorant {lowest[at]:.6g} that the "
+            "subgradient gives. Check that the losses are convex and return subgradients."
+        )
+    return float((played - bound).sum())
+
+
+def _require_convex(problem: Problem, losses: Losses) -> None:
+    """Raise ConfigError if functions of the first rounds are not convex, or return no subgradients."""
+    for sentence in check_functions(problem, losses, None):
+        raise ConfigError(sentence)
 
 
 def _has_formula(problem: Problem, losses: Losses) -> bool:
@@ -406,11 +426,12 @@ def play(
 
     Raises
     ------
-    ConfigError : numbers of constraints or rounds that do not fit; what the method or feedback refuses
+    ConfigError : numbers of constraints or rounds that do not fit; what the method or feedback refuses; a subgradient
+        that does not match differences of its function, on a few lines of the set in the first three rounds
 
     Warns
     -----
-    AssumptionWarning : an assumption of the method's theorems does not hold
+    AssumptionWarning : an assumption of the method's theorems does not hold, or a function is not convex on these lines
 
     >>> from okl import oco
     >>> rounds = oco.LinearRounds([[1.0, 1.0]], [[1.0 + 0.2 * (-1) ** t] for t in range(200)])
@@ -420,7 +441,8 @@ def play(
     >>> played.points[-1].round(2).tolist(), round(played.violation.cumulative, 2)
     ([0.8, 0.0], 0.4)
     """
-    for sentence in unmet_assumptions(method, problem, losses, constraints):
+    unmet = () if feedback is not None else check_functions(problem, losses, constraints)
+    for sentence in (*unmet, *unmet_assumptions(method, problem, losses, constraints)):
         warnings.warn(sentence, AssumptionWarning, stacklevel=2)
     limits = problem.constraints if constraints is None else constraints
     if feedback is None and method.can_run(problem, losses, constraints):

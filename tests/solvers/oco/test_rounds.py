@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -442,6 +443,77 @@ def test_assumptions_that_do_not_hold_are_warned_of() -> None:
     assert unmet_assumptions(oco.YuNeelyWei(), oco.Problem(SETS[0], drawn.overall()), losses, drawn) == ()
     with pytest.warns(AssumptionWarning, match="more strongly convex"):
         oco.run_many(oco.Recoo(strong_convexity=0.4), [line] * 2, [losses] * 2, n_threads=2)
+
+
+def _bowl(t: int, x: Doubles) -> float:
+    return float(((x - 0.3 * SLOPES[t]) ** 2).sum())
+
+
+def _bowl_slope(t: int, x: Doubles) -> Doubles:
+    slope: Doubles = 2.0 * (x - 0.3 * SLOPES[t])
+    return slope
+
+
+@pytest.mark.parametrize("region", SETS, ids=lambda region: type(region).__name__)
+@pytest.mark.parametrize("factor", [0.5, -1.0, 1.1])
+def test_a_subgradient_that_does_not_match_its_function_is_refused_with_both_slopes(factor: float, region: Any) -> None:
+    linear = oco.Problem(region, _sum_to(1.6))
+    losses = oco.ConvexLosses(_bowl, lambda t, x: factor * _bowl_slope(t, x), ROUNDS)
+    points = np.tile(region.project(np.zeros(3)), (ROUNDS, 1))
+    for use in (
+        lambda: oco.play(oco.Recoo(), linear, losses),
+        lambda: oco.static_optimum(linear, losses),
+        lambda: oco.regret_certificate(linear, losses, points),
+    ):
+        with pytest.raises(ConfigError, match=r"In round 0 the subgradient of the loss gives a slope of") as caught:
+            use()
+        given, measured = (float(one.rstrip(".")) for one in re.findall(r"-?\d[\d.e-]*", str(caught.value))[1:])
+        assert given == pytest.approx(factor * measured, rel=1e-5)
+        assert len(str(caught.value)) <= 200
+    curved = oco.ConvexConstraints(lambda x: length(x) - 4.0, lambda x: factor * length_slopes(x), 2, ["sum", "length"])
+    with pytest.raises(ConfigError, match=r"subgradient of the constraint '(sum|length)'"):
+        oco.play(oco.Mahdavi(), oco.Problem(region, curved), oco.ConvexLosses(_bowl, _bowl_slope, ROUNDS))
+
+
+CURVES: list[tuple[Callable[[Doubles], float], Callable[[Doubles], Doubles]]] = [
+    (lambda x: float(-x @ x), lambda x: -2.0 * x),
+    (lambda x: float(np.sin(20.0 * x).sum()), lambda x: 20.0 * np.cos(20.0 * x)),
+]
+
+
+@pytest.mark.parametrize("region", SETS, ids=lambda region: type(region).__name__)
+@pytest.mark.parametrize(("value", "slope"), CURVES)
+def test_a_loss_that_is_not_convex_is_warned_of_and_has_no_comparator(value: Any, slope: Any, region: Any) -> None:
+    problem, losses = (
+        oco.Problem(region, _sum_to(1.6)),
+        oco.ConvexLosses(lambda t, x: value(x), lambda t, x: slope(x), 9),
+    )
+    with pytest.warns(AssumptionWarning, match="In round 0 the loss is .*: it is not convex") as caught:
+        points = oco.play(oco.Recoo(), problem, losses).points
+    assert len(str(caught[0].message)) <= 200
+    for use in (oco.static_optimum, oco.dynamic_optima, lambda *of: oco.regret_certificate(*of, points)):
+        with pytest.raises(ConfigError, match="it is not convex"):
+            use(problem, losses)
+
+
+def test_losses_that_turn_concave_in_a_later_round_have_no_certificate() -> None:
+    problem = oco.Problem(SETS[1], _sum_to(1.6))
+    losses = oco.ConvexLosses(
+        lambda t, x: (1.0 if t < 30 else -2.0) * float((x - 0.2) @ (x - 0.2)),
+        lambda t, x: (2.0 if t < 30 else -4.0) * (x - 0.2),
+        ROUNDS,
+    )
+    points = np.tile(np.full(3, 0.5), (ROUNDS, 1))
+    with pytest.raises(ConfigError, match=r"In round [34]\d the loss of a comparator is .*, below the minorant"):
+        oco.regret_certificate(problem, losses, points)
+    with pytest.raises(ConfigError, match=r"A function is .* where a linear minorant of it is"):
+        oco.static_optimum(problem, losses)
+
+
+def test_a_loss_of_several_numbers_is_refused() -> None:
+    losses = oco.ConvexLosses(lambda t, x: x, lambda t, x: np.ones(3), ROUNDS)  # type: ignore[arg-type, return-value]
+    with pytest.raises(ConfigError, match=r"the loss of round 0 returns an array of shape \(3,\); expected one number"):
+        oco.play(oco.Recoo(), oco.Problem(SETS[0], _sum_to(1.6)), losses)
 
 
 def test_intervals_of_exponents_cover_what_they_should() -> None:
