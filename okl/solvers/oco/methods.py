@@ -100,8 +100,8 @@ class Method:
             check_at_least("horizon", horizon, 1)
         if self.needs_diameter and (not problem.region.bounded or problem.region.diameter == 0.0):
             raise ConfigError(f"{name} needs a bounded set of more than one point. Set finite bounds of the box.")
-        if self.rule == oco.QUEUE and not isinstance(problem.constraints, LinearConstraints):
-            raise ConfigError(f"{name} minimises over the constraints and needs linear ones.")
+        if self.rule in (oco.QUEUE, oco.PROJECTED) and not isinstance(problem.constraints, LinearConstraints):
+            raise ConfigError(f"{name} minimises over the constraints and needs linear ones. Use Recoo or Algorithm1.")
 
     def first_point(self, problem: Problem, first: Vector | None) -> Vector:
         """Return x_1, (p,)."""

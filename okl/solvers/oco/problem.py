@@ -438,9 +438,12 @@ class Problem:
 
     @property
     def linear(self) -> LinearConstraints:
-        """Return the constraints as linear ones, for what is compiled; ConfigError if they are not."""
+        """Return the constraints as linear ones; ConfigError if they are not."""
         if not isinstance(self.constraints, LinearConstraints):
-            raise ConfigError("a compiled run needs linear constraints. Play convex constraints round by round.")
+            raise ConfigError(
+                "expected LinearConstraints, but the problem has ConvexConstraints. `play` takes them, round by round; "
+                "compiled runs of proximal methods, and `constants_of`, do not."
+            )
         return self.constraints
 
     def first_point(self, first: Vector | None) -> Vector:
@@ -677,7 +680,7 @@ def _direction(model: _Model, point: Vector, excess: Vector, chosen: Integers) -
     rows /= lengths[:, None]
     hessian = model.moved(rows, point) @ rows.T
     hessian.flat[:: len(rows) + 1] += _REGULARISER
-    direction = np.linalg.solve(hessian, slopes / lengths) / lengths
+    direction: Vector = np.linalg.solve(hessian, slopes / lengths) / lengths
     direction[base == np.arange(base.size)] = 0.0
     np.subtract.at(direction, base, direction.copy())
     return direction

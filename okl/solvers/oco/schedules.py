@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from okl.foundation.errors import ConfigError
 from okl.foundation.validation import check_at_least, check_positive
-from okl.solvers.oco.problem import Matrix, Problem, QuadraticLosses
+from okl.solvers.oco.problem import Losses, Matrix, Problem, QuadraticLosses
 from okl.solvers.oco.sets import Box, Simplex, Vector
 
 Numbers = NDArray[np.float64]
@@ -240,16 +240,20 @@ class Bounds:
     claimed: bool
 
 
-def constants_of(problem: Problem, losses: QuadraticLosses) -> Constants:
+def constants_of(problem: Problem, losses: Losses) -> Constants:
     """Return G and F of quadratic losses and linear constraints over a bounded set.
 
     Both are the smallest for losses over a box; elsewhere they are upper bounds, which the assumptions allow.
 
     Raises
     ------
-    ConfigError : the set is unbounded, or the constraints are not linear
+    ConfigError : the set is unbounded, the constraints are not linear, or the losses not quadratic
     """
     region, rows = problem.region, problem.linear
+    if not isinstance(losses, QuadraticLosses):
+        raise ConfigError(
+            "constants_of takes QuadraticLosses. For others, give G and F to oco.schedules.Constants."
+        )
     if not region.bounded:
         raise ConfigError("G and F of quadratic losses need a bounded set. Set finite bounds of the box.")
     slopes = _largest_gradient(problem, losses)

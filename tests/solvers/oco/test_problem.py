@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from okl.foundation.errors import ConfigError
+from okl.solvers.oco.baselines import ImprovedAder, YuNeely
 from okl.solvers.oco.methods import Algorithm1, Algorithm2
-from okl.solvers.oco.problem import ConvexConstraints, LinearConstraints, Problem, QuadraticLosses
-from okl.solvers.oco.runs import run_many
-from okl.solvers.oco.schedules import Anytime, KnownHorizon, KnownPathLength, StronglyConvex, covered
+from okl.solvers.oco.problem import ConvexConstraints, ConvexLosses, LinearConstraints, Problem, QuadraticLosses
+from okl.solvers.oco.runs import play, run_many
+from okl.solvers.oco.schedules import Anytime, KnownHorizon, KnownPathLength, StronglyConvex, constants_of, covered
 from okl.solvers.oco.sets import Ball, Box, ConvexSet, Simplex
 from tests.solvers.oco.cases import online_programme, random_set, square
 
@@ -105,5 +106,12 @@ def test_bad_records_say_what_is_wrong() -> None:
         run_many(Algorithm1(), [problem], [losses, losses])
     convex = ConvexConstraints(lambda x: np.array([x @ x - 1.0]), lambda x: 2.0 * x[None, :], 1)
     curved = Problem(square(), convex)
-    with pytest.raises(ConfigError, match="Play convex constraints round by round"):
+    with pytest.raises(ConfigError, match=r"expected LinearConstraints, .*`constants_of`, do not"):
+        constants_of(curved, losses)
+    with pytest.raises(ConfigError, match=r"constants_of takes QuadraticLosses"):
+        constants_of(problem, ConvexLosses(lambda t, x: float(x @ x), lambda t, x: 2.0 * x, 5))
+    for other in (YuNeely(), ImprovedAder(1.0)):
+        with pytest.raises(ConfigError, match=r"needs linear ones\. Use Recoo or Algorithm1"):
+            play(other, curved, losses)
+    with pytest.raises(ConfigError, match=r"expected LinearConstraints, .*`play` takes them, round by round"):
         Algorithm1().run(curved, losses)
