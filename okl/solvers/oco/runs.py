@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -371,6 +371,7 @@ def play_rounds(
     horizon: int | None = None,
     constraints: Rounds | None = None,
     feedback: TwoPoint | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Matrix:
     """Return the points of all rounds, (n_rounds, p), played one by one for losses and constraints of any kind."""
     count = losses.n_rounds
@@ -383,6 +384,8 @@ def play_rounds(
     state = method.start(problem, count if horizon is None else horizon, first)
     for at in range(count):
         points[at] = method.play(state)
+        if progress is not None:
+            progress(at + 1, count)
         if at + 1 == count:
             break
         limits = None if constraints is None else constraints.at(at)
@@ -406,6 +409,7 @@ def play(
     feedback: TwoPoint | None = None,
     first: Vector | None = None,
     horizon: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Played:
     """Play all rounds: with the problem's constraints, or those of each round, and with subgradients or two values.
 
@@ -419,6 +423,7 @@ def play(
     feedback : TwoPoint for values at two points in place of subgradients
     first : (p,) x_1, the method's choice if None
     horizon : passed to the method; None for the number of losses
+    progress : called in each round with the rounds played and all rounds; not where rounds are compiled
 
     Returns
     -------
@@ -448,7 +453,7 @@ def play(
     if feedback is None and method.can_run(problem, losses, constraints):
         points = method.run(problem, losses, first, constraints, horizon)
     else:
-        points = play_rounds(method, problem, losses, first, horizon, constraints, feedback)
+        points = play_rounds(method, problem, losses, first, horizon, constraints, feedback, progress)
     if feedback is None:
         return _finite(Played(points, losses_at(losses, points), constraint_values(limits, points)))
     step = feedback.reach_for(problem, len(points)) * feedback.directions(*points.shape)

@@ -510,6 +510,13 @@ def test_losses_that_turn_concave_in_a_later_round_have_no_certificate() -> None
         oco.static_optimum(problem, losses)
 
 
+def test_a_play_of_functions_reports_each_round() -> None:
+    seen: list[tuple[int, int]] = []
+    losses = oco.ConvexLosses(_bowl, _bowl_slope, 7)
+    oco.play(oco.Recoo(), oco.Problem(SETS[0], _sum_to(1.6)), losses, progress=lambda *done: seen.append(done))
+    assert seen == [(at, 7) for at in range(1, 8)]
+
+
 def test_a_loss_of_several_numbers_is_refused() -> None:
     losses = oco.ConvexLosses(lambda t, x: x, lambda t, x: np.ones(3), ROUNDS)  # type: ignore[arg-type, return-value]
     with pytest.raises(ConfigError, match=r"the loss of round 0 returns an array of shape \(3,\); expected one number"):
