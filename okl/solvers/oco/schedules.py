@@ -251,9 +251,7 @@ def constants_of(problem: Problem, losses: Losses) -> Constants:
     """
     region, rows = problem.region, problem.linear
     if not isinstance(losses, QuadraticLosses):
-        raise ConfigError(
-            "constants_of takes QuadraticLosses. For others, give G and F to oco.schedules.Constants."
-        )
+        raise ConfigError("constants_of takes QuadraticLosses. For others, give G and F to oco.schedules.Constants.")
     if not region.bounded:
         raise ConfigError("G and F of quadratic losses need a bounded set. Set finite bounds of the box.")
     slopes = _largest_gradient(problem, losses)
