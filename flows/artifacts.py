@@ -5,6 +5,7 @@
 | `okl.model.promoted` | the champion was not announced yet | model, registry, version, parent, reason |
 | `okl.model.current` | a run has ended and there is a champion | model, registry, version |
 | `okl.model.drifted` | a run detects drift | the drift report |
+| `okl.data.quarantined` | files were quarantined that no run announced before | model, files, names, reason |
 | `okl.data.missing` | several consecutive runs have no new file, or only quarantined ones | model, source, windows |
 
 Their resource is `okl.model.NAME`. The artifact `okl-arrivals-NAME` has a row for every run; the next run reads the
@@ -31,6 +32,7 @@ from prefect.logging import get_logger
 
 from flows.progress import STAGES, describe_metrics
 from okl.lifecycle.settings import RetrainSettings
+from okl.lifecycle.shard_store import DIGITS
 from okl.report.retraining import choice_sentence
 
 # Artifacts
@@ -147,8 +149,9 @@ def _update(client: SyncPrefectClient, artifact: UUID, share: float, description
 # Events of retraining
 
 PROMOTED, CURRENT = "okl.model.promoted", "okl.model.current"
-DRIFTED, MISSING = "okl.model.drifted", "okl.data.missing"
-NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None}
+DRIFTED, MISSING, QUARANTINED = "okl.model.drifted", "okl.data.missing", "okl.data.quarantined"
+NOTHING: dict[str, Any] = {"empty_windows": 0, "announced": None, "quarantined": ""}
+MOST_NAMED = 5  # files in an event
 
 
 def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int) -> None:
@@ -164,12 +167,18 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
         _emit(CURRENT, name, {"model": name, "registry": result["registry"], "version": champion})
     if (result.get("drift") or {}).get("found"):
         _emit(DRIFTED, name, result["drift"] | ({"choice": choice} if (choice := choice_sentence(result)) else {}))
+    shards = result["shards"]
+    out = [one for one in (*shards["rejected"], *shards["standing"]) if one["status"] == "quarantined"]
+    if new := [one for one in out if one["sha256"][:DIGITS] not in before["quarantined"]]:
+        names, reason = [one["name"] for one in new[:MOST_NAMED]], new[0]["reason"]
+        _emit(QUARANTINED, name, {"model": name, "files": len(new), "names": names, "reason": reason})
     empty = before["empty_windows"] + 1 if _is_empty(settings, result) else 0
     if empty and empty % most_empty == 0:
         _emit(MISSING, name, {"model": name, "source": settings.source, "windows": empty})
     row: dict[str, Any] = {"outcome": result["outcome"], "announced": champion}
-    row |= {kind: len(result["shards"][kind]) for kind in ("accepted", "rejected", "still_written")}
+    row |= {kind: len(shards[kind]) for kind in ("accepted", "rejected", "still_written")}
     row |= {"empty_windows": empty, "model": name, "reason": result["reason"], "registry": result["registry"]}
+    row["quarantined"] = " ".join(one["sha256"][:DIGITS] for one in out)
     record_table(key, [row], "New shards, and the champion")
 
 

@@ -1,8 +1,8 @@
-"""Flow `okl-notice`: alerts for failed runs, drift and missing data.
+"""Flow `okl-notice`: alerts for failed runs, drift, quarantined files and missing data.
 
-The automations of infra/automations.yaml run it on the events of failed and crashed runs, of drift and of missing data.
-It writes an artifact, an entry in the log, and a line in notices.jsonl in okl's home folder. It also sends the alert by
-every notification block with the name `okl-notice`: mail, chat, a webhook.
+The automations of infra/automations.yaml run it on the events of failed and crashed runs, of drift, and of quarantined
+files and missing data. It writes an artifact, an entry in the log, and a line in notices.jsonl in okl's home folder. It
+also sends the alert by every notification block with the name `okl-notice`: mail, chat, a webhook.
 """
 
 from __future__ import annotations

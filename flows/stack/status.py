@@ -177,6 +177,7 @@ MOST_NOTICES = 3
 EVENTS = {
     "prefect.flow-run.Failed": "run failed", "prefect.flow-run.Crashed": "run crashed",
     "prefect.flow-run.TimedOut": "run timed out", "okl.model.drifted": "drift", "okl.data.missing": "no new data",
+    "okl.data.quarantined": "files quarantined",
 }  # fmt: skip
 """Descriptions of the events of notices."""
 

@@ -31,6 +31,7 @@ EVENTS = {
     "okl.model.current",
     "okl.model.drifted",
     "okl.data.missing",
+    "okl.data.quarantined",
 }  # of Prefect, not modules
 READ = [*PAGES, ROOT / "README.md", ROOT / "infra" / "README.md"]
 OF_EXAMPLES = DOCS / "how-to" / "add.md"  # its commands name what test_added.py adds

@@ -18,7 +18,7 @@ from tests.flows.conftest import query
 
 
 def result(version: int | None = None, parent: int | None = None, came: int = 0, **more: Any) -> dict[str, Any]:
-    shards = {"accepted": [{"name": "day"}] * came, "rejected": [], "still_written": []}
+    shards = {"accepted": [{"name": "day"}] * came, "rejected": [], "standing": [], "still_written": []}
     outcome = "published" if version else "nothing new"
     told = {"model": "told", "registry": "/registry", "outcome": outcome, "reason": "why", "shards": shards}
     return told | {"version": version, "parent": parent, "drift": {"found": False, "why": ""}} | more
@@ -32,8 +32,11 @@ def tell(results: list[dict[str, Any]]) -> None:
 
 
 def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
-    in_vain = {"accepted": [], "rejected": [{}], "still_written": [], "released_in_vain": [{"there": True}]}
-    bad = in_vain | {"released_in_vain": []}
+    file = {"name": "day 1", "sha256": "1" * 64, "status": "quarantined", "reason": "No row can be read."}
+    twin = {"name": "day 3", "sha256": "3" * 64, "status": "duplicate"}
+    in_vain = {"accepted": [], "rejected": [file, twin], "standing": [], "still_written": []}
+    stands = in_vain | {"rejected": [], "standing": [file]}
+    bad = stands | {"rejected": [file | {"name": "day 2", "sha256": "2" * 64}]}
     drift = {"found": True, "why": "the error rose", "shards": [{"rate": float("nan")}]}
     choice = {"cause": "day shows drift", "solver": "ridge", "why": ["Best of 8."], "outcome": "published"}
     tell(
@@ -41,8 +44,8 @@ def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
             result(1, None, came=2),
             result(None, 1),  # nothing came
             result(None, 1, shards=in_vain),  # twice in a row: what is released in vain is held each night
-            result(2, 1, came=1, drift=drift, choice=choice),
-            result(None, 2),
+            result(2, 1, shards=stands | {"accepted": [{"name": "day"}]}, drift=drift, choice=choice),
+            result(None, 2, shards=stands),
             # somebody promoted 3 by hand, or a run was killed before it could tell; its file is quarantined
             result(None, 3, shards=bad),
             result(None, 3),  # three in a row
@@ -65,4 +68,6 @@ def test_what_others_act_on_is_told_once(configured: TemporaryServer) -> None:
     assert [one["version"] for one in events("okl.model.current")] == [1, 1, 1, 2, 2, 3, 3, 3]
     again = "Solver and settings were chosen again, because day shows drift: ridge. Best of 8."
     assert events("okl.model.drifted") == [drift | {"shards": [{"rate": "nan"}], "choice": again}]
+    quarantined = [(one["names"], one["reason"]) for one in events("okl.data.quarantined")]
+    assert quarantined == [(["day 1"], "No row can be read."), (["day 2"], "No row can be read.")]
     assert [one["windows"] for one in events("okl.data.missing")] == [2, 2]

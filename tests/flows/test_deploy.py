@@ -257,7 +257,7 @@ def test_a_schedule_fires_in_another_directory_and_rows_are_scored_by_the_event_
 
 @pytest.mark.usefixtures("worker")
 def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: SyncPrefectClient, place: Path) -> None:
-    nothing: dict[str, list[Any]] = {"accepted": [], "rejected": [], "still_written": []}
+    nothing: dict[str, list[Any]] = {"accepted": [], "rejected": [], "standing": [], "still_written": []}
     result = {"model": "hours", "registry": "here", "outcome": "nothing new", "reason": "No shard is new.",
               "version": None, "parent": None, "shards": nothing}  # fmt: skip
 
