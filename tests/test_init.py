@@ -232,7 +232,7 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
         okl.train(np.ones((3, 2)), target="y")
     with pytest.raises(ModelError, match="Expected a table or an array, but got Series"):
         okl.train(frame["y"], target="y")
-    with pytest.raises(ConfigError, match=r"'categry' is not an option \(did you mean categories\?\); .* holdout,"):
+    with pytest.raises(ConfigError, match=r"'categry' is not an option \(did you mean categories\?\)\.$"):
         okl.train(table, categry="x")
     with pytest.raises(ConfigError, match=r"'key' is not an option \(did you mean keys\?\)"):
         okl.train(table, key="id", keys=["id"])
@@ -241,7 +241,7 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
 def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"okl\.train: 'frequency' is not an option \(did you mean frequencies\?\); valid options: .*data,",
+        match=r"okl\.train: 'frequency' is not an option \(did you mean frequencies\?\)\.$",
     ):
         okl.train(data.folder, frequency=3)
     with pytest.raises(ConfigError, match=r"okl\.train: passes = 0"):

@@ -76,7 +76,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object as the
 Config = Annotated[
     str | None,
     cli.option(
-        "FILE.toml", "TOML file of settings; --set and options override it; none: no file.", panel=cli.FROM_FILES
+        "FILE.toml",
+        'TOML file of settings, with keys = ["id"] under [ingest]; --set and options override it; none: no file.',
+        panel=cli.FROM_FILES,
     ),
 ]
 Pairs = Annotated[

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -305,7 +305,7 @@ def settings_from(
     try:
         return kind.model_validate(values, strict=strict)
     except ValidationError as error:
-        faults: dict[str, list[str]] = {}
+        faults, takes = dict[str, list[str]](), dict[str, list[str]]()
         for fault in error.errors():
             # later parts of the path only distinguish the members of a union; show the field and its value
             location = [part for part in fault["loc"] if part != "options"]  # which are spelled flat
@@ -314,19 +314,22 @@ def settings_from(
                 raise refusal from None  # of settings together, which names them
             field, path = str(location[0]), ".".join(map(str, location))
             if fault["type"] == "extra_forbidden":
-                names = tuple(dict.fromkeys((*_option_names(kind), *others)))
-                takes = f"valid options: {', '.join(names)}" if path == field else f"see the fields of {field}"
-                close = _dotted(kind, path) or get_close_matches(path, names, 2, 0.7)
-                near = f" (did you mean {' or '.join(close)}?)" if close else ""
+                near = _meant(kind, path, others)
                 if path in ("weights", "sample_weight", "sample_weights"):
                     near = " (weights of rows are an argument of KernelClassifier.fit and KernelRegressor.fit)"
-                faults[f"{path!r} is not an option{near}; {takes}"] = []
+                faults[f"{path!r} is not an option{near}"] = []
+                if not near:
+                    tables = _tables(kind, others)
+                    of = f" of {field}" if path != field and field in tables else ""
+                    takes[f"valid options{of}: {', '.join(tables[field if of else ''])}"] = []
             elif fault["type"] == "missing":
                 faults[f"{path} is missing"] = []
             else:
                 name, value = _innermost(values, location)
                 faults.setdefault(f"{(shown or {}).get(name, name)} = {value!r}", []).append(_reason(fault))
-        parts = [what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in faults.items()]
+        parts = [
+            what + (f": {', or '.join(dict.fromkeys(why))}" if why else "") for what, why in (faults | takes).items()
+        ]
         raise ConfigError(f"{where}: {'; '.join(parts)}.") from None
 
 
@@ -334,14 +337,27 @@ def _option_names(kind: type[BaseModel]) -> tuple[str, ...]:
     return kind.option_names() if issubclass(kind, ExecutionSettings) else tuple(kind.model_fields)
 
 
-def _dotted(kind: type[BaseModel], name: str) -> list[str]:
-    """Return the dotted names of the fields of nested settings that have this name, such as train.budget_seconds."""
-    nested = {field: info.annotation for field, info in kind.model_fields.items()}
-    return [
-        f"{field}.{name}"
-        for field, inner in nested.items()
-        if isinstance(inner, type) and issubclass(inner, BaseModel) and name in _option_names(inner)
+def _tables(kind: type[BaseModel], others: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the names of options by table: "" for those of the settings themselves, else the field, such as train."""
+    own = tuple(dict.fromkeys((*_option_names(kind), *others)))
+    nested = [
+        (field, inner)
+        for field, info in kind.model_fields.items()
+        for inner in (info.annotation, *get_args(info.annotation))
+        if isinstance(inner, type) and issubclass(inner, BaseModel)
     ]
+    return {"": own} | {field: _option_names(inner) for field, inner in nested}
+
+
+def _meant(kind: type[BaseModel], path: str, others: Sequence[str]) -> str:
+    """Return which options may be meant by an unknown one: of this name elsewhere, or of a similar one."""
+    table, _, name = path.rpartition(".")
+    tables = _tables(kind, others)
+    here = [(table, one) for one in get_close_matches(name, tables.get(table, ()), 2, 0.7)]
+    exact = [(other, name) for other, names in tables.items() if name in names]
+    near = [(other, one) for other, names in tables.items() for one in get_close_matches(name, names, 1, 0.7)]
+    found = [f"{other}.{one}, [{other}] {one} in TOML" if other else one for other, one in exact or here or near]
+    return f" (did you mean {' or '.join(found)}?)" if found else ""
 
 
 def _innermost(values: Mapping[str, Any], path: Sequence[int | str]) -> tuple[str, Any]:

@@ -14,7 +14,7 @@ from tests.flows.commandline import Terminal, tree
 from tests.rows import curved
 
 BAD_OPTIONS: dict[str, tuple[str, str]] = {
-    "no such setting": ("--set pases=2", r"'pases' is not an option .*; valid options: .*data"),
+    "no such setting": ("--set pxy=2", r"'pxy' is not an option; valid options: .*data"),
     "no number": ("--passes two", r"passes = 'two': input should be a valid integer"),
     "no step": ("--step-size -1", r"step_size = '-1': input should be greater than 0"),
     "not a bandwidth": ("--bandwidth nan", r"bandwidth = 'nan': input should be a finite number"),
