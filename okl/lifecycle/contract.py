@@ -16,7 +16,7 @@ from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema
 from okl.data.encoder import number_of_word, unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
-from okl.data.values import is_number, is_text
+from okl.data.values import MISSING_WORDS, is_number, is_text
 from okl.foundation.errors import DataError, LocationError, listed
 from okl.foundation.locations import Place, size_of
 from okl.foundation.types import Integers
@@ -263,7 +263,9 @@ def distribution_findings(
     pairs = dict(zip(measured(schema), zip(baseline.columns, profile.columns, strict=True), strict=True))
     if schema.task == "regression" and baseline.target is not None and profile.target is not None:
         pairs[schema.target] = (baseline.target, profile.target)
-    for column in made_of_dates(schema):  # rows of one night have one day
+    missing = dict(zip(schema.source_columns, profile.missing.tolist(), strict=True))
+    filled = [column for each in schema.encodings if missing[each.column] == profile.rows for column in each.inputs]
+    for column in (*made_of_dates(schema), *filled):  # rows of one night have one day
         pairs.pop(column, None)
     shifts = {column: mean_shift(*pair) for column, pair in pairs.items()}
     if moved := {column: shift for column, shift in shifts.items() if abs(shift) > contract.mean_shift}:
@@ -513,7 +515,8 @@ def _first_values(source: Source, columns: list[str]) -> dict[str, str]:
         for rows in source.batches(columns):
             for column in columns:
                 for row, value in enumerate(rows.batch.column(column).to_pylist()):
-                    if value is not None and not (isinstance(value, str) and number_of_word(value) is not None):
+                    as_number = isinstance(value, str) and (value in MISSING_WORDS or number_of_word(value) is not None)
+                    if value is not None and not as_number:
                         found[column] = f" (first: {shortened(repr(value))} in row {row}, counted from 0)"
                         break
             break
@@ -545,7 +548,11 @@ def _row_findings(profile: Profile, name: str, baseline: Baseline, contract: Con
     counts = profile.labels if schema.labels else {}
     if unknown := {str(label): n for label, n in counts.items() if label not in schema.labels}:
         described = [f"{label!r} ({count} rows)" for label, count in unknown.items()]
-        sentence = f"{name}: target {schema.target!r} has labels that are not in the reference: {listed(described)}."
+        known = {str(label).strip().casefold() for label in schema.labels}
+        spelled = known.issuperset(label.strip().casefold() for label in unknown)
+        hint = "; they differ from known ones in case or blanks only" if spelled else ""
+        what = f"labels that are not in the reference: {listed(described)}{hint}."
+        sentence = f"{name}: target {schema.target!r} has {what}"
         yield Finding("unknown-label", sentence, {"rows": dict(list(unknown.items())[:20])})
     if rows >= contract.min_rows:
         yield from distribution_findings(profile, name, baseline, contract)

@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Prepare, dict[str, Any], str]] = {
     "a file without a header line": (
         lambda f: text(f, "s.csv", "1.5,yes\n2.5,no\n"),
         {},
-        r"Its columns are 1\.5, yes\. .* If these are values, add a header line with names\.",
+        r"Its columns are 1\.5, yes\. .* If 1\.5 is a value, add a header line with names\.",
     ),
     "no target column among many": (
         lambda f: text(f, "s.csv", "a,b,c,d,e,f,g,h,i,j\n" + "1,2,3,4,5,6,7,8,9,0\n" * 9),

@@ -233,20 +233,34 @@ odd("quote_not_closed.csv", 'a,y\n1,0\n2,"1\n3,0\n', r"a quoted value is not clo
 odd("quote_not_closed_first.csv", 'a,y\n"1,0\n2,1\n3,0\n', r"a quoted value is not closed")
 odd(
     "ragged_short.csv",
-    "a,b,y\n1,u,0\n2,1\n",
-    r"ragged_short\.csv, row 1 .*: expected 3 values, got 2: '2,1'\. Correct the row",
+    "a,b,y\n1,u,0\n\n2,1\n3,v,1\n",
+    r"ragged_short\.csv, row 1 .*: expected 3 values, got 2: '2,1'\. Correct line 4; put",
+)
+odd(
+    "truncated.csv",
+    "a,b,y\n1,u,0\n\n2,1\n",
+    r"truncated\.csv, row 1 .*: expected 3 values, got 2: '2,1'\. It is the last line \(4\), so the file may be trunc",
+)
+odd(
+    "truncated_long.csv",
+    f"a,b,c,y\n1,u,{'v' * 200},0\n2,u,{'v' * 200}\n",
+    r"got 3: '2,u,v+'\. It is the last line \(3\), so the file may be truncated",
 )
 odd(
     "ragged_long.csv",
     "a,b,y\n1,u,0\n2,v,w,1\n",
-    r"ragged_long\.csv, row 1 .*: expected 3 values, got 4: '2,v,w,1'\. Correct the row",
+    r"ragged_long\.csv, row 1 .*: expected 3 values, got 4: '2,v,w,1'\. Correct line 3; put",
 )
 odd("trailing_separators.csv", "a,y,\n1,0,\n2,1,\n", {"a": [1.0, 2.0], "": [None, None], "y": [0.0, 1.0]})
 odd("trailing_separators_of_rows.csv", "a,y\n1,0,\n2,1,\n", r"row 0 .*: expected 2 values, got 3: '1,0,'")
 odd("two_names_missing.csv", "a,y,,\n1,0,,\n2,1,,\n", r"columns 3, 4 have no name")
 odd("index_column.csv", ",a,y\n0,1,0\n1,2,1\n", {"": [0.0, 1.0], "a": [1.0, 2.0], "y": [0.0, 1.0]})
 odd("two_alike.csv", "a,a,y\n1,2,0\n3,4,1\n", r"more than one column is named 'a'")
-odd("no_header.csv", "1.5,2,0\n2.5,3,1\n", r"If these are values, add a header line with names")
+odd(
+    "header_missing.csv", "0.5,a,,\n1,b,,\n2,c,,\n", r"have no name .* If 0\.5 is a value, add a header line with names"
+)
+odd("no_header_twice.csv", "1,1,7\n2,3,4\n", r"more than one column is named '1'.* If 1 is a value, add a header line")
+odd("no_header.csv", "1.5,2,0\n2.5,3,1\n", r"If 1\.5 is a value, add a header line with names")
 odd(
     "comment_lines.csv",
     "# made by hand\n" + PLAIN,

@@ -46,6 +46,7 @@ BAD: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
     ("missing-column", lambda table: table.drop_columns(["x1"]), "lacks 1 of 6 columns: x1"),
     ("other-type", lambda table: replaced(table, "x1", ["word"] * table.num_rows), "x1 is string .*'word' in row 0,"),
     ("other-type", lambda table: replaced(table, "x1", [None, "7", "1,5"] * 200), "'1,5' in row 2, counted"),
+    ("other-type", lambda table: replaced(table, "x1", ["", "7", "NA", "1,5"] * 150), "'1,5' in row 3, counted"),
     ("other-type", lambda table: replaced(table, "x1", ["7"] * table.num_rows), "x1 is string\\.$"),
     ("other-type", lambda table: replaced(table, "y", ["word"] * table.num_rows), "y is string"),
     ("too-few-rows", lambda table: table.slice(0, 20), "20 rows; expected at least 50"),
@@ -270,10 +271,16 @@ def emptied(values: Any) -> Any:
         ({"at": emptied}, "missing-values", r"at in 20\.0% of rows; expected at most 5.0% more than so far"),
         ({"city": emptied}, "missing-values", r"city in 2\d\.\d% of rows \(\d\.\d% so far\)"),
         ({"member": lambda values: emptied(values.astype(object))}, "missing-values", "member in 20.0% of rows;"),
+        ({"age": lambda age: age * np.nan}, "missing-values", r"age in 100\.0% of rows \(\d+\.\d% so far\)"),
+        (
+            {"label": lambda label: label.str.title() + " "},
+            "unknown-label",
+            r"'(Yes|No) ' \(\d+ rows\); they differ from known ones in case or blanks only\.",
+        ),
         ({"city": lambda city: city.str.upper()}, "unseen-values", r"city in 9\d\.\d% of rows \(0\.0% so far\)"),
         ({"job": lambda job: "new " + job}, "unseen-values", r"job in 100\.0% of rows \(\d+\.\d% so far\)"),
     ],
-    ids=["honest", "one day", "wrong century", "age", "at", "city", "member", "recoded", "renamed"],
+    ids=["honest", "one day", "wrong century", "age", "at", "city", "member", "empty", "labels", "recoded", "renamed"],
 )
 def test_what_encoding_hides_is_found(
     tmp_path: Path, table_schema: Schema, changed: dict[str, Any], kind: str, said: str

@@ -66,9 +66,7 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"1 of them is missing: 'c'\. Did you mean ' C'\?"):
         check_columns(data.schema, spelled.schema, "new")
     unnamed = table(100).rename_columns(["0.35", "0.41", "-2", "7", "1", "0"])
-    with pytest.raises(
-        DataError, match=r"Its columns are 0.35, 0.41, -2, 7, 1. If these are values, add a header line"
-    ):
+    with pytest.raises(DataError, match=r"Its columns are 0.35, 0.41, -2, 7, 1. If 0.35 is a value, add a header line"):
         check_columns(data.schema, unnamed.schema, "new")
     with pytest.raises(DataError, match=r"no target column 'y', .* The other 5 columns exist"):
         check_columns(data.schema, table(100).drop_columns(["y"]).schema, "new", with_targets=True)

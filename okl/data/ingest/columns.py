@@ -172,7 +172,8 @@ def near_names(name: str, names: Collection[str], most: int = 1, cutoff: float =
 
 def values_hint(columns: Sequence[str]) -> str:
     """Return a hint if column names look like values, as in a file without a header line; else ""."""
-    return " If these are values, add a header line with names." if any(map(VALUE.match, columns)) else ""
+    value = next(filter(VALUE.match, columns), None)
+    return "" if value is None else f" If {value} is a value, add a header line with names."
 
 
 def share_of(holdout: float | str | None) -> float | None:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from okl.data.ingest.columns import values_hint
 from okl.data.values import MISSING_WORDS, is_date, is_number, zone_of
 from okl.foundation.errors import DataError, first_line
 from okl.foundation.locations import Place, open_binary, size_of
@@ -81,12 +82,15 @@ def check_unique(schema: pa.Schema, file: Place) -> None:
         counts = Counter(schema.names)
     except UnicodeDecodeError:
         raise DataError(f"{file}: the name of a column is not UTF-8 text. {UTF8_REMEDY}.") from None
+    hint = values_hint(schema.names)
+    twice = sorted(name for name, count in counts.items() if count > 1)
     unnamed = [str(number) for number, name in enumerate(schema.names, 1) if not name]
     if len(unnamed) > 1:
-        raise DataError(f"{file}: columns {', '.join(unnamed)} have no name (counted from 1); name all but one.")
-    twice = sorted(name for name, count in counts.items() if count > 1)
+        raise DataError(f"{file}: columns {', '.join(unnamed)} have no name (counted from 1); name all but one.{hint}")
     if twice:
-        raise DataError(f"{file}: more than one column is named {', '.join(map(repr, twice))}; rename all but one.")
+        raise DataError(
+            f"{file}: more than one column is named {', '.join(map(repr, twice))}; rename all but one.{hint}"
+        )
 
 
 # CSV dialects: separators and decimal marks.
@@ -389,6 +393,7 @@ def merged_type(first: pa.DataType, second: pa.DataType) -> pa.DataType:
 
 FAULT, VALUE = r"In CSV column #(\d+): (?:Row #(\d+): )?(.*)", r"invalid value '(.*)'"  # as Arrow reports them
 RAGGED = r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)"
+MOST_REPORTED = 96  # characters of a row in such a report
 HEADED = 2  # rows that Arrow counts before the first of a file with a header line
 
 
@@ -449,7 +454,10 @@ def explained(
         if values.count('"') % 2:
             return str(not_closed(f"{file}{_row(row, before)}"))
         plural = "" if expected == "1" else "s"
-        remedy = "Correct the row; put values that hold the separator in quotes."
+        line, is_last = _line_of(file, values)
+        remedy = f"Correct {f'line {line}' if line else 'the row'}; put values that hold the separator in quotes."
+        if is_last and int(got) < int(expected):
+            remedy = f"It is the last line ({line}), so the file may be truncated: write or fetch it again."
         if not plural:  # a title is above the header line of a table
             remedy = "Remove lines above the one with the names of the columns."
         return f"{file}{_row(row, before)}: expected {expected} value{plural}, got {got}: {values!r}. {remedy}"
@@ -472,6 +480,21 @@ def explained(
     )
     remedy = "Write dates as 2026-12-31" if is_date(types[name]) else "Correct the value"
     return f"{where} {why}. {remedy}, or leave the column out."
+
+
+def _line_of(file: Place, row: str) -> tuple[int | None, bool]:
+    """Return the number of the line of a row, from 1, blank ones included, if known, and whether no line follows.
+
+    row : its text, of a long one the first 96 characters, as Arrow reports it
+    """
+    end = rb"" if len(row) >= MOST_REPORTED else rb"[. ]*\r?$"  # which `first_line` removes
+    pattern = re.compile(rb"^" + re.escape(row.encode()) + end, re.MULTILINE)
+    before, found, last = 0, list[int](), None
+    for lines in line_blocks(file):
+        found += [before + lines.count(b"\n", 0, match.start()) + 1 for match in pattern.finditer(lines)]
+        before += lines.count(b"\n")
+        last = pattern.match(lines.rstrip(b"\r\n").rpartition(b"\n")[2])
+    return found[-1] if last or len(found) == 1 else None, last is not None
 
 
 def _row(number: str | None, before: int) -> str:
