@@ -471,7 +471,7 @@ def _by_rule(
     chance = f"the challenger is not significantly better than {other}{by}{where} {figures}"
     if rule.needed == "clearly better":
         return False, chance
-    better = f"the challenger is better than {other}{by}{where}, although not significantly {figures}"
+    better = f"the challenger is better than {other}{by}{where}, by a difference within chance {figures}"
     if not past_counts:
         return True, f"{better}, and the earlier rows are older than the drift"
     if before is None:
@@ -601,7 +601,7 @@ def decide_publication(
     compared = tallies_of(tallies, {*tallies})
     metrics = {name: scalar_metrics(tally.report()) for name, tally in compared.items()}
     if criterion != "accuracy":
-        note += mistakes_sentence(metrics)
+        note += mistakes_sentence(metrics, "before" if champion else other)
     on = "reserved rows since the drift" if after_drift else "reserved rows"
     if not after_drift and any(record.sha256 in before_drift for record in chosen):
         on = "reserved rows from before and after the drift"
@@ -617,18 +617,20 @@ def decide_publication(
     )
 
 
-def mistakes_sentence(metrics: Mapping[str, Mapping[str, Any]]) -> str:
+def mistakes_sentence(metrics: Mapping[str, Mapping[str, Any]], other: str = "before") -> str:
     """Return the warning that a challenger compared by another criterion makes more mistakes; or "".
 
-    metrics : by FIRST, the champion or the majority class, and SECOND
+    metrics : by FIRST, the champion or the majority class, and SECOND; other : name of the first one's figure
 
     >>> mistakes_sentence({"champion": {"mistake_rate": 0.02}, "challenger": {"mistake_rate": 0.05}})
     ' The classes that it predicts are wrong more often (5.00%, before 2.00%): use its probabilities, or --threshold.'
+    >>> mistakes_sentence({"champion": {"mistake_rate": 0.02}, "challenger": {"mistake_rate": 0.05}}, "the mean")[-64:]
+    ' (5.00%, the mean 2.00%): use its probabilities, or --threshold.'
     """
     before, now = (metrics.get(name, {}).get("mistake_rate") for name in (FIRST, SECOND))
     if before is None or now is None or now <= before:
         return ""
-    figures = f"({now:.2%}, before {before:.2%})"
+    figures = f"({now:.2%}, {other} {before:.2%})"
     return f" The classes that it predicts are wrong more often {figures}: use its probabilities, or --threshold."
 
 

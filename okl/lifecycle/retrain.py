@@ -380,9 +380,9 @@ class RetrainingRun(Run[RetrainSettings]):
             return {"outcome": record.outcome}
         record.outcome = "published"
         predictor = judgement.predictor or challenger.predictor
-        model = versions.next_model(
-            challenger, predictor, self.history, self.settings, tuple(self.execution.processors)
-        )
+        automatic = self._given.train.solver == "auto" and bool(self.store.choice())
+        processors = tuple(self.execution.processors)
+        model = versions.next_model(challenger, predictor, self.history, self.settings, processors, automatic)
         planned = self._plan.lineage
         lineage = versions.measured_lineage(planned, judgement, record.certificate, challenger)
         self._result = self._describe()

@@ -47,6 +47,7 @@ from okl.report.format import flatten
 from okl.report.results import assess
 from okl.report.training import write_report
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
+from okl.runs.results import used_values
 from okl.solvers.online.solver import OnlineState
 from okl.solvers.settings import TrainSettings
 
@@ -264,13 +265,17 @@ def next_model(
     history: ModelHistory,
     settings: RetrainSettings,
     processors: tuple[str, ...],
+    automatic: bool,
 ) -> Model:
-    """Return the challenger with all that raw rows need to become scores; scaling is that of the first shards."""
+    """Return the challenger with all that raw rows need to become scores; scaling is that of the first shards.
+
+    automatic : whether its settings are those of the automatic choice
+    """
     schema, champion = challenger.data.schema, history.champion
     if champion is not None and challenger.online and challenger.how.startswith("continued"):
         counts = zip(champion.model.schema.class_counts, schema.class_counts, strict=True)
         schema = replace(schema, class_counts=tuple(before + new for before, new in counts))
-    chosen = challenger.solver.chosen(challenger.state)
+    chosen = used_values(challenger.solver, challenger.state, automatic)
     origin = provenance(challenger.data, settings.train.seed) | {"processors": list(processors), "chosen": chosen}
     return Model(schema, predictor, settings.train.model_dump(mode="json"), origin)
 

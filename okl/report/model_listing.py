@@ -17,6 +17,7 @@ from okl.report.format import (
     metric_name,
     mistake_rate_text,
     number,
+    shortened,
 )
 from okl.report.render import text
 from okl.report.results import default_settings
@@ -62,8 +63,11 @@ def model_text(description: Mapping[str, Any]) -> str:
     ]
     header = ("version", "aliases", "parent", "new shards", "new rows", "trained on", "size", "published", "figures")
     more = len(description["versions"]) - MOST_VERSIONS
+    judged = {version["version"] for version in description["versions"] if version["decision"]}  # see attempts_text
     log = [
-        entry | {"what": f"{entry['kind']} {entry['version'] or ''}".rstrip(), "aliases": _aliases(entry["aliases"])}
+        entry
+        | {"why": "" if entry["version"] in judged and entry["kind"] == "publish" else shortened(entry["why"], 80)}
+        | {"what": f"{entry['kind']} {entry['version'] or ''}".rstrip(), "aliases": _aliases(entry["aliases"])}
         for entry in description["log"]
     ]
     columns = {"entry": "entry", "what": "what", "aliases": "aliases after it", "at": "at", "by": "by", "why": "why"}
@@ -174,9 +178,12 @@ def moved_text(moves: Mapping[str, Any]) -> str:
 
 
 def attempts_text(attempts: Sequence[Mapping[str, Any]]) -> str:
-    """Return `okl.lifecycle.report.latest_attempts` as text: each decision, its reason and the place of its report."""
+    """Return `okl.lifecycle.report.latest_attempts` as text: each decision, why in short, and its report."""
     outcomes = [f"published {attempt['version']}" if attempt["version"] else "kept" for attempt in attempts]
-    rows = [[one["at"] or "-", outcome, one["reason"]] for one, outcome in zip(attempts, outcomes, strict=True)]
+    rows = [
+        [one["at"] or "-", outcome, shortened(one["reason"], 200)]
+        for one, outcome in zip(attempts, outcomes, strict=True)
+    ]
     head, *lines = aligned([["attempt", "outcome", "why"], *rows])
     blocks = [(line, f"  report: {attempt['page']}") for line, attempt in zip(lines, attempts, strict=True)]
     return "\n".join([head, *(line for block in blocks for line in block)])

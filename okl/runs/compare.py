@@ -50,7 +50,7 @@ from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import predictor_tallies
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import factory_of, learner_of, passes_over, run_loop
-from okl.runs.results import assumptions, describe_data
+from okl.runs.results import assumptions, describe_data, used_values
 from okl.runs.run import Run, check_data, open_run_data, run_folder
 from okl.runs.select import SPARSE_TOLERANCE, best_sparse_cost, best_sparse_passes, choose_solver, sparse_solutions
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
@@ -936,7 +936,7 @@ def _train_solver(
         columns = training_columns(choice.settings, data, metric=choice.metric)
         best = train_growing_models(choice, columns, execution)
         trained, used = best.trained, best.settings.options.model_dump(exclude_unset=True)
-        chosen = {"solver": best.settings.solver} | used | trained.solver.chosen(trained.state)
+        chosen = {"solver": best.settings.solver} | used | used_values(trained.solver, trained.state, automatic=True)
         return Winner(trained.predictor, columns.schema, data.rows("train"), chosen=chosen)
     solver = make_solver(train_settings(settings, name), data)
     made = run_loop(solver, solver.start(data, execution), data, execution, observer)

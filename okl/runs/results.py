@@ -46,7 +46,7 @@ from okl.runs.calibrate import calibrated
 from okl.runs.checkpoint import RunCheckpoints
 from okl.runs.evaluate import predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
-from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, SolverProgress
+from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, Solver, SolverProgress
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import columns_of, measure_constraints, parse_constraints
 from okl.solvers.online.settings import RADIUS, OnlineSettings, constraints_of
@@ -334,6 +334,12 @@ def flat_metrics(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 GIVEN, CHOSEN_AUTOMATICALLY = "as given", "by the automatic choice"
 
 
+def used_values(solver: Solver[Any], state: Any, automatic: bool) -> dict[str, Any]:
+    """Return the values that a solver used, with reasons; those of the automatic choice are not "as given"."""
+    given = CHOSEN_AUTOMATICALLY if automatic else GIVEN
+    return {name: given if why == GIVEN else why for name, why in solver.chosen(state).items()}
+
+
 @dataclass(eq=False)
 class RunRecord:
     """Results of a run, filled in stage by stage.
@@ -372,10 +378,8 @@ class RunRecord:
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """Return the values that the solver used, with reasons; values of the automatic choice are not "as given"."""
-        used = self.learnt.solver.chosen(self.learnt.state)
-        given = CHOSEN_AUTOMATICALLY if self.choice else GIVEN
-        return {name: given if why == GIVEN else why for name, why in used.items()}
+        """Return the values that the solver used, with reasons."""
+        return used_values(self.learnt.solver, self.learnt.state, automatic=bool(self.choice))
 
     def measure(self, settings: TrainSettings, execution: Execution) -> None:
         """Calibrate the model, and evaluate it and the baselines on both splits, then the constraints."""

@@ -74,6 +74,8 @@ def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Pa
     assert second["how"] == "solved on the latest 2 shards"
     then = champion(place).load()
     kept = ("solver", "kernel", "bandwidth", "n_landmarks", "precision")
+    reasons = [{why for name, why in one.provenance["chosen"].items() if "_reason" in name} for one in (model, then)]
+    assert all("by the automatic choice" in why and "as given" not in why for why in reasons), reasons
     assert [then.configuration[name] for name in kept] == [model.configuration[name] for name in kept]
     assert (then.schema.scale, then.schema.metric) == (model.schema.scale, model.schema.metric)
     given = retrain(unnamed(place, seed=3))

@@ -264,7 +264,7 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
     assert apply_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
     followed = apply_rule("binary", aged(slight, alike), PublishRule())
     assert followed.publish
-    assert "on the newest rows, although not significantly (p = 0.38, limit 0.05), and not" in followed.reason
+    assert "on the newest rows, by a difference within chance (p = 0.38, limit 0.05), and not" in followed.reason
     noise = apply_rule("binary", aged(slight, worse), PublishRule())
     assert not noise.publish
     assert (
@@ -273,7 +273,7 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
     )
     drifted = apply_rule("binary", aged(slight, worse), PublishRule(), past_counts=False)
     assert drifted.publish
-    assert "although not significantly (p = 0.38, limit 0.05), and the earlier rows are older than" in drifted.reason
+    assert "by a difference within chance (p = 0.38, limit 0.05), and the earlier rows are older than" in drifted.reason
     assert not apply_rule("binary", aged(alike, worse), PublishRule(), past_counts=False).publish
     assert not apply_rule("binary", aged(alike, clear), PublishRule()).publish  # better before only
     assert not apply_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish
