@@ -43,6 +43,8 @@ def describe_metrics(metrics: dict[str, float]) -> str:
     'mistake rate 0.2103, rows 12'
     >>> describe_metrics({"relative_gap": 0.0214}), describe_metrics({"relative_gap": 2.9e-24})
     ('within 2.1% of the optimum', 'at the optimum, up to rounding')
+    >>> describe_metrics({"relative_gap": 0.998})
+    'far from the optimum'
     """
     return ", ".join(_describe_gap(value) if name == "relative_gap" else f"{name.replace('_', ' ')} {value:.4g}"
                      for name, value in metrics.items())  # fmt: skip
@@ -51,7 +53,7 @@ def describe_metrics(metrics: dict[str, float]) -> str:
 def _describe_gap(gap: float) -> str:
     if gap < ROUNDING:
         return "at the optimum, up to rounding"
-    return "far from the optimum" if gap > 1.0 else f"within {100 * gap:.2g}% of the optimum"
+    return "far from the optimum" if gap >= 0.995 else f"within {100 * gap:.2g}% of the optimum"
 
 
 MOST_ENTRIES = 8

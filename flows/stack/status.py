@@ -242,7 +242,7 @@ def text(stack: dict[str, Any]) -> str:
     rows = [("process", "pid", "address", "since", "memory", "restarts", "health")]
     for process in stack["processes"]:
         used, since = process["memory_bytes"], process["since"]
-        started = "-" if since is None else f"{datetime.fromtimestamp(since):%m-%d %H:%M:%S} ({_age(since)})"
+        started = "-" if since is None else f"{_moment(since)} ({_age(since)})"
         memory = "-" if used is None else f"{used / 2**20:.0f} MiB"
         rows.append((process["name"], str(process["pid"] or "-"), process["address"] or "-", started, memory,
                      str(process["restarts"]), process["health"]))  # fmt: skip
@@ -271,8 +271,8 @@ def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, An
         lines.append(f"  {one['name']}  {when}" + (f"  next {_moment(one['next'], zone)}" if one["next"] else ""))
         if last := one["last"]:
             why = f": {_short(last['message'])}" if last["message"] and last["type"] not in GOOD_STATES else ""
-            lines.append(f"    last {last['state']} {_moment(last['at'])}{why}")
-            lines += [f"    {last['outcome']}"] if last["outcome"] else []
+            lines.append(f"    last {last['state']} {_moment(last['at'], zone)}{why}")
+            lines += [f"    {last['outcome']}"] if last["outcome"] and last["type"] in GOOD_STATES else []
         lines += [f"    scores go to {one['scores_to']}"] if one["scores_to"] else []
     for one in notices:
         subject = notice_subject(one.get("event"), one.get("about"))
@@ -300,9 +300,12 @@ def messages_after_stop(url: str, configured: str | None, n_schedules: int | Non
     return lines
 
 
-def _moment(moment: str | None, zone: ZoneInfo | None = None) -> str:
-    """Return a time by the clock of a zone, or of this machine; "-" for none."""
-    return "-" if moment is None else f"{datetime.fromisoformat(moment).astimezone(zone):%Y-%m-%d %H:%M %Z}"
+def _moment(moment: str | float | None, zone: ZoneInfo | None = None) -> str:
+    """Return a time (ISO 8601, or seconds since 1970) by the clock of a zone, or of this machine; "-" for none."""
+    if moment is None:
+        return "-"
+    at = datetime.fromisoformat(moment) if isinstance(moment, str) else datetime.fromtimestamp(moment, UTC)
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M %Z}"
 
 
 def _short(said: Any) -> str:

@@ -318,7 +318,8 @@ def test_runs_that_failed_and_recent_notices_are_told_with_their_reasons(tmp_pat
     assert "  okl-notice/default  by events\n" in told
     assert "  okl-score/churn  after each retraining\n    scores go to /scores/{time}\n" in told
     assert 'okl-retrain/churn  "0 3 * * *" Europe/Zurich  next 2026-03-10 03:00 CET' in told
-    assert "last Failed" in told
-    assert ": No file can be read." in told
-    assert "    Kept: no better." in told
+    assert "last Failed 2026-03-09 03:01 CET: No file can be read." in told, "by the clock of the schedule"
+    assert "Kept: no better." not in told, "this run decided nothing"
+    completed = one | {"scores_to": None, "last": last | {"type": "COMPLETED"}}
+    assert "    Kept: no better." in deployed_lines([completed], [])
     assert "no new data: churn  n 3" in told
