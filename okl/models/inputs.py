@@ -6,6 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -378,14 +379,27 @@ def _unknown(schema: Schema, rows: SourceBatch, row: int) -> DataError:
 # Tables and arrays in memory.
 
 RawValues: TypeAlias = Any
-"""A table (pandas, Arrow, or any object with an Arrow stream), or an array or list of rows."""
+"""A table (pandas, Arrow, or any object with an Arrow stream), rows as dicts, or an array or list of rows."""
+
+
+def is_array(values: RawValues) -> bool:
+    """Return whether values are an array, or a list of rows without names."""
+    return isinstance(values, np.ndarray | list | tuple) and not _are_dicts(values)
+
+
+def _are_dicts(values: RawValues) -> bool:
+    return isinstance(values, list | tuple) and bool(values) and all(isinstance(row, Mapping) for row in values)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | bytes) or not hasattr(value, "__len__")
 
 
 def inputs_of(schema: Schema, values: RawValues, precision: Precision) -> Any:
     """Return inputs (rows, n_features), rounded to float32 as in data sets, then scaled. See `Model.prepare`."""
     if issparse(values):
         return _of_sparse(schema, values, precision)
-    if isinstance(values, np.ndarray | list | tuple):
+    if is_array(values):
         return _of_array(schema, checked_array(schema, values), precision)
     table = convert_table(table_of(values), schema)
     check_columns(schema, table.schema, "table")
@@ -421,7 +435,7 @@ def check_names(names: Iterable[Any]) -> None:
 
 
 def table_of(values: Any) -> pa.Table:
-    """Return a table (pandas, polars, Arrow) as an Arrow table.
+    """Return a table (pandas, polars, Arrow) as an Arrow table, or rows: a dict of one, or a list of dicts.
 
     Raises
     ------
@@ -429,6 +443,10 @@ def table_of(values: Any) -> pa.Table:
     """
     if hasattr(values, "collect"):
         raise ModelError(f"Expected a table or an array, but got {type(values).__name__}. Call its method collect.")
+    if isinstance(values, Mapping) and all(map(_is_scalar, values.values())):
+        values = [values]
+    if _are_dicts(values):
+        values = {name: [row.get(name) for row in values] for name in dict.fromkeys(chain(*values))}
     of_pandas = hasattr(values, "iloc") and hasattr(values, "columns")
     if of_pandas:
         check_names(values.columns)

@@ -33,6 +33,7 @@ from okl.models.inputs import (
     check_columns,
     check_encodings,
     checked_array,
+    is_array,
     prepare_rows,
     table_of,
     warn_of_replaced,
@@ -221,7 +222,7 @@ def _rows_at(schema: Schema, precision: Precision, location: str, with_targets: 
 
 def _rows_of(schema: Schema, precision: Precision, values: RawValues, targets: Any) -> RawRows:
     """Return rows of a table, or of an array of inputs, with their targets."""
-    if isinstance(values, np.ndarray | list | tuple):
+    if is_array(values):
         schema = replace(schema, encodings=())
         values = pa.table(dict(zip(schema.features, np.asarray(checked_array(schema, values)).T, strict=True)))
     table = table_of(values)

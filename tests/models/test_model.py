@@ -88,6 +88,21 @@ def test_saved_model_is_the_same(model: Model, tmp_path: Path) -> None:
         model.save(tmp_path / "model")
 
 
+def test_rows_as_dicts_are_scored_as_in_a_table(model: Model) -> None:
+    table = table_of(9, 0)
+    rows = table.to_dict("records")
+    np.testing.assert_array_equal(model.predict_proba(rows), model.predict_proba(table))
+    np.testing.assert_array_equal(model.predict_proba(rows[0]), model.predict_proba(table[:1]))
+    np.testing.assert_array_equal(model.predict_proba(table.to_dict("list")), model.predict_proba(table))
+    assert model.evaluate(rows) == model.evaluate(table)
+    first = {name: value for name, value in rows[0].items() if name != "town"}
+    np.testing.assert_array_equal(
+        model.predict_proba([first, rows[1]]), model.predict_proba([first | {"town": None}, rows[1]])
+    )
+    with pytest.raises(DataError, match="1 of them is missing: 'town'"):
+        model.predict(first)
+
+
 def test_regression_of_an_array() -> None:
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((80, 2))
