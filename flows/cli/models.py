@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,7 +43,11 @@ def list_models(registry: Registered = None, json: Json = False) -> None:
     from okl.models.registry import Registry, describe_registry
     from okl.report.model_listing import registry_text
 
-    described = describe_registry(Registry(registry))
+    stored = Registry(registry)
+    described: dict[str, Any] = {"registry": stored.location, "models": []}
+    # only okl's own registry is made by the first model; another one that is not there is an error
+    if registry or os.environ.get("OKL_REGISTRY") or stored.folder.exists():
+        described = describe_registry(stored)
     print_result(described, json, registry_text(described))
 
 

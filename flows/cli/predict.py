@@ -89,8 +89,8 @@ def predict(
         str | None,
         typer.Option(
             metavar="FILE|DIR",
-            help="New file (.csv, .parquet) or folder of Parquet files for scores and predictions; none: CSV on "
-            "standard output.",
+            help="New file (.csv, .parquet) or folder of Parquet files for scores and predictions; none or -: CSV "
+            "on standard output.",
             show_default=False,
         ),
     ] = None,
@@ -110,6 +110,7 @@ def predict(
     All rows of standard input are read before the first score is written, as late rows decide the types of columns.
     """
     given = given if threshold is None else given | {"threshold": threshold}
+    out = None if out == "-" else out
     if out is not None and out.endswith(OTHER_FILES):
         raise ConfigError(f"--out {out}: scores are written to one file (.csv, .parquet) or to a folder. Change --out.")
     if source == "-" or out is None:

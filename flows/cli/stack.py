@@ -39,6 +39,7 @@ def up(
     evaluate the line printed on standard output: eval "$(okl up)".
     """
     from flows.child import restore_signals
+    from flows.server import login_file
     from flows.stack.control import prepare
     from flows.stack.control import up as bring_up
     from flows.stack.state import stack_folder
@@ -59,6 +60,7 @@ def up(
             raise ExecutionError(f"Port {port} is in use by another program. Give another --port, or leave it out.")
         return
     start, terminal = time.monotonic(), sys.stderr.isatty()
+    print("Waiting until all processes of okl answer ...", end="" if terminal else "\n", file=sys.stderr, flush=True)
 
     def show(health: dict[str, str]) -> None:
         waiting = ", ".join(f"{name} {status}" for name, status in health.items() if status != "ok")
@@ -71,7 +73,8 @@ def up(
     since = f"started in {time.monotonic() - start:.1f} s" if started else f"running since {time.ctime(state.since)}"
     if not json:
         pages, count = state.url.removesuffix("/api"), counted(state.workers, "worker")
-        print(f"okl is up ({since}): {count}, pool {state.pool}, pages at {pages}", file=sys.stderr)
+        login = f"pages at {pages}, which ask for the login in {login_file(options.home)}"
+        print(f"okl is up ({since}): {count}, pool {state.pool}, {login}", file=sys.stderr)
     stack = describe(state, stack_folder(options.home)) | {"started": started} if json else {}
     print_result(stack, json, f"export {variables(state.url)}")
 

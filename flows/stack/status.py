@@ -257,7 +257,9 @@ def text(stack: dict[str, Any]) -> str:
     since = [f"since {_moment(run['since'])}" if run["since"] else "not started" for run in stack["runs"]]
     lines += [f"  {run['name']}  {run['state']}  {when}" for run, when in zip(stack["runs"], since, strict=True)]
     lines += deployed_lines(stack["deployments"], stack["notices"])
-    return "\n".join([*lines, f"pages: {stack['pages']}", f"export {variables(stack['url'])}"])
+    return "\n".join(
+        [*lines, f"pages: {stack['pages']} (login: {login_file(okl_home())})", f"export {variables(stack['url'])}"]
+    )
 
 
 def deployed_lines(deployments: list[dict[str, Any]], notices: list[dict[str, Any]]) -> list[str]:

@@ -114,7 +114,11 @@ def test_up_prints_the_line_that_prefect_needs(home: Path, up: Outcome) -> None:
         0,
         f'export PREFECT_API_URL={state.url} PREFECT_API_AUTH_STRING="$(cat {login_file(home)})"\n',
     )
-    assert up.err.startswith("okl is up (")
+    waiting, said = up.err.splitlines()[:2]
+    assert waiting == "Waiting until all processes of okl answer ..."
+    assert said.startswith("okl is up (")
+    login = Path(said.rpartition("which ask for the login in ")[2])
+    assert login.read_text().strip(), "for the pages"
 
 
 def test_a_second_up_says_that_it_is_up(home: Path, up: Outcome, terminal: Terminal) -> None:

@@ -43,6 +43,16 @@ def test_the_winner_of_a_comparison_keeps_the_report_of_the_comparison(terminal:
     assert (Path(compared["folder"]) / "report.html").read_text() == "page 2"
 
 
+def test_before_the_first_model_the_list_is_empty_and_a_registry_elsewhere_is_missing(
+    terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert terminal.okl("models", "list").code == 2, "the one that OKL_REGISTRY names"
+    monkeypatch.delenv("OKL_REGISTRY")
+    empty = terminal.okl("models", "list")
+    assert (empty.code, empty.out) == (0, f"{tmp_path / 'home' / 'registry'}\nno model has a version yet\n")
+    assert terminal.okl("models", "list", "--registry", tmp_path / "typo").code == 2
+
+
 def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
     for number in (1, 2):
         save_model(model_numbered(number), tmp_path / f"run{number}" / "model")
@@ -253,6 +263,9 @@ def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(termina
     assert (by_command["model"], by_command["metrics"]) == ("churn@2", measured["champion"]["metrics"])
     told = terminal.okl("predict", "churn@champion", rows, "--out", tmp_path / "told").out
     assert "40 rows scored by churn@2 in " in told
+    streamed = terminal.okl("predict", "churn@2", rows, "--out", "-").out
+    assert len(streamed.splitlines()) == 41
+    assert streamed == terminal.okl("predict", "churn@2", rows).out
     scored = okl.predict("churn@champion", rows, tmp_path / "scores", registry=str(tmp_path / "registry"))
     assert scored["model"] == "churn@2"
     again = okl.predict(model.version(2).model_folder, rows, tmp_path / "again")
