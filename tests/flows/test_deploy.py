@@ -38,6 +38,7 @@ from flows.records import wait_for_records
 from flows.runs import okl_retrain
 from flows.server import TemporaryServer, connection
 from flows.service import RetrainService
+from flows.stack.control import crash_left_runs
 from flows.stack.status import deployments_of, rescoring_at, schedules_at
 from flows.stages import Started
 from okl.foundation.errors import ConfigError, ExecutionError
@@ -273,6 +274,22 @@ def test_a_source_that_stays_empty_is_told(server: TemporaryServer, client: Sync
     (line,) = map(json.loads, notices.read_text().splitlines())
     assert (line["event"], line["about"]) == ("okl.data.missing", "hours (okl.model.hours)")
     assert line["said"] == {"model": "hours", "source": "inbox", "windows": 2}
+
+
+def test_runs_that_an_earlier_stack_left_under_way_are_crashed(
+    server: TemporaryServer, client: SyncPrefectClient, deployed: dict[str, Any]
+) -> None:
+    deployment = client.read_deployment_by_name(deployed["deployments"][0])
+    left, waiting, begun = [client.create_flow_run_from_deployment(deployment.id).id for _ in range(3)]
+    client.set_flow_run_state(left, Pending(), force=True)
+    since = time.time()
+    client.set_flow_run_state(begun, Pending(), force=True)
+    assert crash_left_runs(server.url, "another", since, server.login) == 0
+    assert crash_left_runs(server.url, POOL, since, server.login) == 1
+    names = [client.read_flow_run(run).state_name for run in (left, waiting, begun)]
+    for run in (left, waiting, begun):
+        client.delete_flow_run(run)
+    assert names == ["Crashed", "Scheduled", "Pending"]
 
 
 def test_deploying_again_changes_nothing_but_what_is_ours(
