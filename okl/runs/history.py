@@ -10,8 +10,9 @@ from typing import Any
 
 from okl.foundation.folders import name_of, resumable_in
 from okl.foundation.locations import okl_home
-from okl.report.comparison import score_name, score_text
-from okl.report.format import MEASURED_ON, aligned, duration, number
+from okl.metrics.criterion import METRICS
+from okl.report.comparison import criterion_of_result, score_name
+from okl.report.format import MEASURED_ON, aligned, duration, number, percent
 from okl.report.results import Assessment, assess
 
 RESULT = "result.json"
@@ -20,9 +21,10 @@ RESULT = "result.json"
 def past_runs(most: int | None = None) -> list[dict[str, Any]]:
     """Return complete runs, newest first: name, solver, data, rows, split, metric, error, constant, shown, seconds.
 
-    `shown` has error and constant as text, and what they measure: a squared error by its root, an area by itself, a
-    comparison without test rows by its validated score. `constant` is the error of the majority class or the mean on
-    the same rows. Folders without a readable result are left out.
+    `split` is test, progressive, train, or, of a comparison without test rows, validated: `error` is then the mean over
+    its folds, of a regression the unexplained share of the variance. `constant` is the error of the majority class or
+    the mean on the same rows. `shown` has both as text, and what they measure: a squared error by its root, an area by
+    itself. Folders without a readable result are left out.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ def runs_text(runs: Sequence[Mapping[str, Any]], unfinished: Sequence[str] = ())
 
 
 def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    settings, data, verdict = result.get("settings") or {}, result.get("dataset") or {}, assess(result)
+    settings, data, verdict = result.get("settings") or {}, result.get("dataset") or {}, _errors(result)
     return {
         "name": folder.name,
         "folder": str(folder),
@@ -74,15 +76,24 @@ def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
+def _errors(result: Mapping[str, Any]) -> Assessment:
+    """Return the errors of a run; of a comparison without test rows, the validated ones."""
+    best = (result.get("models") or [{}])[0]
+    if "constant" not in result or best.get("mean") is None or result.get("test"):
+        return assess(result)
+    criterion, of_constant = criterion_of_result(result), {"constant": 1.0 - result["constant"]}
+    metric = "unexplained_variance" if criterion == "squared-error" else METRICS[criterion]
+    return Assessment("validated", 0, metric, "constant", 1.0 - best["mean"], of_constant, criterion=criterion)
+
+
 def _shown(result: Mapping[str, Any], verdict: Assessment) -> dict[str, str]:
-    """Return error and constant as text, and their names; of a comparison without test rows, the validated score."""
-    models = result.get("models") or [{}]
-    if "constant" in result and models[0].get("mean") is not None and not result.get("test"):
-        name, constant = score_name(result), score_text(result, result["constant"])
-        return {"measured": f"{name} (validated)", "error": score_text(result, models[0]["mean"]), "constant": constant}
+    """Return error and constant as text, and their names; of a regression's comparison, the explained variance."""
+    if verdict.metric == "unexplained_variance":
+        explained = [percent(1.0 - (error or 0.0), 2) for error in (verdict.error, verdict.constant)]
+        return {"measured": f"{score_name(result)} (validated)", "error": explained[0], "constant": explained[1]}
     name = verdict.name if verdict.name.isupper() else verdict.name[:1].lower() + verdict.name[1:]
     return {
-        "measured": f"{name} {MEASURED_ON[verdict.split]}",
+        "measured": f"{name} {MEASURED_ON.get(verdict.split, '(validated)')}",
         "error": verdict.text(verdict.error),
         "constant": verdict.text(verdict.constant),
     }

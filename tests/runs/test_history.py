@@ -50,17 +50,23 @@ def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) 
 
 
 def test_errors_are_shown_as_summaries_do(home: Path) -> None:
-    """A squared error by its root, an area by itself, a comparison by its validated score and not by training rows."""
+    """A squared error by its root, an area by itself, a comparison by its validated error and not by training rows."""
     area = {"test": {"roc_auc": 0.75, "mistake_rate": 0.1}, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}}
     squared = {"test": {"mse": 4e18}, "baselines": {"mean": {"test": {"mse": 9e18}}}}
     compared = {"train": {"mistake_rate": 0.0}, "models": [{"mean": 0.9}], "constant": 0.6, "baselines": {}}
-    for name, result in (("area", area | {"criterion": "auc"}), ("squared", squared), ("compared", compared)):
+    explained = compared | {"criterion": "squared-error", "constant": 0.0}
+    results = {"area": area | {"criterion": "auc"}, "squared": squared, "compared": compared, "explained": explained}
+    for name, result in results.items():
         (home / "runs" / name).mkdir(parents=True)
         (home / "runs" / name / "result.json").write_text(json.dumps(result))
     lines = {line.split()[0]: " ".join(line.split()) for line in runs_text(past_runs()).splitlines()[2:]}
     assert "0.750 ROC AUC on test rows 0.500" in lines["area"]
     assert "2 billion root mean squared error on test rows 3 billion" in lines["squared"]
-    assert "90.00 % accuracy (validated) 60.00 %" in lines["compared"]
+    assert "10.00% mistake rate (validated) 40.00%" in lines["compared"]
+    assert "90.00% explained variance (validated) 0.00%" in lines["explained"]
+    found = {run["name"]: (run["split"], run["metric"], run["error"], run["constant"]) for run in past_runs()}
+    assert found["compared"] == ("validated", "mistake_rate", pytest.approx(0.1), 0.4)
+    assert found["explained"] == ("validated", "unexplained_variance", pytest.approx(0.1), 1.0)
 
 
 def test_a_comparison_counts_by_its_name_where_no_other_run_has_it(home: Path) -> None:
