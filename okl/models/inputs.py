@@ -544,7 +544,10 @@ def no_probabilities(schema: Schema) -> str:
     """Return the message for a model without probabilities."""
     if schema.task == "regression":
         return f"The model predicts the number {schema.target!r} and has no probabilities. Use predict."
-    return "The model has no probabilities: it was trained without test rows. Train it again with --holdout 0.2."
+    return (
+        "The model has no probabilities: it was trained without test rows. Train it again with holdout=0.2 "
+        "(--holdout 0.2)."
+    )
 
 
 def refuse_nonfinite(

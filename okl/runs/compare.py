@@ -29,7 +29,7 @@ from okl.distributed.cluster_file import check_execution_options
 from okl.distributed.in_process import LocalExecution
 from okl.features.base import FeatureMap, transform_rows
 from okl.features.linear import SparseInputs, StandardisedLinear
-from okl.features.predictors import LinearPredictor, Predictor
+from okl.features.predictors import BasePredictor, CalibratedPredictor, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.folders import check_published, output_folder
 from okl.foundation.locations import COMPARED, Place, place_of
@@ -37,6 +37,7 @@ from okl.foundation.settings import IngestSettings
 from okl.foundation.telemetry import Observer
 from okl.foundation.types import Criterion, Doubles, FloatArray, IntArray, Task
 from okl.kernels import shift_invariant_kernels
+from okl.metrics.calibration import fit_calibration
 from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar, paired_t, row_losses, scores_test
 from okl.models.file import Model, save_model
 from okl.models.inputs import class_indices
@@ -45,6 +46,8 @@ from okl.report.format import scalar_metrics
 from okl.report.render import html, markdown
 from okl.runs import compare_grids
 from okl.runs.baselines import ConstantPredictor
+from okl.runs.calibrate import LEAST_OF_CLASS as LEAST_CALIBRATED
+from okl.runs.calibrate import calibrated
 from okl.runs.compare_grids import LEAST_ROWS, Sample
 from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import predictor_tallies
@@ -222,6 +225,8 @@ class Trial:
     log_losses : of calibrated scores, (at most LOG_LOSS_ROWS,), beside the accuracy, which may hide a difference; the
         bias rule does not change them
     chosen : what a solver without a grid chose, as text
+    held, held_classes : for each bias rule scores, and class indices, of at most LOG_LOSS_ROWS rows, to calibrate them;
+        empty for a regression and for scores that cannot be calibrated
     """
 
     right: dict[str, bytes]
@@ -236,6 +241,8 @@ class Trial:
     targets: Doubles | IntArray | None = None
     log_losses: Doubles | None = field(default=None, compare=False)
     chosen: str = ""
+    held: dict[str, NDArray[np.float32]] = field(default_factory=dict, compare=False)
+    held_classes: IntArray | None = field(default=None, compare=False)
 
     def correct_rows(self, bias: str) -> NDArray[np.bool_]:
         """Return which rows are classified correctly, (n_rows,)."""
@@ -249,7 +256,7 @@ class Trial:
 
 LOG_LOSS_ROWS = 2000
 """Validation rows of a part whose log losses are computed beside the accuracy, as calibration takes time."""
-CALIBRATED = 1e100  # largest score of a calibration, which squares it
+CALIBRATED = 1e30  # largest score of a calibration, within float32
 
 
 @dataclass(frozen=True)
@@ -265,11 +272,14 @@ class Judge:
         wide = {bias: np.asarray(some, dtype=np.float64) for bias, some in scores.items()}
         regression = self.criterion == "squared-error"
         right = {bias: b"" if regression else packed(some, targets) for bias, some in wide.items()}
+        few = {bias: some[:LOG_LOSS_ROWS] for bias, some in wide.items()}
+        if not regression and all(np.abs(some).max(initial=0.0) < CALIBRATED for some in few.values()):
+            values["held"] = {bias: some.astype(np.float32) for bias, some in few.items()}
+            values["held_classes"] = class_indices(self.schema, targets[:LOG_LOSS_ROWS])
         if self.criterion == "accuracy":
-            some = next(iter(wide.values()))[:LOG_LOSS_ROWS]
-            losses = None  # of scores that cannot be calibrated
-            if np.abs(some).max(initial=0.0) < CALIBRATED:
-                losses = row_losses("log-loss", some, class_indices(self.schema, targets[:LOG_LOSS_ROWS]))
+            losses = None
+            if "held" in values:
+                losses = row_losses("log-loss", next(iter(few.values())), values["held_classes"])
             return Trial(right, len(targets), log_losses=losses, **values)
         kept = {bias: some.astype(np.float32) for bias, some in wide.items()} if self.keeps_scores else {}
         wanted: Any = targets if regression else class_indices(self.schema, targets)
@@ -901,6 +911,23 @@ def fit_winner(
     return Winner(predictor, data.schema, len(rows.targets), tuple(values), _certificate(fits))
 
 
+def with_probabilities(winner: Winner, best: CompareCandidate) -> Winner:
+    """Return the winner, calibrated on the scores of the folds where these are of enough rows of two classes.
+
+    It predicts the classes that it did before.
+    """
+    grid_point, bias = best.choice()
+    held = [(trial.held[bias], trial.held_classes) for trial in best.trials[grid_point] if trial.held]
+    predictor = winner.predictor
+    if len(held) < len(best.trials[grid_point]) or not isinstance(predictor, BasePredictor):
+        return winner
+    scores, classes = (np.concatenate(parts) for parts in zip(*held, strict=True))
+    if np.sort(np.bincount(classes, minlength=2))[-2] < LEAST_CALIBRATED:
+        return winner
+    calibration = fit_calibration(scores, classes)
+    return replace(winner, predictor=CalibratedPredictor(predictor, calibration, calibration.offsets))
+
+
 def _certificate(fits: list[Fitted]) -> dict[str, Any]:
     """Return the certificate as JSON; over classes, gaps and objectives are summed, the relative gap is the largest."""
     certificates = [fit.certificate for fit in fits]
@@ -937,7 +964,9 @@ def _train_solver(
         best = train_growing_models(choice, columns, execution)
         trained, used = best.trained, best.settings.options.model_dump(exclude_unset=True)
         chosen = {"solver": best.settings.solver} | used | used_values(trained.solver, trained.state, automatic=True)
-        return Winner(trained.predictor, columns.schema, data.rows("train"), chosen=chosen)
+        parts = (best.settings, trained.state, trained.predictor, columns)
+        predictor, _ = calibrated(*parts, execution.n_threads, choice.calibration)
+        return Winner(predictor, columns.schema, data.rows("train"), chosen=chosen)
     solver = make_solver(train_settings(settings, name), data)
     made = run_loop(solver, solver.start(data, execution), data, execution, observer)
     return Winner(made.predictor, data.schema, data.rows("train"), chosen=solver.chosen(made.state))
@@ -1030,11 +1059,10 @@ class ComparisonRun(Run[CompareSettings]):
         return {"winner": best.name, "mean": self.table[0]["mean"]}
 
     def refit(self) -> dict[str, Any]:
-        """Train the winner again."""
+        """Train the winner again, and calibrate its scores."""
         data = self._opened if self.best.name == AUTO and self._standardises else self.data
-        self.winner: Winner = fit_winner(
-            self.settings, data, self.best, self.feature_map, self.execution, self.observer
-        )
+        winner = fit_winner(self.settings, data, self.best, self.feature_map, self.execution, self.observer)
+        self.winner: Winner = with_probabilities(winner, self.best)
         return {"rows": self.winner.rows, "certificate": self.winner.certificate}
 
     def evaluate(self) -> dict[str, Any]:

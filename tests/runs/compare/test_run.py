@@ -16,10 +16,13 @@ import pytest
 from okl.data.dataset import Dataset
 from okl.data.execution import Rows
 from okl.data.manifest import open_dataset, read_manifest
+from okl.data.reading import sample_rows
 from okl.features.fourier import DRAWS
+from okl.features.predictors import CalibratedPredictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Criterion
+from okl.metrics.calibration import log_losses
 from okl.metrics.criterion import criterion_error
 from okl.models.file import load_model
 from okl.report.blocks import Figure, Table
@@ -207,6 +210,26 @@ def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path:
     for chosen in (result["winner"]["chosen"], load_model(result["model"]).provenance["chosen"]):
         assert "map" not in chosen
     assert evaluate(result["model"], cancer.folder)["metrics"]["accuracy"] == result["test"]["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("models", "optimise"), [("auto", "accuracy"), ("c-svm", "balanced-accuracy"), ("fogd", "auto")]
+)
+def test_a_winner_is_calibrated_on_the_folds_and_predicts_as_its_scores_did(
+    models: str, optimise: str, cancer: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_choice_small(monkeypatch)
+    result = compare(settings(cancer, tmp_path / "run", models=models, optimise=optimise))
+    predictor = load_model(result["model"]).predictor
+    assert isinstance(predictor, CalibratedPredictor)
+    rows = sample_rows(cancer, "test", 300, 0, "float32")
+    scores, right = predictor.scores(rows.inputs), rows.targets > 0.0
+    assert float(log_losses(predictor.logits(scores), right.astype(np.int64)).mean()) < 0.35
+    assert result["test"]["log_loss"] < 0.35
+    if models != "auto":  # which okl train calibrates
+        base = predictor.base.scores(rows.inputs)
+        assert np.array_equal(base >= 0.0, scores >= 0.0)
+        assert 0.0 < right.mean() < 1.0
 
 
 @pytest.mark.parametrize("stage", ["search", "report"])
