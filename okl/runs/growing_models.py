@@ -43,7 +43,7 @@ def train_growing_models(
     execution: Execution,
     observer: Observer | None = None,
     checkpoints_of: Callable[[str], LoopCheckpoints] | None = None,
-    elapsed: Callable[[], float] = time.perf_counter,
+    elapsed: Callable[[], float] | None = None,
     keep: Callable[[TrainSettings, Solver[Any], Any], None] = lambda settings, solver, state: None,
 ) -> BestSize:
     """Train the models of a choice one after the other, and return the best one by the criterion.
@@ -54,12 +54,12 @@ def train_growing_models(
     that allows more sizes adds candidates, and takes none away. A single model, of any solver, is trained as it is.
 
     checkpoints_of : returns the checkpoints of a loop by its name; None: none are written
-    elapsed : returns the seconds since the run started, for the record
+    elapsed : returns the seconds since the run started, for the record; None: since this call
     keep : called with settings, solver and state of the best model so far, after a size or a pass, but not the last one
     Raises DivergedError, ConfigError : the first model diverged, or rounding is in its way; a later one only ends the
         sizes
     """
-    observer, criterion = observer or NullObserver(), choice.record["criterion"]
+    observer, criterion, started_at = observer or NullObserver(), choice.record["criterion"], time.perf_counter()
     models = choice.models
     best: tuple[TrainSettings, TrainedSolver] | None = None
     leading: tuple[Size, Judgement] | None = None  # of the best one
@@ -91,7 +91,8 @@ def train_growing_models(
                 keep(settings, trained.solver, trained.state)
         tried.append((size, judged))
         ended = ended_solvers(tried)
-        sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": elapsed()})
+        since_start = time.perf_counter() - started_at if elapsed is None else elapsed()
+        sizes.append({"name": size.name, "score": 1.0 - judged.error, "seconds": since_start})
         least = 1.0 - max(one["score"] for one in sizes)
         observer.advance(number + 1, len(models), {"error_of_the_best_size": least})
     assert best is not None, "a choice has models"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,13 @@ def chosen(data: Dataset, **values: Any) -> tuple[Choice, Dataset]:
 def trained(choice: Choice, data: Dataset, threads: int = 1) -> BestSize:
     with LocalExecution(threads) as execution:
         return train_growing_models(choice, data, execution)
+
+
+def test_seconds_of_sizes_are_durations(data: dict[str, Dataset]) -> None:
+    started_at = time.perf_counter()
+    seconds = [one["seconds"] for one in trained(*chosen(data["two"])).record["sizes"]]
+    assert len(seconds) > 1
+    assert 0.0 < seconds[0] < seconds[-1] < time.perf_counter() - started_at
 
 
 def scores(best: BestSize) -> list[float]:
