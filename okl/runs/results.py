@@ -15,6 +15,7 @@ from okl.certificates.certify import Certification, excess_proof, gap_proof, reg
 from okl.data.dataset import Dataset, Encoding, Schema, Shard
 from okl.data.encoder import missing_word_of
 from okl.data.execution import Execution, Traffic
+from okl.data.ingest.targets import RARE_ROWS
 from okl.data.ingest.value_formats import described
 from okl.data.manifest import is_dataset, peak_memory_bytes, provenance, read_manifest
 from okl.data.reading import read_columns, read_rows, sample_rows, scaled_inputs, targets_of
@@ -205,14 +206,13 @@ def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:
     used, schema, n_test = read_manifest(data.folder).settings, data.schema, data.rows("test")
     sentences = []
     if (given is None or given.holdout is None) and used.get("holdout") is not None:
-        drawn = "" if schema.task == "regression" else ", by class"
+        share, wanted = f"{n_test / (n_test + data.rows('train')):.0%}", f"{used['holdout']:.0%}"
+        about = "" if share == wanted else "about "  # by chance where they are many
+        by_class = f", exactly {wanted} of each class of at most {RARE_ROWS:,} rows" if about else ", by class"
+        drawn = "" if schema.task == "regression" else by_class
         if group := used.get("group"):
             drawn = f" as whole groups of {group!r}"
-        share = n_test / (n_test + data.rows("train"))
-        about = "" if f"{share:.0%}" == f"{used['holdout']:.0%}" else "about "  # by chance where they are many
-        sentences.append(
-            f"{about}{used['holdout']:.0%} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)"
-        )
+        sentences.append(f"{about}{wanted} of the rows ({n_test:,}) are test rows, drawn at random{drawn} (--holdout)")
     if (given is None or given.scale == "none") and used.get("scale") != "none" and schema.features:
         what = "columns beside the words" if schema.texts else "inputs"
         why = "" if schema.texts else ", as a solver was given"

@@ -300,6 +300,17 @@ def test_a_share_of_test_rows_that_is_drawn_by_chance_is_about_the_one_stated(tm
     ]
 
 
+def test_a_share_by_class_is_exact_where_the_sentence_says_so(tmp_path: Path) -> None:
+    table = pa.table({"x": [float(i % 9) for i in range(3000)], "y": [i % 5 == 0 for i in range(3000)]})
+    file = write(tmp_path, table, "rows.parquet")
+    data = run_ingest(file, tmp_path / "set", IngestSettings(target="y"), default_holdout=0.2).dataset
+    _, events = data.schema.class_counts
+    (sentence,) = assumptions(data, IngestSettings(target="y"))
+    assert events == 0.8 * 600
+    assert sentence.startswith("about 20% of the rows (6")
+    assert sentence.endswith("drawn at random, exactly 20% of each class of at most 2,000 rows (--holdout)")
+
+
 def test_whole_numbers_that_became_classes_are_stated(tmp_path: Path) -> None:
     table = pa.table({"x": [float(i % 9) for i in range(300)], "claims": [i % 4 for i in range(300)]})
     file = write(tmp_path, table, "rows.parquet")
