@@ -209,9 +209,11 @@ def test_commands_take_tables_and_keep_no_location_of_a_temporary_file(
     with pytest.raises(ConfigError, match=r"^the model in memory has no data set of its run\. Give labelled rows"):
         okl.evaluate(of_table.model)
     with pytest.raises(
-        ModelError, match=r"model is of type FOGDClassifier; expected .* \(of a fitted estimator: its mod"
+        ModelError, match=r"model is of type FOGDClassifier; expected .*, or a fitted okl\.KernelClassifier"
     ):
         okl.explain(okl.FOGDClassifier(), table)
+    with pytest.raises(ModelError, match=r"model is of type FOGDClassifier; expected"):
+        okl.export(okl.FOGDClassifier(), tmp_path / "unfitted.skops")
     compared = okl.compare(table, models="c-svm,logistic", grid=2, keys=["id"], holdout=0.5)
     assert {row["model"] for row in compared["models"]} == {"c-svm", "logistic"}
     assert okl.runs(1) == okl.runs()[:1]  # type: ignore[operator]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, Literal, get_args
 from zipfile import ZIP_DEFLATED
@@ -28,7 +28,7 @@ from okl.foundation.types import Doubles, FloatArray
 from okl.foundation.validation import check_choice
 from okl.models.file import Model
 from okl.models.inputs import MATRIX, WORDS, plain_means, prepare_rows
-from okl.models.reference import load
+from okl.models.reference import load, model_or_location
 
 Format = Literal["onnx", "skops"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -43,7 +43,7 @@ Location = str | os.PathLike[str]
 
 
 def export(
-    model: Location | Model | Mapping[str, Any],
+    model: Location | Model | Any,
     out: Location,
     format: Format | None = None,
     registry: Location | None = None,
@@ -55,7 +55,8 @@ def export(
 
     Parameters
     ----------
-    model : folder or URL of a model, NAME@VERSION of a registry, the result of a run, or a model in memory
+    model : folder or URL of a model, NAME@VERSION of a registry, the result of a run, a model in memory, or a
+        fitted automatic estimator
     out : file or URL to make
     format : "onnx" (scores, and labels or predictions; standard operators only) or "skops" (a pipeline of
         scikit-learn's own estimators, as `skops.io.load` opens it). ONNX takes sparse rows of at most 262,144 columns,
@@ -74,10 +75,11 @@ def export(
     RegistryError : no such model, version or alias; or the version was pruned
     ModelError : the model cannot be read or represented, or scores differ
     """
+    model = model_or_location(model)
     if format is None:
         ending = os.fspath(out).rpartition(".")[2]
         if ending not in FORMATS:
-            raise ConfigError(f"{out} does not end in .onnx or .skops. Rename it, or give --format onnx or skops.")
+            raise ConfigError(f"{out} does not end in .onnx or .skops. Rename it, or set format to onnx or skops.")
         format = ending
     check_choice("format", format, FORMATS)
     missing = [name for name in EXTRAS[format] if find_spec(name) is None]
@@ -86,8 +88,6 @@ def export(
     out_path = place_of(os.fspath(out))
     if out_path.exists():
         raise ConfigError(f"{out_path} already exists and is not overwritten. Remove it, or choose another name.")
-    if isinstance(model, Mapping):  # the result of a run
-        model = os.fspath(model["model"])
     opened = model if isinstance(model, Model) else load(model, registry)
     if format == "onnx" and opened.schema.sparse is not None and opened.schema.n_features > MOST_DENSE:
         fewer = ", okl predict, or fewer terms (--max-terms)" if opened.schema.texts else " or okl predict"

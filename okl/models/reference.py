@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,24 @@ REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")
 REGISTRY = "folder or URL of the registry of NAME@VERSION; default: OKL_REGISTRY, or the okl home"
 
 Location = str | os.PathLike[str]
+
+
+def model_or_location(given: Any) -> Model | Location:
+    """Return a model in memory, also that of a fitted automatic estimator, or the location of a model or a result's.
+
+    Raises
+    ------
+    ModelError : it is of another type
+    """
+    given = getattr(given, "model_", given)
+    if isinstance(given, Mapping):  # the result of a run
+        return os.fspath(given["model"])
+    if not isinstance(given, str | os.PathLike | Model):
+        raise ModelError(
+            f"model is of type {type(given).__name__}; expected a folder, NAME@VERSION, the result of okl.train, a "
+            "model such as okl.load returns, or a fitted okl.KernelClassifier or okl.KernelRegressor."
+        )
+    return given
 
 
 def is_reference(model: Location) -> bool:

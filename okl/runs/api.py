@@ -130,7 +130,8 @@ def evaluate(
 
     Parameters
     ----------
-    model : folder of a model, NAME@VERSION of a registry, the result of a run, or a model that `okl.load` returns
+    model : folder of a model, NAME@VERSION of a registry, the result of a run, a model that `okl.load` returns, or a
+        fitted `okl.KernelClassifier` or `okl.KernelRegressor`
     source : data set, or raw rows with the target column: files, or a table in memory; None: the data set of the run
     options : fields of `EvaluateSettings`: split="test", threshold, recall, precision, registry, workers, threads
 
@@ -229,16 +230,12 @@ SAVED = "model in memory"
 def _location_of_model(model: Place | Any) -> Iterator[Place]:
     """Yield the location of a model: as given, of a run's result, or of a temporary copy; or raise ModelError."""
     from okl.models.file import Model
-    from okl.report.results import Result
+    from okl.models.reference import model_or_location
 
-    if isinstance(model, str | os.PathLike | Result):
-        yield model["model"] if isinstance(model, Result) else model
-        return
+    model = model_or_location(model)
     if not isinstance(model, Model):
-        raise ModelError(
-            f"model is of type {type(model).__name__}; expected a folder, NAME@VERSION, the result of okl.train, or a "
-            "model such as okl.load returns (of a fitted estimator: its model_)."
-        )
+        yield model
+        return
     with TemporaryDirectory(prefix="okl-model-") as folder:
         model.save(location := Path(folder) / "model")
         try:
@@ -250,8 +247,9 @@ def _location_of_model(model: Place | Any) -> Iterator[Place]:
 def _named(model: Place | Any, *entries: str) -> dict[str, str]:
     """Return what a result has instead of the location of a temporary copy."""
     from okl.models.file import Model
+    from okl.models.reference import model_or_location
 
-    return dict.fromkeys(entries, SAVED) if isinstance(model, Model) else {}
+    return dict.fromkeys(entries, SAVED) if isinstance(model_or_location(model), Model) else {}
 
 
 # Tables in memory, which the commands read from a temporary file

@@ -473,3 +473,15 @@ def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
     model.fit(table, np.where(rare, "rare", np.where(dogs, "a", "b")))
     assert len(model.notes_) == 0
     assert model.predict_proba(table)[rare, 2].mean() < 0.1, "the others have theirs"
+
+
+def test_functions_take_a_fitted_estimator(tmp_path: Path) -> None:
+    table, labels = mixed(200)
+    fitted, rows = KernelClassifier(budget_seconds=1).fit(table, labels), table.assign(y=labels)
+    assert okl.evaluate(fitted, rows)["metrics"] == okl.evaluate(fitted.model_, rows)["metrics"]
+    assert okl.predict(fitted, table, tmp_path / "scores.csv")["model"] == "model in memory"
+    assert okl.explain(fitted, rows)["folder"] == "model in memory"
+    of_numbers = KernelRegressor().fit(np.arange(20.0)[:, np.newaxis], np.arange(20.0))
+    assert okl.export(of_numbers, tmp_path / "model.skops")["model"] == "model in memory"
+    with pytest.raises(ModelError, match=r"model is of type KernelClassifier; .* or a fitted okl\.KernelClassifier"):
+        okl.evaluate(KernelClassifier(), rows)
