@@ -12,7 +12,7 @@ from okl.foundation.folders import name_of, resumable_in
 from okl.foundation.locations import okl_home
 from okl.metrics.criterion import METRICS
 from okl.report.comparison import criterion_of_result, score_name
-from okl.report.format import MEASURED_ON, aligned, duration, number, percent
+from okl.report.format import MEASURED_ON, aligned, duration, mistake_rate_text, number
 from okl.report.results import Assessment, assess
 
 RESULT = "result.json"
@@ -89,7 +89,7 @@ def _errors(result: Mapping[str, Any]) -> Assessment:
 def _shown(result: Mapping[str, Any], verdict: Assessment) -> dict[str, str]:
     """Return error and constant as text, and their names; of a regression's comparison, the explained variance."""
     if verdict.metric == "unexplained_variance":
-        explained = [percent(1.0 - (error or 0.0), 2) for error in (verdict.error, verdict.constant)]
+        explained = [mistake_rate_text(1.0 - (error or 0.0)) for error in (verdict.error, verdict.constant)]
         return {"measured": f"{score_name(result)} (validated)", "error": explained[0], "constant": explained[1]}
     name = verdict.name if verdict.name.isupper() else verdict.name[:1].lower() + verdict.name[1:]
     return {
