@@ -246,9 +246,10 @@ def _check_features(
                 f"type string), leave it out (--drop {quote(name)}) or copy it to the scores (--key {quote(name)})."
             )
         if not (is_number(kind) or is_text(kind) or is_date(kind)):
+            how = " (in pandas: .dt.total_seconds())" if pa.types.is_duration(kind) else ""
             raise DataError(
                 f"{where}: column {name!r} is of type {kind}, but inputs are numbers, bools, text or dates. "
-                f"Convert it, leave it out (--drop {quote(name)}) or copy it to the scores (--key {quote(name)})."
+                f"Convert it{how}, leave it out (--drop {quote(name)}) or copy it to the scores (--key {quote(name)})."
             )
 
 
