@@ -86,7 +86,9 @@ def without_options(text: str) -> str:
     >>> without_options("Left out (--category z) or copy it to the scores (--key z). --text z takes its words.")
     'Left out. text="z" takes its words.'
     """
-    return in_python(re.sub(r" \(--[^()]*\)", "", text).replace(" or copy it to the scores", ""))
+    text = re.sub(r" \(--[^()]*\)", "", text)
+    text = text.replace(", leave it out or copy it to the scores", " or leave it out")
+    return in_python(text.replace(" or copy it to the scores", ""))
 
 
 def named_columns(values: Any) -> pa.Table:
@@ -360,7 +362,7 @@ def _with_labels(schema: Schema, labels: tuple[Label, ...]) -> Schema:
     """Return a schema of class indices with the labels that they stand for; labels of other types stay indices."""
     if all(isinstance(label, str) for label in labels):
         return replace(schema, labels=labels)
-    if all(type(label) in (int, float) for label in labels):
+    if all(type(label) in (bool, int, float) for label in labels):
         return replace(schema, labels=labels, stored_labels=tuple(map(float, labels)))
     return schema
 
@@ -439,13 +441,23 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
     ----------
     optimise : "log-loss", "auc", "average-precision", "balanced-accuracy" or "accuracy"; "auto": log-loss if fewer than
         20% of the rows are outside the most frequent class, accuracy otherwise
-    class_weight : factor of the losses of each class's rows, by label; "balanced" for rows / (classes * rows of it)
-
-    All others are as in AutomaticEstimator.
+    class_weight : factor of the losses of each class's rows, by label; "balanced" for rows / (classes * rows of it).
+        With weights, or optimise="balanced-accuracy", predict is not the class of the largest probability
+    budget_seconds : float > 0, limit of choice and training on a machine with two cores, counted in operations
+    validation : "rows" for shuffled folds, "blocks" for contiguous folds of similar neighbouring rows; "auto" for rows
+    metric : "auto" or "diagonal" to try a learnt weight for each input, "none" to leave it out
+    n_jobs : threads, None for 1, -1 for all cores; random_state : int, RandomState or None
+    text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear model
+    max_categories : int >= 1, inputs for the most frequent values of a column of text; None for 64
 
     Attributes
     ----------
-    classes_ : labels in order; all others are as in AutomaticEstimator
+    classes_ : labels in order
+    threshold_ : probability from which on the second of two classes is predicted
+    model_ : okl.models.file.Model, which can be explained, saved and exported
+    settings_, choice_ : the settings that were chosen, and the candidates with the reasons
+    notes_ : sentences on columns that were left out, are suspect, or have many values without an input
+    n_features_in_, feature_names_in_ : of the columns
 
     Examples
     --------
@@ -489,9 +501,17 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
         )
         return self
 
+    @property
+    def threshold_(self) -> float:
+        """Return the probability from which on the second of two classes is predicted; AttributeError without one."""
+        predictor = self.model_.predictor
+        if len(self.classes_) != 2 or not isinstance(predictor, CalibratedPredictor):
+            raise AttributeError("There is no threshold_: it is of two classes, and of a model with probabilities.")
+        return predictor.threshold
+
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Doubles:
-        """Return probabilities (rows, n_classes), of the labels in classes_."""
+        """Return probabilities (rows, n_classes), of the labels in classes_; see threshold_ for what is predicted."""
         rows = self._rows(X)
         return self.model_.predict_proba(rows, effective_n_jobs(self.n_jobs))
 
@@ -500,7 +520,7 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
 class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
     """A regressor that chooses its solver, scaling, kernel, bandwidth and size.
 
-    Parameters, attributes : as in AutomaticEstimator
+    Parameters and attributes : those of KernelClassifier, without optimise, class_weight, classes_ and threshold_
 
     Examples
     --------

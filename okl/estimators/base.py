@@ -6,6 +6,7 @@ option that an estimator does not have keeps the default of the command.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -21,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 
 from okl.data.dataset import Schema
 from okl.data.execution import Rows
-from okl.foundation.errors import ConfigError, DataError
+from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision, Task
 from okl.foundation.validation import check_choice
@@ -118,9 +119,14 @@ def check_weighted(classes: Labels, codes: NDArray[Any]) -> None:
 def weights_of_classes(
     given: ClassWeight, classes: Labels, labels: Labels, sample_weight: Doubles | None = None
 ) -> tuple[float, ...] | None:
-    """Return class_weight for each class in order, or None; scikit-learn's ValueError for a label not there."""
+    """Return class_weight for each class in order, or None; ConfigError for a label not there."""
     if given is None:
         return None
+    names = classes.tolist()
+    unknown = [label for label in given if label not in names] if isinstance(given, Mapping) else []
+    if unknown and any(name not in given for name in names):  # further labels are as in scikit-learn
+        shown = listed([*map(repr, names)])
+        raise ConfigError(f"class_weight has the label {unknown[0]!r}, but y holds {shown}. Give weights of these.")
     own = {} if sample_weight is None else {"sample_weight": sample_weight}
     return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels, **own))
 
@@ -234,8 +240,8 @@ class BatchClassifier(ScoringClassifier, BatchEstimator):
 
         Raises
         ------
-        ConfigError, a ValueError : a parameter is out of its range, the kernel does not suit the method
-        ValueError of scikit-learn : class_weight names no class of y
+        ConfigError, a ValueError : a parameter is out of its range, the kernel does not suit the method, class_weight
+            names no class of y
         DataError, a ValueError : y holds one class only; sums of squares leave the range of floating numbers
         DivergedError, an ArithmeticError : columns so large that rounding is all that is left
         """

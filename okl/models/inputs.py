@@ -298,9 +298,11 @@ def check_columns(schema: Schema, columns: pa.Schema, where: str, with_targets: 
     if with_targets:
         kind, named = columns.field(schema.target).type, text_labels(schema)
         if named != is_text(kind) or not (named or is_number(kind)):
+            trained = (
+                "text labels" if named else "booleans" if any(label is True for label in schema.labels) else "numbers"
+            )
             raise DataError(
-                f"{where}: target {schema.target!r} is of type {kind}, but the model was trained on "
-                f"{'text labels' if named else 'numbers'}."
+                f"{where}: target {schema.target!r} is of type {kind}, but the model was trained on {trained}."
             )
 
 
@@ -450,6 +452,11 @@ def table_of(values: Any) -> pa.Table:
     of_pandas = hasattr(values, "iloc") and hasattr(values, "columns")
     if of_pandas:
         check_names(values.columns)
+        if sparse := [name for name, kind in values.dtypes.items() if str(kind).startswith("Sparse[")]:
+            raise DataError(
+                f"Column {str(sparse[0])!r} is sparse; expected dense columns. Use .sparse.to_dense(), or for many "
+                "columns .sparse.to_coo(), which okl.KernelClassifier and okl.KernelRegressor take."
+            )
     try:
         if of_pandas:  # whose index is no column
             return pa.Table.from_pandas(_with_text_intervals(values), preserve_index=False)
@@ -457,6 +464,12 @@ def table_of(values: Any) -> pa.Table:
         columns = dict(zip(table.column_names, map(_without_viewed_names, table.columns), strict=True))
         table = pa.table(columns) if len(columns) == table.num_columns else table
         return table.cast(without_view_types(table.schema))
+    except OverflowError:
+        columns = values.items() if of_pandas else ()
+        large = [repr(name) for name, column in columns if any(map(_is_large, column))]
+        raise DataError(
+            f"Column {large[0] if large else ''} holds whole numbers beyond 64 bits. Convert it to float64 or text."
+        ) from None
     except (pa.ArrowException, TypeError, ValueError) as error:
         why = ". ".join(str(part).partition("\n")[0].rstrip(". ") for part in error.args)
         if of_pandas:
@@ -464,6 +477,10 @@ def table_of(values: Any) -> pa.Table:
                 f"A column of the table has mixed or unknown types: {why}. Give it values of one type."
             ) from None
         raise ModelError(f"Expected a table or an array, but got {type(values).__name__}: {why}.") from None
+
+
+def _is_large(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**64
 
 
 def _with_text_intervals(frame: Any) -> Any:

@@ -158,6 +158,12 @@ def test_labels_and_names_are_kept_in_the_model() -> None:
     for kind in kinds:
         coded = KernelClassifier(budget_seconds=1).fit(table, kind(labels))
         np.testing.assert_array_equal(coded.predict(table), kind(fitted.predict(table)))
+        assert coded.model_.schema.labels == tuple(coded.classes_.tolist())
+        assert [*map(type, coded.model_.schema.labels)] == [*map(type, coded.classes_.tolist())]
+        np.testing.assert_array_equal(coded.model_.predict(table), coded.predict(table))
+        assert coded.model_.evaluate(table, kind(labels))["accuracy"] == coded.score(table, kind(labels))
+    with pytest.raises(DataError, match="was trained on booleans"):
+        coded.model_.evaluate(table, labels)
 
 
 def words(n_rows: int, n_columns: int) -> tuple[sparse.csr_array, Any]:
@@ -348,14 +354,26 @@ def test_class_weights_favour_their_class_and_accuracy_is_cross_validated() -> N
         for weight in ({1: 3.0}, None, {0: 3.0})
     ]
     assert shares[0] < shares[1] < shares[2]
+    fitted = KernelClassifier(class_weight={0: 3.0}).fit(hidden, labels)
+    np.testing.assert_array_equal(fitted.predict(hidden), fitted.predict_proba(hidden)[:, 1] >= fitted.threshold_)
+    assert fitted.threshold_ == pytest.approx(0.75)
+    with pytest.raises(ConfigError, match=r"class_weight has the label 'yes', but y holds 0, 1\. Give weights"):
+        KernelClassifier(class_weight={"yes": 3.0}).fit(hidden, labels)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
         ({"split": "train"}, ConfigError, "A text column named 'split' divides rows"),
-        ({"x": [[1]] * 200}, DataError, r"X: column 'x' is of type list.* Convert it, leave it out\.$"),
-        ({"x": [b"\xff"] * 200}, DataError, r"X: column 'x' holds bytes .*type string\), leave it out\.$"),
+        ({"x": [[1]] * 200}, DataError, r"X: column 'x' is of type list.* Convert it or leave it out\.$"),
+        (
+            {"x": pd.to_timedelta(range(200), "h")},
+            DataError,
+            r"Convert it .*total_seconds\(\)\) or leave it out",
+        ),
+        ({"x": pd.arrays.SparseArray([0.0, 1.0] * 100)}, DataError, r"Column 'x' is sparse; .* \.sparse\.to_dense\(\)"),
+        ({"x": [2**70] * 200}, DataError, "Column 'x' holds whole numbers beyond 64 bits"),
+        ({"x": [b"\xff"] * 200}, DataError, r"X: column 'x' holds bytes .*type string\) or leave it out\.$"),
         ({"x": [1, "a"] * 100}, ModelError, "mixed or unknown types: .*Conversion failed for column x"),
     ],
 )
