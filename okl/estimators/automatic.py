@@ -30,7 +30,7 @@ from sklearn.utils.validation import (
 
 from okl.data.dataset import Dataset, Label, Schema
 from okl.data.ingest.columns import SPLIT
-from okl.data.ingest.run import ingest
+from okl.data.ingest.run import NUMBERS_AS_TEXT, ingest
 from okl.data.ingest.sources import MANY_COLUMNS
 from okl.data.manifest import lost_digits, provenance
 from okl.data.reading import read_rows
@@ -251,7 +251,8 @@ class AutomaticEstimator(base.ScoringEstimator):
             better = encoding_by_trial(settings, ingested, data, lambda one, place: ingest(file, place, one).dataset)
             if better != ingested:
                 ingested, data = better, ingest(file, file.with_name("data"), better, overwrite=True).dataset
-            for sentence in lost_digits(data.schema):
+            notes += map(without_options, data.warnings)
+            for sentence in (*lost_digits(data.schema), *(note for note in notes if NUMBERS_AS_TEXT in note)):
                 warnings.warn(sentence, UserWarning, stacklevel=3)
             choice = choose_solver(settings, data)
             chosen, record = choice.settings, choice.record
@@ -280,7 +281,7 @@ class AutomaticEstimator(base.ScoringEstimator):
         self.model_ = Model(schema, predictor, chosen.model_dump(mode="json"), origin)
         self.settings_, self.choice_ = chosen, record
         rare = [f"{one[0].upper()}{one[1:]}." for one in rare_values(data.schema, "max_categories")]
-        self.notes_ = (*map(without_options, data.warnings), *rare, *notes)
+        self.notes_ = (*notes, *rare)
 
     def _of_positive_weight(
         self, rows: Rows, targets: NDArray[Any], weights: Doubles
@@ -478,7 +479,7 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
 
         Warns
         -----
-        UserWarning : most differences of a column are lost in float32
+        UserWarning : most differences of a column are lost in float32; a column is left out as its numbers are text
 
         Raises
         ------

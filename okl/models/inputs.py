@@ -140,7 +140,11 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
         lines.append(
             f"Missing values were replaced by training means in columns that had none missing in training: {shown}."
         )
-    later = [name for name in schema.source_columns if replaced.get(LATER + name)]
+    rows = replaced.get(DATED_ROWS, 0)
+    trained = max((column.count for column in schema.feature_statistics), default=0)
+    # of rows in random order, the share of new ones is the probability that a new one is the latest of those left
+    by_chance = rows / max(1, rows + trained)
+    later = [name for name in schema.source_columns if by_chance ** replaced.get(LATER + name, 0) < BY_CHANCE]
     if later:
         shown = listed([f"{name!r} ({n:,} row{'s' * (n != 1)})" for name in later if (n := replaced[LATER + name])])
         lines.append(
@@ -152,6 +156,8 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
 
 LATER = "later than in training: "
 """Start of the key of a date column in `Replaced`, before its name."""
+DATED_ROWS = f"{LATER}\n"
+BY_CHANCE = 0.01  # probability of as many later rows in a random split, below which they are named
 
 
 def later_dates(schema: Schema, values: FloatArray) -> Replaced:
@@ -162,8 +168,7 @@ def later_dates(schema: Schema, values: FloatArray) -> Replaced:
         index = place.get(encoding.inputs[0]) if encoding.is_date else None
         if index is not None and index < len(schema.feature_statistics):
             last = np.float32(schema.feature_statistics[index].maximum)
-            if later := int((values[index] > last).sum()):
-                found[LATER + encoding.column] = later
+            found[LATER + encoding.column], found[DATED_ROWS] = int((values[index] > last).sum()), values.shape[1]
     return found
 
 

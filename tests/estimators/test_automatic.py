@@ -503,3 +503,11 @@ def test_functions_take_a_fitted_estimator(tmp_path: Path) -> None:
     assert okl.export(of_numbers, tmp_path / "model.skops")["model"] == "model in memory"
     with pytest.raises(ModelError, match=r"model is of type KernelClassifier; .* or a fitted okl\.KernelClassifier"):
         okl.evaluate(KernelClassifier(), rows)
+
+
+def test_a_column_of_numbers_as_text_is_left_out_with_a_warning() -> None:
+    inputs, targets = load_diabetes(return_X_y=True)
+    table = pd.DataFrame({"a": inputs[:, 2], "t": [f"{index}.25" for index in range(len(inputs))]})
+    with pytest.warns(UserWarning, match="Column 't' is left out: .* are numbers stored as text"):
+        fitted = KernelRegressor(budget_seconds=1).fit(table, targets)
+    assert sum("numbers stored as text" in note for note in fitted.notes_) == 1

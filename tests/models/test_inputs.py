@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -242,6 +243,22 @@ def test_missing_numbers_and_later_dates_that_training_did_not_have_warn_in_memo
     plain = ingest(parquet(tmp_path / "plain", content.drop(["day"])), tmp_path / "numbers", settings(missing="mean"))
     with pytest.warns(UserWarning, match=r"replaced by training means .* 'x' \(1 row\)"):
         inputs_of(plain.dataset.schema, np.array([[np.nan], [1.0]]), "float32")
+
+
+def test_dates_are_named_only_if_more_rows_are_later_than_a_random_split_explains(tmp_path: Path) -> None:
+    days = np.datetime64("2026-01-01", "D") + np.arange(120)
+    content = pa.table({"day": pa.array(days), "y": np.arange(120) % 2})
+    data = ingest(parquet(tmp_path, content), tmp_path / "data", settings(missing="mean", dates="parts")).dataset
+
+    def found(later: int, rows: int) -> list[str]:
+        table = pa.table({"day": pa.array(np.r_[days[:1].repeat(rows - later), days[:later] + 200])})
+        parts = [batch(part) for part in (table[: rows // 2], table[rows // 2 :]) if part.num_rows]
+        replaced = [prepare_rows(data.schema, part, "float32").replaced for part in parts]
+        return replaced_sentences(sum(replaced, Counter()), data.schema)
+
+    assert found(2, 30) == [], "0.2 ** 2 > 0.01"
+    assert "'day' (3 rows)" in found(3, 30)[0]
+    assert "'day' (1 row)" in found(1, 1)[0]
 
 
 def test_new_values_are_no_warning_where_values_of_a_single_row_let_expect_them(tmp_path: Path) -> None:

@@ -503,6 +503,9 @@ def _shortened(word: str) -> str:
     return word if len(word) <= LONGEST_NAME else word[: LONGEST_NAME - 3] + "..."
 
 
+NUMBERS_AS_TEXT = "numbers stored as text"
+
+
 def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: str) -> str:
     """Return the reason why a text column makes no inputs, and what --text makes of it; "" if it makes some."""
     requested = name in settings.categories
@@ -523,7 +526,7 @@ def _why_unused(name: str, scan: ColumnScan, settings: IngestSettings, where: st
         flag = quote(name)
         if all(re.match(PLAIN, word) for word in scan.values):
             return (
-                f"Column {name!r} is left out: its {n} different values are numbers stored as text. Store them as "
+                f"Column {name!r} is left out: its {n} different values are {NUMBERS_AS_TEXT}. Store them as "
                 f"numbers, as pandas.to_numeric makes them (--category {flag} takes each as a category)."
             )
         if sum(len(word.split()) for word in scan.values) >= MANY_WORDS * n:
