@@ -29,8 +29,9 @@ from okl.foundation.validation import check_choice
 from okl.losses import online_losses
 from okl.metrics.calibration import LOG_ODDS, normalised
 from okl.metrics.definitions import predicted_classes
+from okl.solvers.base import named_reasons
 from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
-from okl.solvers.settings import listed, owners_of, solver_settings
+from okl.solvers.settings import listed_solvers, owners_of, solver_settings
 
 SAMPLE_ROWS = 4096  # rows that "auto" parameters are chosen on
 Auto = Literal["auto"]
@@ -56,7 +57,7 @@ def options_of(estimator: Any, **changes: Any) -> Any:
         if option not in kind.model_fields and values.pop(option, "auto") != "auto":
             raise ConfigError(
                 f"{option} = {getattr(estimator, option)!r} is set, but the solver {solver} has no {option}: it "
-                f"belongs to {listed(owners_of(option))}. Remove it."
+                f"belongs to {listed_solvers(owners_of(option))}. Remove it."
             )
     own = {option: value for option, value in values.items() if option in kind.model_fields}
     return settings_from(kind, own, type(estimator).__name__, shown, strict=True)
@@ -332,7 +333,7 @@ class OnlineEstimator(ScoringEstimator):
             factory = replace(factory, class_weights=weights)
         context = BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
         built: BuiltLearner = factory.build(context)
-        self.learner_, self.chosen_, _ = built
+        self.learner_, self.chosen_ = built.learner, named_reasons(built.chosen, self)
         self.state_ = self.learner_.start()
         self._order_rng = rng
 

@@ -47,7 +47,7 @@ from okl.report.format import flatten
 from okl.report.results import assess
 from okl.report.training import write_report
 from okl.runs.checkpoint import WHERE_IT_RUNS, source_sha256
-from okl.runs.results import used_values
+from okl.solvers.base import CHOSEN_AUTOMATICALLY, GIVEN, named_reasons
 from okl.solvers.online.solver import OnlineState
 from okl.solvers.settings import TrainSettings
 
@@ -275,7 +275,8 @@ def next_model(
     if champion is not None and challenger.online and challenger.how.startswith("continued"):
         counts = zip(champion.model.schema.class_counts, schema.class_counts, strict=True)
         schema = replace(schema, class_counts=tuple(before + new for before, new in counts))
-    chosen = used_values(challenger.solver, challenger.state, automatic)
+    used, given = challenger.solver.chosen(challenger.state), CHOSEN_AUTOMATICALLY if automatic else GIVEN
+    chosen = named_reasons(used, settings.train.options, given)
     origin = provenance(challenger.data, settings.train.seed) | {"processors": list(processors), "chosen": chosen}
     return Model(schema, predictor, settings.train.model_dump(mode="json"), origin)
 

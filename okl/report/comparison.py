@@ -41,9 +41,10 @@ class ComparisonResult(Result):
     def _summary(self) -> list[tuple[str, str]]:
         judged = [row for row in self.models if row["mean"] is not None][:MOST_SUMMARISED]
         scores = [f"{row['model']} {score_text(self, row['mean'], row['spread'])}" for row in judged]
-        name = score_name(self)
+        name, best = score_name(self), self.models[0]
+        chosen = (self.winner.get("chosen") or {}).get("solver", "") if chosen_sentence(best) else ""
         return [
-            ("Winner", " ".join([self.winner["model"], parameter_text(self.models[0])])),
+            ("Winner", " ".join([self.winner["model"], chosen or parameter_text(best)]).rstrip()),
             (f"{name[0].upper()}{name[1:]}", ", ".join(scores)),
             *super()._summary(),
         ]

@@ -53,7 +53,7 @@ from okl.runs.compare_settings import CompareSettings
 from okl.runs.evaluate import predictor_tallies
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import factory_of, learner_of, passes_over, run_loop
-from okl.runs.results import assumptions, describe_data, used_values
+from okl.runs.results import assumptions, describe_data
 from okl.runs.run import Run, check_data, open_run_data, run_folder
 from okl.runs.select import SPARSE_TOLERANCE, best_sparse_cost, best_sparse_passes, choose_solver, sparse_solutions
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
@@ -61,7 +61,7 @@ from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class
 from okl.solvers.accelerated.operators import DenseRows, SparseRows, matrix_rows
 from okl.solvers.accelerated.problem import ClassMoments, class_moments, error_minimising_bias
-from okl.solvers.base import reasons_of
+from okl.solvers.base import CHOSEN_AUTOMATICALLY, named_reasons, reasons_of
 from okl.solvers.factory import SPARSE_SOLVERS, make_solver, training_columns
 from okl.solvers.online.maps import FourierChoice
 from okl.solvers.online.settings import OnlineSettings
@@ -963,13 +963,16 @@ def _train_solver(
         columns = training_columns(choice.settings, data, metric=choice.metric)
         best = train_growing_models(choice, columns, execution)
         trained, used = best.trained, best.settings.options.model_dump(exclude_unset=True)
-        chosen = {"solver": best.settings.solver} | used | used_values(trained.solver, trained.state, automatic=True)
+        of_solver = named_reasons(trained.solver.chosen(trained.state), None, CHOSEN_AUTOMATICALLY)
+        chosen = {"solver": best.settings.solver} | used | of_solver
         parts = (best.settings, trained.state, trained.predictor, columns)
         predictor, _ = calibrated(*parts, execution.n_threads, choice.calibration)
         return Winner(predictor, columns.schema, data.rows("train"), chosen=chosen)
-    solver = make_solver(train_settings(settings, name), data)
+    of_winner = train_settings(settings, name)
+    solver = make_solver(of_winner, data)
     made = run_loop(solver, solver.start(data, execution), data, execution, observer)
-    return Winner(made.predictor, data.schema, data.rows("train"), chosen=solver.chosen(made.state))
+    chosen = named_reasons(solver.chosen(made.state), of_winner.options)
+    return Winner(made.predictor, data.schema, data.rows("train"), chosen=chosen)
 
 
 # Stages of a comparison.

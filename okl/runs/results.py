@@ -47,7 +47,15 @@ from okl.runs.calibrate import calibrated
 from okl.runs.checkpoint import RunCheckpoints
 from okl.runs.evaluate import predictor_tallies
 from okl.runs.loop import TrainedSolver, progressive_metric
-from okl.solvers.base import CertifiedSolver, ConvergenceCurve, LearningCurve, Solver, SolverProgress
+from okl.solvers.base import (
+    CHOSEN_AUTOMATICALLY,
+    GIVEN,
+    CertifiedSolver,
+    ConvergenceCurve,
+    LearningCurve,
+    SolverProgress,
+    named_reasons,
+)
 from okl.solvers.online.constrained import ConstrainedLearner
 from okl.solvers.online.constraints import columns_of, measure_constraints, parse_constraints
 from okl.solvers.online.settings import RADIUS, OnlineSettings, constraints_of
@@ -331,14 +339,6 @@ def flat_metrics(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 # The result, as printed by `okl train --json`
 
-GIVEN, CHOSEN_AUTOMATICALLY = "as given", "by the automatic choice"
-
-
-def used_values(solver: Solver[Any], state: Any, automatic: bool) -> dict[str, Any]:
-    """Return the values that a solver used, with reasons; those of the automatic choice are not "as given"."""
-    given = CHOSEN_AUTOMATICALLY if automatic else GIVEN
-    return {name: given if why == GIVEN else why for name, why in solver.chosen(state).items()}
-
 
 @dataclass(eq=False)
 class RunRecord:
@@ -376,10 +376,10 @@ class RunRecord:
     traffic: Traffic = field(init=False)
     weights_sha256: str = field(init=False)
 
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """Return the values that the solver used, with reasons."""
-        return used_values(self.learnt.solver, self.learnt.state, automatic=bool(self.choice))
+    def chosen(self, settings: TrainSettings) -> dict[str, Any]:
+        """Return the values that the solver used, with reasons; values of the automatic choice are not "as given"."""
+        used = self.learnt.solver.chosen(self.learnt.state)
+        return named_reasons(used, settings.options, CHOSEN_AUTOMATICALLY if self.choice else GIVEN)
 
     def measure(self, settings: TrainSettings, execution: Execution) -> None:
         """Calibrate the model, and evaluate it and the baselines on both splits, then the constraints."""
@@ -465,7 +465,10 @@ class RunRecord:
 
     def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:
         """Return the model to save, with its provenance; processors : processor models that trained it."""
-        origin = provenance(self.data, settings.seed) | {"processors": list(processors), "chosen": self.chosen}
+        origin = provenance(self.data, settings.seed) | {
+            "processors": list(processors),
+            "chosen": self.chosen(settings),
+        }
         if used := plugins.origins(*settings.names):
             origin["extensions"] = used
         return Model(self.data.schema, self.predictor, settings.model_dump(mode="json"), origin)
@@ -500,7 +503,7 @@ class RunRecord:
             "rounds": self.traffic.rounds,
             "bytes_sent": self.traffic.bytes_sent,
             "bytes_received": self.traffic.bytes_received,
-            "chosen": self.chosen,
+            "chosen": self.chosen(settings),
             "criterion": self.criterion,
             "assumptions": [
                 *([] if is_dataset(settings.data) else assumptions(self.data, settings.ingest)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -52,6 +52,26 @@ def reasons_of(outcomes: Sequence[Outcome]) -> str:
 
 
 _MOST_REASONS = 3
+GIVEN, CHOSEN_AUTOMATICALLY = "as given", "by the automatic choice"
+
+
+def named_reasons(chosen: Mapping[str, Any], options: Any, given: str = GIVEN) -> dict[str, Any]:
+    """Return chosen values where no reason says "as given" of an option that is "auto", or where another word fits.
+
+    options : an object with the options as attributes; given : reason of options that are not "auto"
+
+    >>> from types import SimpleNamespace
+    >>> named_reasons({"rank": 30, "rank_reason": "as given"}, SimpleNamespace(rank="auto"))
+    {'rank': 30, 'rank_reason': 'by default'}
+    """
+    return {
+        name: why
+        if why != GIVEN
+        else "by default"
+        if getattr(options, name[: -len("_reason")], "") == "auto"
+        else given
+        for name, why in chosen.items()
+    }
 
 
 @stored("solver-progress", renamed={"squared_gradients": None})

@@ -328,7 +328,7 @@ def _of_others(option: str, value: Any, solver: str) -> ConfigError:
     elif longer := [name for name in AutoSettings.model_fields if name.startswith(f"{option}_")]:
         remedy += f" The automatic choice has {longer[0]}."
     return ConfigError(
-        f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to {listed(owners)}. "
+        f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to {listed_solvers(owners)}. "
         f"{remedy}"
     )
 
@@ -336,7 +336,7 @@ def _of_others(option: str, value: Any, solver: str) -> ConfigError:
 _MOST_LISTED = 6
 
 
-def listed(names: list[str]) -> str:
+def listed_solvers(names: list[str]) -> str:
     """Return names as text; of more than six the first three."""
     if len(names) > _MOST_LISTED:
         return f"{', '.join(names[: _MOST_LISTED // 2])} and {len(names) - _MOST_LISTED // 2} others"

@@ -10,6 +10,7 @@ from okl.estimators.online import (
     ConstrainedFOGDRegressor,
     ConstrainedNOGDClassifier,
     ConstrainedNOGDRegressor,
+    NOGDClassifier,
     NOGDRegressor,
 )
 from okl.features.nystrom import NystromFeatures
@@ -164,3 +165,12 @@ def test_tracked_numbers_stay_in_their_range_for_kernels_of_any_length(kernel: s
     for n_passes in (1, 5):
         fitted = NOGDRegressor(kernel=kernel, track=True, passes=n_passes, random_state=0).fit(inputs, targets)
         assert fitted.score(inputs, targets) > (0.1 if kernel == "gaussian" else 0.4)
+
+
+def test_values_of_auto_parameters_are_not_as_given() -> None:
+    inputs, labels = moons()
+    reasons = [
+        NOGDClassifier(rank=rank, random_state=0).fit(inputs, labels).chosen_ for rank in cast(Any, ("auto", 30))
+    ]
+    assert [chosen["rank"] for chosen in reasons] == [30, 30]
+    assert [chosen["rank_reason"] for chosen in reasons] == ["by default", "as given"]

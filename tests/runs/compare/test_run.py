@@ -351,6 +351,8 @@ def test_an_automatic_winner_reads_rows_as_it_was_trained_on_them(
     result = compare(settings_from(CompareSettings, asked | {"ingest": {"target": "y", "holdout": 0.25}}, "test"))
     model, data = load_model(result["model"]), open_dataset(result["dataset"]["folder"])
     assert model.schema.scale != data.schema.scale == "none"
+    assert result["winner"]["chosen"]["bandwidth_reason"] == "by the automatic choice"
+    assert f"Winner    auto {result['winner']['chosen']['solver']}\n" in repr(ComparisonResult(result))
     assert result["test"]["accuracy"] > 0.8
     assert evaluate(result["model"], data.folder)["metrics"]["accuracy"] == pytest.approx(result["test"]["accuracy"])
 
