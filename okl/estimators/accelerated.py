@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -19,7 +18,16 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from okl.compiled.jit import as_compiled, one_blas_thread
 from okl.compiled.products import multiply_rows, multiply_sparse_rows
 from okl.compiled.threads import run_tasks
-from okl.estimators.base import SAMPLE_ROWS, Auto, ClassWeight, ScoringClassifier, check_weighted, classes_of, draw_seed
+from okl.estimators.base import (
+    SAMPLE_ROWS,
+    Auto,
+    ClassWeight,
+    ScoringClassifier,
+    check_weighted,
+    classes_of,
+    draw_seed,
+    threads_of,
+)
 from okl.estimators.spaces import ColumnSpace, Inputs, KernelSpace, SpaceEstimator
 from okl.features.base import precision_of
 from okl.foundation.errors import ConfigError
@@ -356,7 +364,7 @@ class AcceleratedClassifier(ScoringClassifier, SpaceEstimator):
         # a plain space uses no rows, and sparse rows are no sample
         sample = np.empty((0, labelled.inputs.shape[1])) if self._is_plain else labelled.inputs[order]
         self.space_, self.chosen_ = self._build_space(options, sample, seed, precision_of(labelled.inputs))
-        n_threads = effective_n_jobs(self.n_jobs)
+        n_threads = threads_of(self.n_jobs)
         fits = fitting.fit(self.space_, labelled.inputs, labelled.codes, labelled.weights, n_threads)
         self._keep_weights(np.stack([fit.weights for fit in fits]), labelled.inputs, labelled.numbers)
         self._keep_certificates(fits, fitting.task)

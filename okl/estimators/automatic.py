@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.base import RegressorMixin
@@ -232,7 +231,7 @@ class AutomaticEstimator(base.ScoringEstimator):
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, targets, dtype=np.float64, ensure_non_negative=True)
             rows, targets, weights = self._of_positive_weight(rows, targets, weights)
-        threads = effective_n_jobs(self.n_jobs)
+        threads = base.threads_of(self.n_jobs)
         values = {
             "data": "X",
             "threads": threads,
@@ -330,7 +329,7 @@ class AutomaticEstimator(base.ScoringEstimator):
 
     def _scores(self, X: Any) -> FloatArray:
         rows = self._rows(X)
-        return self.model_.scores(rows, effective_n_jobs(self.n_jobs))
+        return self.model_.scores(rows, base.threads_of(self.n_jobs))
 
 
 _ACCEPTED: dict[str, Any] = {"accept_sparse": "csr", "dtype": "numeric", "ensure_all_finite": "allow-nan"}
@@ -514,7 +513,7 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
     def predict_proba(self, X: Any) -> Doubles:
         """Return probabilities (rows, n_classes), of the labels in classes_; see threshold_ for what is predicted."""
         rows = self._rows(X)
-        return self.model_.predict_proba(rows, effective_n_jobs(self.n_jobs))
+        return self.model_.predict_proba(rows, base.threads_of(self.n_jobs))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -549,7 +548,7 @@ class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Doubles:
         """Return targets (rows,)."""
         rows = self._rows(X)
-        return self.model_.predict(rows, effective_n_jobs(self.n_jobs))
+        return self.model_.predict(rows, base.threads_of(self.n_jobs))
 
 
 def target_name(y: Any) -> str:

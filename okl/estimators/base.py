@@ -6,8 +6,10 @@ option that an estimator does not have keeps the default of the command.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -80,6 +82,14 @@ def seed_of(random_state: RandomState) -> int:
     return draw_seed(check_random_state(random_state))
 
 
+def threads_of(n_jobs: Any) -> int:
+    """Return the number of threads that n_jobs means, or raise ConfigError."""
+    if n_jobs is not None and (not isinstance(n_jobs, Integral) or n_jobs == 0):
+        raise ConfigError(f"n_jobs = {n_jobs!r}; expected a whole number such as 2, -1 for all cores, or None for 1.")
+    threads: int = effective_n_jobs(n_jobs)
+    return threads
+
+
 def classes_of(estimator: Any, labels: Labels) -> Labels:
     """Return sorted labels (classes,); DataError for one class, scikit-learn's ValueError for continuous targets."""
     name = type(estimator).__name__
@@ -143,6 +153,20 @@ def large_values_refused() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
+@contextmanager
+def missing_values_refused(estimator: Any) -> Iterator[None]:
+    """Raise DataError in place of scikit-learn's error for NaN in X, which recommends its own estimators."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        raise DataError(
+            f"Input X contains NaN. {type(estimator).__name__} takes no missing values; okl.KernelClassifier and "
+            "okl.KernelRegressor do. Use these, or fill or drop such rows."
+        ) from None
+
+
 # Classifiers: labels in and out.
 
 
@@ -171,7 +195,7 @@ class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
         accepted = "csr" if self._takes_sparse else False
         if options.get("y_numeric"):
             refuse_dates(np.asarray(data[1]))
-        with large_values_refused():
+        with large_values_refused(), missing_values_refused(self):
             valid = validate_data(self, *data, accept_sparse=accepted, reset=reset, **options)
             if not options.get("y_numeric"):
                 return valid
@@ -309,6 +333,8 @@ class OnlineEstimator(ScoringEstimator):
 
     def _valid(self, *data: Any, reset: bool, **options: Any) -> Any:
         check_choice("precision", str(self.precision), ("float32", "float64"))
+        if not isinstance(self.shuffle, bool | np.bool_):
+            raise ConfigError(f"shuffle = {self.shuffle!r}; expected True or False.")
         options.setdefault("dtype", self.precision)
         return super()._valid(*data, reset=reset, **options)
 
@@ -346,7 +372,7 @@ class OnlineEstimator(ScoringEstimator):
     def _learn(self, inputs: FloatArray, targets: Labels, order: Integers | None = None) -> None:
         """Learn rows once, in some order or as they come; what was learned before is kept if this fails."""
         order = np.arange(len(targets)) if order is None else order
-        state, n_threads = self.state_, effective_n_jobs(self.n_jobs)
+        state, n_threads = self.state_, threads_of(self.n_jobs)
         for start in range(0, len(order), CHUNK_ROWS):
             rows = _rows(inputs, targets, order[start : start + CHUNK_ROWS])
             state = self.learner_.learn(state, rows, n_threads)
@@ -355,7 +381,7 @@ class OnlineEstimator(ScoringEstimator):
     def _scores(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
         inputs = self._valid(X, dtype=self.learner_.precision, reset=False)
-        return self.learner_.predictor(self.state_).scores(inputs, effective_n_jobs(self.n_jobs))
+        return self.learner_.predictor(self.state_).scores(inputs, threads_of(self.n_jobs))
 
 
 def _rows(inputs: FloatArray, targets: Labels, chosen: Integers) -> Rows:

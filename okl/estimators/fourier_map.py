@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from okl.data.dataset import Schema
-from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, draw_seed, options_of
+from okl.estimators.base import SAMPLE_ROWS, Auto, RandomState, draw_seed, options_of, threads_of
 from okl.features.base import transform_rows
 from okl.features.fourier import FourierFeatures
 from okl.foundation.types import FloatArray
@@ -83,4 +82,4 @@ class FourierMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         own = replace(self.map_, frequencies=self.map_.frequencies.astype(inputs.dtype, copy=False))
-        return transform_rows(own, inputs, effective_n_jobs(self.n_jobs))
+        return transform_rows(own, inputs, threads_of(self.n_jobs))

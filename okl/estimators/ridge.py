@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import RegressorMixin
@@ -20,7 +19,16 @@ from sklearn.utils.validation import check_is_fitted
 from okl.data.execution import Rows
 from okl.data.ingest.run import ingest
 from okl.distributed.in_process import LocalExecution
-from okl.estimators.base import Auto, BatchClassifier, BatchEstimator, RandomState, draw_seed, options_of, seed_of
+from okl.estimators.base import (
+    Auto,
+    BatchClassifier,
+    BatchEstimator,
+    RandomState,
+    draw_seed,
+    options_of,
+    seed_of,
+    threads_of,
+)
 from okl.features.landmarks import Landmarks
 from okl.features.predictors import LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DivergedError
@@ -128,7 +136,7 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
     def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
         rng = check_random_state(self.random_state)
         seed, taken = draw_seed(rng), rng.permutation(len(targets))[:SAMPLE_ROWS]  # whatever order the rows have
-        targets, jobs = np.asarray(targets, dtype=np.float64), effective_n_jobs(self.n_jobs)
+        targets, jobs = np.asarray(targets, dtype=np.float64), threads_of(self.n_jobs)
         solver, fit_intercept = self._solver(seed), bool(self.fit_intercept)
         if sparse.issparse(inputs):
             basis, chosen = solver.basis_of(inputs, inputs)
@@ -181,7 +189,7 @@ class KernelRidgeEstimator(LeastSquaresEstimator):
             weights = self.predictor_.weights[:, : inputs.shape[1]]  # the map has added a column of zeros
             scores = np.asarray(inputs @ weights.T) + self.predictor_.offsets
             return scores[:, 0] if len(weights) == 1 else scores
-        scores = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
+        scores = self.predictor_.scores(inputs, threads_of(self.n_jobs))
         return scores
 
 
@@ -267,7 +275,7 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
     SOLVER: ClassVar[str] = "local"
 
     def _learn(self, inputs: FloatArray, targets: Doubles, outputs: Outputs) -> None:
-        options, threads = options_of(self), effective_n_jobs(self.n_jobs)
+        options, threads = options_of(self), threads_of(self.n_jobs)
         values = {"data": "X", "solver": self.SOLVER, "seed": seed_of(self.random_state), "precision": self.precision}
         settings = TrainSettings(**values, **options.model_dump())
         columns = {f"x{index}": column for index, column in enumerate(inputs.T)}
@@ -291,7 +299,7 @@ class LocalRidgeEstimator(LeastSquaresEstimator):
     def _scores(self, X: ArrayLike) -> FloatArray:
         check_is_fitted(self)
         inputs = self._valid(X, reset=False)
-        scores: FloatArray = self.predictor_.scores(inputs, effective_n_jobs(self.n_jobs))
+        scores: FloatArray = self.predictor_.scores(inputs, threads_of(self.n_jobs))
         return scores
 
 

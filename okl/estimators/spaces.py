@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +14,7 @@ from okl.compiled.jit import as_compiled
 from okl.compiled.products import multiply_rows
 from okl.compiled.threads import MOST_ROWS, run_threads
 from okl.data.dataset import Schema
-from okl.estimators.base import Auto, RandomState, ScoringEstimator, options_of
+from okl.estimators.base import Auto, RandomState, ScoringEstimator, options_of, threads_of
 from okl.features.bandwidth import kernel_with_bandwidth
 from okl.features.base import FeatureMap, precision_of, transform_rows
 from okl.features.predictors import KernelExpansion
@@ -208,7 +207,7 @@ class SpaceEstimator(ScoringEstimator):
         inputs = self._valid(X, reset=False)
         exact = isinstance(self.space_, KernelSpace)
         supports, weights = (self.support_vectors_, self.dual_coef_) if exact else (None, self.coef_)
-        scores: Doubles = self.space_.scores(inputs, supports, weights, effective_n_jobs(self.n_jobs))
+        scores: Doubles = self.space_.scores(inputs, supports, weights, threads_of(self.n_jobs))
         scores += self.intercept_
         return scores if len(self.intercept_) > 1 else np.ascontiguousarray(scores[:, 0])
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -16,6 +15,7 @@ from sklearn.utils import check_random_state
 from okl.compiled.jit import one_blas_thread
 from okl.data.execution import Rows
 from okl.estimators import base
+from okl.estimators.base import threads_of
 from okl.estimators.spaces import Inputs, KernelSpace, MapGiven, SpaceEstimator
 from okl.features.base import precision_of
 from okl.foundation.errors import ConfigError
@@ -115,7 +115,7 @@ class SubgradientEstimator(SpaceEstimator, base.BatchEstimator):
             options, inputs[order[: base.SAMPLE_ROWS]], seed, precision_of(inputs)
         )
         regularised = method.bias == "regularised"
-        shared = (regularised, n_outputs, effective_n_jobs(self.n_jobs))
+        shared = (regularised, n_outputs, threads_of(self.n_jobs))
         source: ColumnSource | KernelSource
         if isinstance(self.space_, KernelSpace):
             source = KernelSource(self.space_.kernel, inputs, order, *shared, self.space_.budget_bytes)

@@ -465,10 +465,8 @@ class RunRecord:
 
     def model(self, settings: TrainSettings, processors: Sequence[str]) -> Model:
         """Return the model to save, with its provenance; processors : processor models that trained it."""
-        origin = provenance(self.data, settings.seed) | {
-            "processors": list(processors),
-            "chosen": self.chosen(settings),
-        }
+        origin = provenance(self.data, settings.seed)
+        origin |= {"processors": list(processors), "chosen": self.chosen(settings)}
         if used := plugins.origins(*settings.names):
             origin["extensions"] = used
         return Model(self.data.schema, self.predictor, settings.model_dump(mode="json"), origin)

@@ -64,14 +64,8 @@ def named_reasons(chosen: Mapping[str, Any], options: Any, given: str = GIVEN) -
     >>> named_reasons({"rank": 30, "rank_reason": "as given"}, SimpleNamespace(rank="auto"))
     {'rank': 30, 'rank_reason': 'by default'}
     """
-    return {
-        name: why
-        if why != GIVEN
-        else "by default"
-        if getattr(options, name[: -len("_reason")], "") == "auto"
-        else given
-        for name, why in chosen.items()
-    }
+    defaults = {name for name in chosen if getattr(options, name.removesuffix("_reason"), None) == "auto"}
+    return {name: why if why != GIVEN else "by default" if name in defaults else given for name, why in chosen.items()}
 
 
 @stored("solver-progress", renamed={"squared_gradients": None})

@@ -427,7 +427,7 @@ def test_parameters_are_checked() -> None:
         KernelClassifier(budget_seconds=-1).fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: random_state = -1: input should be greater"):
         KernelClassifier(random_state=-1).fit(inputs, labels)
-    with pytest.raises(ConfigError, match=r"KernelClassifier: n_jobs = 1\.5: input should be a valid integer"):
+    with pytest.raises(ConfigError, match=r"n_jobs = 1\.5; expected a whole number"):
         KernelClassifier(n_jobs=cast(Any, 1.5)).fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: class_weight = {'0': 1\.0, '1': -5\.0}"):
         KernelClassifier(class_weight={0: 1.0, 1: -5.0}).fit(inputs[:100], labels[:100])

@@ -5,11 +5,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+import okl
 from okl.estimators.online import (
     ConstrainedFOGDClassifier,
     ConstrainedFOGDRegressor,
     ConstrainedNOGDClassifier,
     ConstrainedNOGDRegressor,
+    FOGDClassifier,
     NOGDClassifier,
     NOGDRegressor,
 )
@@ -169,8 +171,21 @@ def test_tracked_numbers_stay_in_their_range_for_kernels_of_any_length(kernel: s
 
 def test_values_of_auto_parameters_are_not_as_given() -> None:
     inputs, labels = moons()
-    reasons = [
-        NOGDClassifier(rank=rank, random_state=0).fit(inputs, labels).chosen_ for rank in cast(Any, ("auto", 30))
-    ]
+    ranks: tuple[Any, ...] = ("auto", 30)
+    reasons = [NOGDClassifier(rank=rank, random_state=0).fit(inputs, labels).chosen_ for rank in ranks]
     assert [chosen["rank"] for chosen in reasons] == [30, 30]
     assert [chosen["rank_reason"] for chosen in reasons] == ["by default", "as given"]
+
+
+@pytest.mark.parametrize("kind", [FOGDClassifier, okl.KernelRidgeClassifier, okl.CSVMClassifier])
+def test_missing_values_and_wrong_numbers_of_jobs_are_refused_in_a_sentence(kind: Any) -> None:
+    inputs, labels = moons()
+    absent = np.where(np.arange(len(inputs))[:, np.newaxis] == 3, np.nan, inputs)
+    with pytest.raises(DataError, match=r"Input X contains NaN\. .* okl\.KernelClassifier and okl\.KernelRegressor do"):
+        kind().fit(absent, labels)
+    for jobs in ("a", 1.5, 0):
+        with pytest.raises(ConfigError, match=r"n_jobs = .*; expected a whole number such as 2, -1 for all cores"):
+            kind(n_jobs=jobs).fit(inputs, labels)
+    if kind is FOGDClassifier:
+        with pytest.raises(ConfigError, match="shuffle = 'yes'; expected True or False"):
+            kind(shuffle="yes").fit(inputs, labels)
