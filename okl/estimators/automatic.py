@@ -28,7 +28,7 @@ from sklearn.utils.validation import (
 )
 
 from okl.data.dataset import Dataset, Label, Schema
-from okl.data.ingest.columns import SPLIT
+from okl.data.ingest.columns import SPLIT, check_present
 from okl.data.ingest.run import NUMBERS_AS_TEXT, ingest
 from okl.data.ingest.sources import MANY_COLUMNS
 from okl.data.manifest import lost_digits, provenance
@@ -307,6 +307,8 @@ class AutomaticEstimator(base.ScoringEstimator):
         while name in rows.column_names:
             name += "'"
         texts = (self.text,) if isinstance(self.text, str) else tuple(self.text or ())
+        for column in texts:
+            check_present(column, rows.column_names, "X", "text")
         return IngestSettings(target=name, text=texts, **options)
 
     def _rows(self, X: Any) -> Rows:

@@ -6,6 +6,7 @@ option that an estimator does not have keeps the default of the command.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -36,6 +37,7 @@ from okl.solvers.online.base import BuildContext, BuiltLearner, LearnerFactory
 from okl.solvers.settings import listed_solvers, owners_of, solver_settings
 
 SAMPLE_ROWS = 4096  # rows that "auto" parameters are chosen on
+LEAST_FIRST = 256  # rows of the first partial_fit, fewer of which choose far smaller step sizes
 Auto = Literal["auto"]
 RandomState = int | np.random.RandomState | None
 Labels = NDArray[Any]
@@ -360,6 +362,13 @@ class OnlineEstimator(ScoringEstimator):
         context = BuildContext(schema, sample, n_rows, 1, "stream", seed, self.precision)
         built: BuiltLearner = factory.build(context)
         self.learner_, self.chosen_ = built.learner, named_reasons(built.chosen, self)
+        is_free = getattr(self, "step_size", None) == "auto" and "step_size" in self.chosen_  # some have none
+        if is_free and n_rows is None and len(targets) < LEAST_FIRST:
+            sentence = (
+                f"The first call of partial_fit chooses the step size, on {len(targets):,} rows. Give it {LEAST_FIRST} "
+                "or more, in random order, or set step_size."
+            )
+            warnings.warn(sentence, UserWarning, stacklevel=4)
         self.state_ = self.learner_.start()
         self._order_rng = rng
 
@@ -415,10 +424,11 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn some more rows, once, as they come; the same as one call with all rows if calls end at 256 rows.
+        """Learn some more rows, once, as they come.
 
-        The first call takes all classes that will ever come and chooses "auto" parameters on its rows: give it some
-        hundreds, in random order, or set bandwidth and step_size.
+        With bandwidth and step_size given, calls that end at multiples of 256 rows do what one call with all rows does.
+        The first call takes all classes that will ever come and chooses "auto" parameters on its rows: give it 256
+        or more, in random order, or set bandwidth and step_size.
 
         Raises
         ------
@@ -516,9 +526,11 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn some more rows, once, as they come; the same as one call with all rows if calls end at 256 rows.
+        """Learn some more rows, once, as they come.
 
-        The first call chooses "auto" parameters and the target's scale on its rows: give it some hundreds, in random
+        With bandwidth and step_size given and scale_target=False, calls that end at multiples of 256 rows do what one
+        call with all rows does.
+        The first call chooses "auto" parameters and the target's scale on its rows: give it 256 or more, in random
         order, or set bandwidth, step_size and scale_target=False.
         """
         first = self._first

@@ -93,7 +93,7 @@ class OrExtension:
             if isinstance(name, str) and plugins.find(self.kind, name):
                 return name
             expected = _expected_names(str(name), error.errors()[0])
-            message = "{expected}, or one that --extension adds"
+            message = "{expected}, or one that an extension adds"
             raise PydanticCustomError("no_such_name", message, {"expected": expected}) from None
 
 

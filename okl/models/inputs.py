@@ -140,10 +140,10 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
         lines.append(
             f"Missing values were replaced by training means in columns that had none missing in training: {shown}."
         )
-    rows = replaced.get(DATED_ROWS, 0)
+    n_dated = replaced.get(DATED_ROWS, 0)
     trained = max((column.count for column in schema.feature_statistics), default=0)
     # of rows in random order, the share of new ones is the probability that a new one is the latest of those left
-    by_chance = rows / max(1, rows + trained)
+    by_chance = n_dated / max(1, n_dated + trained)
     later = [name for name in schema.source_columns if by_chance ** replaced.get(LATER + name, 0) < BY_CHANCE]
     if later:
         shown = listed([f"{name!r} ({n:,} row{'s' * (n != 1)})" for name in later if (n := replaced[LATER + name])])
@@ -470,8 +470,8 @@ def table_of(values: Any) -> pa.Table:
         table = pa.table(columns) if len(columns) == table.num_columns else table
         return table.cast(without_view_types(table.schema))
     except OverflowError:
-        columns = values.items() if of_pandas else ()
-        large = [repr(name) for name, column in columns if any(map(_is_large, column))]
+        named = values.items() if of_pandas else ()
+        large = [repr(name) for name, column in named if any(map(_is_large, column))]
         raise DataError(
             f"Column {large[0] if large else ''} holds whole numbers beyond 64 bits. Convert it to float64 or text."
         ) from None

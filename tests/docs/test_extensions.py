@@ -305,7 +305,7 @@ def test_names_of_okl_import_no_extension_and_others_do(tmp_path: Path, monkeypa
     (tmp_path / "later.py").write_text((FOLDER / "huber.py").read_text().replace("huber", "later"))
     monkeypatch.setenv(plugins.VARIABLE, "")  # and taken away again
     with pytest.raises(
-        ConfigError, match=r"loss = 'later': input should be 'auto', .*, or one that --extension adds\."
+        ConfigError, match=r"loss = 'later': input should be 'auto', .*, or one that an extension adds\."
     ):
         settings(loss="later")
     plugins.offer(str(tmp_path / "later.py"))

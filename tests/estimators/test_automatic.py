@@ -423,6 +423,8 @@ def test_parameters_are_checked() -> None:
         DataError, match=r"X: column 'a', named by text, is of type double; expected text\. Remove text"
     ):
         KernelClassifier(text="a").fit(pd.DataFrame(inputs[:, :1], columns=["a"]), labels)
+    with pytest.raises(DataError, match=r"X has no text column 'b'\. Its columns are a\.$"):
+        KernelClassifier(text="b").fit(pd.DataFrame(inputs[:, :1], columns=["a"]), labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: budget_seconds = -1"):
         KernelClassifier(budget_seconds=-1).fit(inputs, labels)
     with pytest.raises(ConfigError, match=r"KernelClassifier: random_state = -1: input should be greater"):

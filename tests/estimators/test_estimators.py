@@ -35,6 +35,7 @@ from tests.estimators.cases import CASE, begun, classes_of, moons, outputs, seve
 UNEQUAL = {"check_sample_weight_equivalence_on_dense_data": "map and samples are drawn from the rows, without weights"}
 
 
+@pytest.mark.filterwarnings("ignore:The first call of partial_fit chooses the step size")
 @parametrize_with_checks(
     [  # type: ignore[untyped-decorator]
         BudgetKernelClassifier(passes=1),

@@ -189,3 +189,11 @@ def test_missing_values_and_wrong_numbers_of_jobs_are_refused_in_a_sentence(kind
     if kind is FOGDClassifier:
         with pytest.raises(ConfigError, match="shuffle = 'yes'; expected True or False"):
             kind(shuffle="yes").fit(inputs, labels)
+
+
+def test_a_first_call_of_few_rows_warns_unless_the_step_size_is_given() -> None:
+    inputs, labels = moons()
+    with pytest.warns(UserWarning, match=r"chooses the step size, on 100 rows\. Give it 256 or more"):
+        FOGDClassifier(random_state=0).partial_fit(inputs[:100], labels[:100], np.unique(labels))
+    FOGDClassifier(random_state=0).partial_fit(inputs[:256], labels[:256], np.unique(labels))
+    FOGDClassifier(random_state=0, step_size=0.5).partial_fit(inputs[:100], labels[:100], np.unique(labels))
