@@ -71,7 +71,9 @@ class FOGDClassifier(_Fogd, OnlineClassifier):
     average : predict with the average of the weights on the way, not the last ones
     track : follow rows that change with time: step sizes side by side, mixed by Fixed Share; step_size and average stay
         as they are. Rows should come in their order: partial_fit, or shuffle=False
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Attributes
     ----------
@@ -106,8 +108,11 @@ class FOGDRegressor(_Fogd, OnlineRegressor):
     ----------
     step_size : float > 0, or "auto" for the best of a race on a sample; up to 1 never overshoots, far above 2 diverges
     n_frequencies, kernel, map, bandwidth, average, track : as in FOGDClassifier
-    epsilon, scale_target : as in OnlineRegressor
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    epsilon : float >= 0; residuals up to this are not learned, in standard deviations of the target
+    scale_target : whether the target is standardised; if not, epsilon is in its own unit
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 5, with the test |y - f| > epsilon.
 
@@ -171,7 +176,9 @@ class NOGDClassifier(_Nogd, OnlineClassifier):
         kernel object, which has its own
     degree, offset : of the polynomial kernel
     loss, step_size, class_weight, average, track : as in FOGDClassifier
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 2 and 4.
 
@@ -198,8 +205,11 @@ class NOGDRegressor(_Nogd, OnlineRegressor):
     Parameters
     ----------
     budget, rank, landmarks, kernel, bandwidth, degree, offset, step_size, average, track : as in NOGDClassifier
-    epsilon, scale_target : as in OnlineRegressor
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    epsilon : float >= 0; residuals up to this are not learned, in standard deviations of the target
+    scale_target : whether the target is standardised; if not, epsilon is in its own unit
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 6, with the test |y - f| > epsilon.
     """
@@ -248,7 +258,9 @@ class BudgetKernelClassifier(_Budget, OnlineClassifier):
     bandwidth : float > 0 in units of the inputs, or "auto" for the median distance of a sample of 4096 rows
     step_size, regularisation, aggressiveness : float > 0 where the strategy has it, or "auto": a race on the sample
         for the step size, the strategy's own value for the others
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: each strategy in okl.solvers.online.strategies names its paper; Lu et al., JMLR 17(47), 2016, section 5.3.
 
@@ -274,8 +286,11 @@ class BudgetKernelRegressor(_Budget, OnlineRegressor):
     ----------
     strategy : "projectron", "rbp", "forgetron", "bogd", "bogd++", "norma"; "perceptron" and "ogd" keep every support
     budget, kernel, degree, offset, bandwidth, step_size, regularisation : as in BudgetKernelClassifier
-    epsilon, scale_target : as in OnlineRegressor
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    epsilon : float >= 0; residuals up to this are not learned, in standard deviations of the target
+    scale_target : whether the target is standardised; if not, epsilon is in its own unit
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: each strategy in okl.solvers.online.strategies names its paper; Lu et al., JMLR 17(47), 2016, section 7.4.
     """
@@ -298,7 +313,9 @@ class ExpertKernelClassifier(OnlineClassifier):
     kernel : "gaussian", "laplacian", "matern32" or "matern52"
     loss : "hinge" or "logistic" for two classes; several classes always take the multi-class hinge
     class_weight : factor of the steps of each class, by label; "balanced" for rows / (classes * rows of the class)
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithms 1 and 3; de Rooij et al., JMLR 15, 2014 (AdaHedge).
 
@@ -326,8 +343,12 @@ class ExpertKernelRegressor(OnlineRegressor):
 
     Parameters
     ----------
-    n_frequencies, kernel : as in ExpertKernelClassifier; epsilon, scale_target : as in OnlineRegressor
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    n_frequencies, kernel : as in ExpertKernelClassifier
+    epsilon : float >= 0; residuals up to this are not learned, in standard deviations of the target
+    scale_target : whether the target is standardised; if not, epsilon is in its own unit
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: Lu et al., JMLR 17(47), 2016, Algorithm 5; de Rooij et al., JMLR 15, 2014 (AdaHedge).
     """
@@ -351,7 +372,9 @@ class PegasosClassifier(OnlineClassifier):
     project : whether steps end in the ball |w| <= lam^(-1/2)
     average : predict with the average of the weights, where later ones count more, not with the last ones
     n_frequencies, kernel, map, bandwidth : as in FOGDClassifier
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: Shalev-Shwartz, Singer, Srebro & Cotter, Mathematical Programming 127, 2011, Figures 1 and 2.
 
@@ -513,7 +536,9 @@ class ConstrainedFOGDClassifier(_ConstrainedClassifier, _Fogd):
     loss : "hinge" or "logistic"; with neither there are probabilities; several classes take the multi-class hinge
     step_size : float > 0, or "auto" for radius / sqrt(2 t), of several classes radius / (2 sqrt(t)), the one that
         regret is proved for
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Attributes
     ----------
@@ -548,8 +573,11 @@ class ConstrainedFOGDRegressor(_ConstrainedRegressor, _Fogd):
     radius : of the ball that weights stay in, in standard deviations of the target, unless scale_target is False
     step_size : float > 0, or "auto" for the best of a race on a sample
     n_frequencies, kernel, map, bandwidth, average, track : as in ConstrainedFOGDClassifier
-    epsilon, scale_target : as in OnlineRegressor
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    epsilon : float >= 0; residuals up to this are not learned, in standard deviations of the target
+    scale_target : whether the target is standardised; if not, epsilon is in its own unit
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: Yi et al., ICML 2021, Algorithm 1; with track, Algorithm 2.
 
@@ -573,7 +601,9 @@ class ConstrainedNOGDClassifier(_ConstrainedClassifier, _Nogd):
     ----------
     constraints, radius, constraint_margin, constraint_method, step_size, track, loss : as in ConstrainedFOGDClassifier
     budget, rank, landmarks, kernel, bandwidth, degree, offset, class_weight, average : as in NOGDClassifier
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Attributes
     ----------
@@ -594,7 +624,9 @@ class ConstrainedNOGDRegressor(_ConstrainedRegressor, _Nogd):
     constraints, radius, constraint_margin, constraint_method, step_size, track, epsilon, scale_target : as in
         ConstrainedFOGDRegressor
     budget, rank, landmarks, kernel, bandwidth, degree, offset, average : as in NOGDRegressor
-    passes, shuffle, precision, n_jobs, random_state : as in OnlineEstimator
+    passes, shuffle : int >= 1, passes of fit over the rows; whether they are shuffled before each
+    precision, n_jobs : "float32" or "float64"; threads, None for 1, -1 for all cores
+    random_state : int, RandomState or None, of maps, samples and orders
 
     Source: as in ConstrainedNOGDClassifier.
     """
