@@ -328,8 +328,8 @@ def _of_others(option: str, value: Any, solver: str) -> ConfigError:
     elif longer := [name for name in AutoSettings.model_fields if name.startswith(f"{option}_")]:
         remedy += f" The automatic choice has {longer[0]}."
     return ConfigError(
-        f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to {listed_solvers(owners)}. "
-        f"{remedy}"
+        f"{option} = {value!r} is set, but the solver {solver} has no {option}: it belongs to "
+        f"{listed_solvers(owners)}. {remedy}"
     )
 
 
