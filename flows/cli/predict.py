@@ -89,7 +89,7 @@ def predict(
         str | None,
         typer.Option(
             metavar="FILE|DIR",
-            help="New file (.csv, .parquet) or folder of Parquet files for scores and predictions; none or -: CSV "
+            help="New file (.csv, .parquet) or folder of Parquet files for scores and predictions; -, or none: CSV "
             "on standard output.",
             show_default=False,
         ),
