@@ -14,11 +14,13 @@ from numpy.typing import ArrayLike
 from okl.data.dataset import Schema
 from okl.estimators.base import Auto, ClassWeight, Labels, OnlineClassifier, OnlineEstimator, OnlineRegressor
 from okl.features.base import FeatureMap
-from okl.foundation.catalogue import STRATEGIES
+from okl.features.fourier import DRAWS
+from okl.foundation import plugins
+from okl.foundation.catalogue import KERNELS, STRATEGIES
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.types import FloatArray, Integers, Task
 from okl.foundation.validation import check_choice
-from okl.kernels import Kernel
+from okl.kernels import Kernel, shift_invariant_kernels
 from okl.solvers.online.base import LearnerFactory
 from okl.solvers.online.constrained import ConstrainedFactory, ConstrainedLearner
 from okl.solvers.online.constraints import (
@@ -46,6 +48,14 @@ class _Fogd(OnlineEstimator):
     track: bool = False
 
     SOLVER: ClassVar[str] = "fogd"
+
+    def _options(self, n_rows: int | None, **changes: Any) -> Any:
+        if str(self.kernel) not in KERNELS:  # the settings would list kernels without frequencies, too
+            check_choice("kernel", self.kernel, shift_invariant_kernels())
+        taken = (*DRAWS, "auto", "nystrom")
+        if self.map not in taken and plugins.find("map", str(self.map)) is None:
+            check_choice("map", self.map, taken)
+        return super()._options(n_rows, **changes)
 
     def _factory(self, options: Any, schema: Schema) -> LearnerFactory:
         factory: LearnerFactory = options.factory(schema, experts=False)

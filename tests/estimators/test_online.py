@@ -197,3 +197,14 @@ def test_a_first_call_of_few_rows_warns_unless_the_step_size_is_given() -> None:
         FOGDClassifier(random_state=0).partial_fit(inputs[:100], labels[:100], np.unique(labels))
     FOGDClassifier(random_state=0).partial_fit(inputs[:256], labels[:256], np.unique(labels))
     FOGDClassifier(random_state=0, step_size=0.5).partial_fit(inputs[:100], labels[:100], np.unique(labels))
+
+
+def test_names_of_maps_and_kernels_are_those_that_the_class_takes() -> None:
+    inputs, labels = moons()
+    kernels = r"kernel = 'rbf'; expected one of gaussian, laplacian, matern32, matern52\.$"
+    maps = r"map = '(x|exact)'; expected one of auto, independent, nystrom, orthogonal, quasi, structured\.$"
+    for values, message in (({"kernel": "rbf"}, kernels), ({"map": "x"}, maps), ({"map": "exact"}, maps)):
+        with pytest.raises(ConfigError, match=message):
+            FOGDClassifier(**cast(Any, values)).fit(inputs, labels)
+    with pytest.raises(ConfigError, match=r"'polynomial' is not shift-invariant.* the solver nogd"):
+        FOGDClassifier(kernel="polynomial").fit(inputs, labels)
