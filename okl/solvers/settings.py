@@ -226,9 +226,9 @@ class TrainSettings(ExecutionSettings):
             return given  # refused by the choice itself
         kind = solver_settings(solver)
         given["options"] = {name: value for name, value in options.items() if name in kind.model_fields}
-        for name in options.keys() - given["options"].keys():
-            if not _is_default(name, options[name], shown):
-                given[name] = options[name]  # an unknown setting
+        for name, value in options.items():
+            if name not in given["options"] and not _is_default(name, value, shown):
+                given[name] = value  # an unknown setting
         if kind.PRECISION != "float32":
             given.setdefault("precision", kind.PRECISION)
         return given

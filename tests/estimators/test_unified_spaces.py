@@ -71,7 +71,7 @@ def test_biases_differ_and_the_one_of_fewest_errors_has_them() -> None:
         ({"C": float("inf")}, "C = inf: input should be a finite number"),
         ({"C": 1e300}, r"C = 1e\+300 is above 1e\+100, beyond which its square is infinite"),
         ({"C": "large"}, "C = 'large': input should be a valid number"),
-        ({"nu": 0.5}, "nu = 0.5 is set, but the solver c-svm has no nu: it belongs to nu-svm, dwd"),
+        ({"nu": 0.5}, "nu = 0.5 is set, but the solver c-svm has no nu: it belongs to nu-svm or dwd"),
         ({"model": "nu-svm", "nu": 1.0}, r"nu = 1.0 is outside \(0, 0.99"),
         ({"model": "mm-fda", "kappa": 100.0}, r"kappa = 100.0 is outside \(0, "),
         ({"model": "mm-mpm", "kernel": "gaussian"}, "kernel = 'gaussian' is not available for model = 'mm-mpm'"),
