@@ -188,7 +188,7 @@ def test_missing_values_and_wrong_numbers_of_jobs_are_refused_in_a_sentence(kind
             kind(n_jobs=jobs).fit(inputs, labels)
     if kind is FOGDClassifier:
         with pytest.raises(ConfigError, match="shuffle = 'yes'; expected True or False"):
-            kind(shuffle="yes").fit(inputs, labels)
+            FOGDClassifier(shuffle=cast(Any, "yes")).fit(inputs, labels)
 
 
 def test_a_first_call_of_few_rows_warns_unless_the_step_size_is_given() -> None:

@@ -19,7 +19,7 @@ from okl.features.metric_learning import (
     raised_metric,
 )
 from okl.foundation.errors import ConfigError
-from okl.foundation.types import FloatArray
+from okl.foundation.types import Doubles, FloatArray
 from okl.kernels import Gaussian, Laplacian, Matern32, Matern52, NamedKernel, Polynomial
 
 KERNELS = (Gaussian(1.5), Laplacian(3.0), Matern32(2.0), Matern52(2.0))
@@ -120,15 +120,15 @@ def test_products_of_inputs_that_residuals_depend_on_are_found() -> None:
     inputs, noise = drawn(600, 30, 0), drawn(600, 2, 1)
     groups = np.arange(30)
     for seed in range(20):  # of 900 products by chance in one of a thousand data sets
-        assert not interacting_inputs(inputs, drawn(600, 2, seed + 2), groups).any()
+        assert not interacting_inputs(inputs, drawn(600, 2, seed + 2).astype(np.float64), groups).any()
     product = inputs[:, 4] * inputs[:, 7]
-    residuals = noise + np.stack([0.5 * product, np.zeros(600)], axis=1)
+    residuals: Doubles = (noise + np.stack([0.5 * product, np.zeros(600)], axis=1)).astype(np.float64)
     assert np.flatnonzero(interacting_inputs(inputs, residuals, groups)).tolist() == [4, 7]
     shifted = 1e4 + inputs * 10.0 ** np.arange(-3, 3).repeat(5)
     assert np.flatnonzero(interacting_inputs(shifted, residuals, groups)).tolist() == [4, 7]
     groups[7] = 4  # inputs of one column
     assert not interacting_inputs(inputs, residuals, groups).any()
-    weaker = residuals[:, :1] + 0.15 * inputs[:, [1]] * inputs[:, [2]]
+    weaker: Doubles = (residuals[:, :1] + 0.15 * inputs[:, [1]] * inputs[:, [2]]).astype(np.float64)
     assert np.flatnonzero(interacting_inputs(inputs, weaker, np.arange(30))).tolist() == [4, 7]  # one after the other
 
 

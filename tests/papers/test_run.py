@@ -290,7 +290,7 @@ def test_own_and_printed_sets_are_two_tables_and_only_the_latter_is_judged(data:
 
 def test_the_bandwidth_of_an_own_set_is_searched(data: Path, tmp_path: Path) -> None:
     write_set(data, "mine")
-    asked = {"datasets": "mine", "algorithms": "RBP", "repeats": 1}
+    asked: dict[str, Any] = {"datasets": "mine", "algorithms": "RBP", "repeats": 1}
     stated, searched = (
         reproduce(settings(data, tmp_path / choice, choice=choice, **asked))["cells"][0]["setting"]
         for choice in ("stated", "searched")

@@ -272,7 +272,7 @@ def test_held_out_folds_of_a_metric_show_that_labels_of_pure_chance_were_not_lea
 
 
 @pytest.mark.parametrize("by", ["rows", "blocks"])
-def test_a_metric_finds_columns_that_matter_in_products_alone(by: str, tmp_path: Path) -> None:
+def test_a_metric_finds_columns_that_matter_in_products_alone(by: Validation, tmp_path: Path) -> None:
     inputs = np.random.default_rng(9).normal(size=(1500, 60))
     target = np.sign(inputs[:, 3] * inputs[:, 9] + inputs[:, 20] * inputs[:, 41])
     found = stored(tmp_path / "products", inputs, target, "binary")

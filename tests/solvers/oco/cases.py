@@ -109,7 +109,8 @@ def solve_quadratic(centre: Vector, region: Set, matrix: Matrix, bound: float, p
             return _lowest(hessian, centre, region)
 
         def pulled(weight: float) -> Vector:
-            return np.linalg.solve(hessian + weight * np.eye(centre.size), centre + weight * region.centre)
+            right = centre + weight * region.centre
+            return np.linalg.solve(hessian + weight * np.eye(centre.size), right).astype(np.float64)
 
         def beyond(weight: float) -> float:
             return float(np.linalg.norm(pulled(weight) - region.centre)) - region.radius

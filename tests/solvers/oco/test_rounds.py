@@ -491,7 +491,7 @@ def test_a_loss_that_is_not_convex_is_warned_of_and_has_no_comparator(value: Any
     with pytest.warns(AssumptionWarning, match="In round 0 the loss is .*: it is not convex") as caught:
         points = oco.play(oco.Recoo(), problem, losses).points
     assert len(str(caught[0].message)) <= 200
-    for use in (oco.static_optimum, oco.dynamic_optima, lambda *of: oco.regret_certificate(*of, points)):
+    for use in (oco.static_optimum, oco.dynamic_optima, lambda a, b: oco.regret_certificate(a, b, points)):
         with pytest.raises(ConfigError, match="it is not convex"):
             use(problem, losses)
 
