@@ -130,6 +130,7 @@ def look_at_form(pages: Pages, deployment: str) -> None:
     for name, field in RetrainSettings.model_fields.items():
         pages.expect(str(field.description)[:40] in said, f"form: {name} is not explained")
     before = ask(pages.server, "flow_runs/count", {})
+    time.sleep(2 * SETTLE_SECONDS)  # a value that is set before the form has its own is lost
     page.run(
         "(() => { const label = [...document.querySelectorAll('label, span, div')].filter(one => one.innerText && "
         "one.innerText.trim().startsWith('Holdout (Optional)')).at(-1); let box = label; "
