@@ -424,7 +424,7 @@ class OnlineClassifier(ScoringClassifier, OnlineEstimator):
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None) -> Self:
-        """Learn some more rows, once, as they come.
+        """Fit the model to further rows, once, in the given order.
 
         With bandwidth and step_size given, calls that end at multiples of 256 rows do what one call with all rows does.
         The first call takes all classes that will ever come and chooses "auto" parameters on its rows: give it 256
@@ -526,7 +526,7 @@ class OnlineRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn some more rows, once, as they come.
+        """Fit the model to further rows, once, in the given order.
 
         With bandwidth and step_size given and scale_target=False, calls that end at multiples of 256 rows do what one
         call with all rows does.

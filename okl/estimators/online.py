@@ -512,7 +512,7 @@ class _ConstrainedClassifier(_Constrained, OnlineClassifier):
         classes: ArrayLike | None = None,
         sensitive: Mapping[str, ArrayLike] | None = None,
     ) -> Self:
-        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
+        """Fit the model to further rows, once, after they have refreshed the rows of the constraints."""
         self._beside = self._columns(sensitive)
         super().partial_fit(X, y, classes)
         return self
@@ -521,7 +521,7 @@ class _ConstrainedClassifier(_Constrained, OnlineClassifier):
 @dataclass(kw_only=True, eq=False, repr=False)
 class _ConstrainedRegressor(_Constrained, OnlineRegressor):
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sensitive: Mapping[str, ArrayLike] | None = None) -> Self:
-        """Learn some more rows, once, after the rows of the constraints are refreshed by them."""
+        """Fit the model to further rows, once, after they have refreshed the rows of the constraints."""
         self._beside = self._columns(sensitive)
         super().partial_fit(X, y)
         return self
