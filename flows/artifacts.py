@@ -30,9 +30,9 @@ from prefect.client.schemas.filters import ArtifactCollectionFilter
 from prefect.events import emit_event
 from prefect.logging import get_logger
 
-from flows.progress import STAGES, describe_metrics
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import DIGITS
+from okl.report.progress import STAGES, describe_metrics
 from okl.report.retraining import choice_sentence
 
 # Artifacts

@@ -19,7 +19,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from flows.progress import TeeObserver
 from flows.server import (
     LOOPBACK,
     PRIVACY,
@@ -37,6 +36,7 @@ from okl.distributed.processes import environment
 from okl.foundation.errors import ExecutionError, first_line
 from okl.foundation.locations import okl_home
 from okl.foundation.telemetry import NullObserver, Observer
+from okl.report.progress import TeeObserver
 
 if TYPE_CHECKING:
     from okl.runs.run import Run

@@ -22,9 +22,9 @@ from prefect.logging import get_run_logger
 from pydantic import BaseModel, ConfigDict, Field
 
 from flows.artifacts import record_markdown
-from flows.progress import describe_summary
 from flows.stack.status import notice_subject
 from okl.foundation.locations import okl_home
+from okl.report.progress import describe_summary
 from okl.report.render import plain
 
 NAME = "okl-notice"

@@ -25,12 +25,12 @@ from prefect.states import Cancelled, Failed
 from prefect.task_engine import TaskRunTimeoutError
 
 from flows.artifacts import ArtifactObserver, first_paragraph, record_markdown, record_table
-from flows.progress import describe_summary
 from flows.service import LONGEST_RETRY_SECONDS, ServiceSettings
 from flows.stack.state import workers_offered
 from okl.foundation.errors import ExecutionError, OklError
 from okl.foundation.locations import may_be_transient, okl_home
 from okl.foundation.telemetry import Observer
+from okl.report.progress import describe_summary
 
 
 @contextmanager

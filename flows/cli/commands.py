@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperGroup
 
 from flows.cli import options as cli
-from flows.progress import observed, terminal_observer
 from okl.foundation.settings import ExecutionSettings, IngestSettings, settings_from
+from okl.report.progress import observed, terminal_observer
 from okl.solvers.settings import TrainSettings
 
 # Main help

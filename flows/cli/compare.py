@@ -6,10 +6,10 @@ from typing import Annotated
 
 from flows.cli import options as cli
 from flows.cli.commands import Json, Record, app, print_result
-from flows.progress import terminal_observer
 from okl.foundation.locations import absolute_location, local_location
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.papers.settings import ReproduceSettings
+from okl.report.progress import terminal_observer
 from okl.runs.compare_settings import CompareSettings
 
 # okl compare

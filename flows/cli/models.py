@@ -10,9 +10,9 @@ import typer
 
 from flows.cli.commands import MODEL_HELP, Json, Registered, app, print_result
 from flows.cli.options import Command, argument, option
-from flows.progress import observed
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
+from okl.report.progress import observed
 
 if TYPE_CHECKING:
     from okl.models.registry import Entry

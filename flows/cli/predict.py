@@ -12,10 +12,10 @@ import typer
 
 from flows.cli.commands import MODEL_HELP, Json, Record, Registered, app, print_result
 from flows.cli.options import EXECUTION, KEYS, Command, OptionValues, accepts, argument, data_location, option
-from flows.progress import observed, terminal_observer
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
 from okl.foundation.settings import settings_from
+from okl.report.progress import observed, terminal_observer
 
 OTHER_FILES = (".tsv", ".txt", ".json", ".jsonl", ".gz", ".xlsx")
 MOST_LABELS = 10

@@ -8,11 +8,11 @@ import typer
 
 from flows.cli import options as cli
 from flows.cli.commands import Config, Json, Pairs, Record, app, print_result
-from flows.progress import terminal_observer
 from okl.foundation.errors import ConfigError
 from okl.foundation.locations import absolute_location
 from okl.foundation.settings import settings_from
 from okl.lifecycle.settings import NOT_OF_INGEST, NOT_OF_TRAIN, RetrainSettings
+from okl.report.progress import terminal_observer
 
 RETRAIN = cli.Options(
     RetrainSettings,

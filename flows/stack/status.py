@@ -14,12 +14,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from flows.child import is_command, is_dead_process
-from flows.progress import describe_summary
 from flows.server import ASK_SECONDS, LOOPBACK, disk_problem, get_json, login_file, server_answers, stack_login
 from flows.stack.state import HEALTH_SOCKET, ChildState, StackState, code_on_disk, live_stack, stack_folder
 from flows.stack.supervisor import PREFECT_WORKER, memory_of
 from okl.foundation.locations import okl_home
 from okl.report.format import aligned
+from okl.report.progress import describe_summary
 
 # Health of the processes, checked from outside, and active runs
 

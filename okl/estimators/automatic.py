@@ -40,11 +40,13 @@ from okl.estimators import base
 from okl.features.predictors import CalibratedPredictor, KernelExpansion, LinearPredictor, Predictor
 from okl.foundation.errors import ConfigError, DataError, DivergedError
 from okl.foundation.settings import IngestSettings, settings_from
+from okl.foundation.telemetry import NullObserver
 from okl.foundation.types import Doubles, FloatArray, Optimise, Task
 from okl.foundation.validation import check_at_least
 from okl.metrics.calibration import ScoreCalibration
 from okl.models.file import Model
 from okl.models.inputs import check_names, class_indices, table_of
+from okl.report.progress import observed
 from okl.runs.api import in_python, location_of
 from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
@@ -160,6 +162,7 @@ class AutomaticEstimator(base.ScoringEstimator):
     max_categories : int >= 1, inputs for the most frequent values of a column of text, all other values share one;
         None for 64, and those in at least 5 rows while all rows hold at most 30 million numbers, or the mean target of
         each value if there are more than 64 and that is better on held-out rows
+    verbose : whether fit shows its progress on standard error
 
     Attributes
     ----------
@@ -176,6 +179,7 @@ class AutomaticEstimator(base.ScoringEstimator):
     random_state: base.RandomState = 0
     text: str | Sequence[str] | None = None
     max_categories: int | None = None
+    verbose: bool = False
 
     SOLVER: ClassVar[str] = "auto"
 
@@ -241,19 +245,27 @@ class AutomaticEstimator(base.ScoringEstimator):
             "metric": self.metric,
             **options,
         }
-        shown = {"seed": "random_state", "threads": "n_jobs", "class_weights": "class_weight"}
-        settings = settings_from(TrainSettings, values, type(self).__name__, shown)
+        named = {"seed": "random_state", "threads": "n_jobs", "class_weights": "class_weight"}
+        settings = settings_from(TrainSettings, values, type(self).__name__, named)
         ingested = self._of_ingestion(rows, name, task)
         notes = list[str]()
-        with _file_of(rows, targets, ingested.target) as file, LocalExecution(threads) as execution:
+        shown = observed(None if self.verbose else NullObserver())
+        source = _file_of(rows, targets, ingested.target)
+        with source as file, LocalExecution(threads) as execution, shown as observer:
+            observer.stage("ingest")
             data = ingest(file, file.with_name("data"), ingested).dataset
-            better = encoding_by_trial(settings, ingested, data, lambda one, place: ingest(file, place, one).dataset)
+            observer.stage("encode")
+            better = encoding_by_trial(
+                settings, ingested, data, lambda one, place: ingest(file, place, one).dataset, observer=observer
+            )
             if better != ingested:
                 ingested, data = better, ingest(file, file.with_name("data"), better, overwrite=True).dataset
             notes += map(without_options, data.warnings)
             for sentence in (*lost_digits(data.schema), *(note for note in notes if NUMBERS_AS_TEXT in note)):
                 warnings.warn(sentence, UserWarning, stacklevel=3)
-            choice = choose_solver(settings, data)
+            observer.stage("plan")
+            choice = choose_solver(settings, data, observer)
+            observer.stage("learn")
             chosen, record = choice.settings, choice.record
             if weights is not None:
                 direct = [model for model, _ in choice.models if model.solver in ("ridge", "logistic")]
@@ -266,7 +278,7 @@ class AutomaticEstimator(base.ScoringEstimator):
                     # the inputs of the choice, of which there would be others in fewer rows
                     data = ingest(file, file.with_name("split"), split, reference=data.schema).dataset
                 data = training_columns(chosen, data, metric=choice.metric)
-                best = train_growing_models(choice, data, execution)
+                best = train_growing_models(choice, data, execution, observer)
                 chosen, trained, record = best.settings, best.trained, best.record
                 predictor, without = calibrated(
                     chosen, trained.state, trained.predictor, data, threads, choice.calibration
@@ -451,6 +463,7 @@ class KernelClassifier(base.ScoringClassifier, AutomaticEstimator):
     n_jobs : threads, None for 1, -1 for all cores; random_state : int, RandomState or None
     text : column of a table, or several, whose words and pairs of words become sparse inputs of a linear model
     max_categories : int >= 1, inputs for the most frequent values of a column of text; None for 64
+    verbose : whether fit shows its progress on standard error
 
     Attributes
     ----------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
 from okl.foundation.errors import DataError, DivergedError, ModelError, OklError
 from okl.foundation.settings import ONE_OF_MANY, IngestSettings, settings_from
-from okl.foundation.telemetry import NullObserver, Observer
+from okl.foundation.telemetry import Observer
 from okl.runs.run import IN_MEMORY
 from okl.solvers.settings import TrainSettings
 
@@ -30,6 +30,13 @@ TABLE = "table"
 """Name of the temporary file, and of the run, of a table in memory."""
 
 
+def shown(observer: Observer | None) -> AbstractContextManager[Observer]:
+    """Return a block with an observer, or with that of Python if it is None, which has ended after the block."""
+    from okl.report.progress import observed, python_observer
+
+    return observed(observer or python_observer())
+
+
 def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None, **options: Any) -> RunResult:
     """Train on a data set, a source or a table, evaluate and save: `okl train` in this process, without Prefect.
 
@@ -37,7 +44,7 @@ def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None
     ----------
     data : folder of a data set, or a source; a table in memory (pandas, polars, Arrow) with the target column; or all
         settings at once, which `options` then change
-    observer : observer of stages and progress
+    observer : observer of stages and progress; None: a bar in a terminal, lines in a notebook, nothing elsewhere
     options : fields of `TrainSettings`, such as frequencies=400, passes=3, workers=2, out="runs/first"; and for a
         source those of `IngestSettings`, such as target="churned", holdout=0.2, key="id", or all of them as ingest=...
 
@@ -60,7 +67,8 @@ def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None
     with location_of(data) as location:
         given = _with_ingest(TrainSettings, {"data": location} | base | options, "okl.train")
         settings = settings_from(TrainSettings, given, "okl.train", others=OF_SOURCES)
-        return RunResult(TrainingRun(settings, observer or NullObserver(), in_memory=is_in_memory(data)).perform())
+        with shown(observer) as observer:
+            return RunResult(TrainingRun(settings, observer, in_memory=is_in_memory(data)).perform())
 
 
 def compare(data: Place | Any, *, observer: Observer | None = None, **options: Any) -> ComparisonResult:
@@ -69,7 +77,7 @@ def compare(data: Place | Any, *, observer: Observer | None = None, **options: A
     Parameters
     ----------
     data : folder of a data set, a source, or a table in memory with the target column
-    observer : observer of stages and progress
+    observer : observer of stages and progress; None: a bar in a terminal, lines in a notebook, nothing elsewhere
     options : fields of `CompareSettings`, such as models="c-svm,logistic", folds=5, out="runs/first"; and for a source
         or table those of `IngestSettings`, such as target="churned"
 
@@ -88,8 +96,8 @@ def compare(data: Place | Any, *, observer: Observer | None = None, **options: A
     with location_of(data) as location:
         given = _with_ingest(CompareSettings, {"data": location} | options, "okl.compare")
         settings = settings_from(CompareSettings, given, "okl.compare", others=OF_SOURCES)
-        run = ComparisonRun(settings, observer or NullObserver(), in_memory=is_in_memory(data))
-        return ComparisonResult(run.perform())
+        with shown(observer) as observer:
+            return ComparisonResult(ComparisonRun(settings, observer, in_memory=is_in_memory(data)).perform())
 
 
 def ingest(
@@ -148,7 +156,8 @@ def evaluate(
 
     with _location_of_model(model) as place, location_of(source) as location:
         given = _plain({"model": place, "source": location} | options)
-        measured = evaluate_model(settings_from(EvaluateSettings, given, "okl.evaluate"), observer)
+        with shown(observer) as observer:
+            measured = evaluate_model(settings_from(EvaluateSettings, given, "okl.evaluate"), observer)
         measured |= {"source": IN_MEMORY} if is_in_memory(source) else {}
         return measured | _named(model, "model")
 
@@ -182,10 +191,11 @@ def predict(
     with _location_of_model(model) as place, location_of(source) as location:
         given = _plain({"model": place, "source": location, "out": out} | options)
         settings = settings_from(ScoreSettings, given, "okl.predict")
-        if settings.out.endswith(ONE_FILE):
-            scored = score_to_file(settings, observer or NullObserver())
-        else:
-            scored = ScoringRun(settings, observer or NullObserver()).perform()
+        with shown(observer) as observer:
+            if settings.out.endswith(ONE_FILE):
+                scored = score_to_file(settings, observer)
+            else:
+                scored = ScoringRun(settings, observer).perform()
         scored |= {"source": IN_MEMORY} if is_in_memory(source) else {}
         return scored | _named(model, "model")
 
@@ -215,7 +225,8 @@ def explain(
 
     with _location_of_model(model) as place, location_of(source) as location:
         given = _plain({"model": place, "source": location} | options)
-        found = run(settings_from(ExplainSettings, given, "okl.explain"), observer)
+        with shown(observer) as observer:
+            found = run(settings_from(ExplainSettings, given, "okl.explain"), observer)
         if is_in_memory(source):
             found["importance"]["on"] = f"rows of a {IN_MEMORY}"
         return found | _named(model, "model", "folder")

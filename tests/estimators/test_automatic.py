@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -505,6 +508,24 @@ def test_functions_take_a_fitted_estimator(tmp_path: Path) -> None:
     assert okl.export(of_numbers, tmp_path / "model.skops")["model"] == "model in memory"
     with pytest.raises(ModelError, match=r"model is of type KernelClassifier; .* or a fitted okl\.KernelClassifier"):
         okl.evaluate(KernelClassifier(), rows)
+
+
+def test_progress_is_shown_if_asked_for_and_in_a_notebook(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("okl.report.progress.FIRST_SECONDS", 0.0)
+    table, labels = mixed(200)
+    KernelClassifier(budget_seconds=1).fit(table, labels)
+    okl.train(table.assign(y=labels), solver="ridge", out=tmp_path / "script")
+    assert capfd.readouterr().err == ""
+    KernelClassifier(budget_seconds=1, verbose=True).fit(table, labels)
+    lines = capfd.readouterr().err.splitlines()
+    assert [line for line in lines if line.endswith(" ...")][:2] == ["reading rows ...", "trying encodings ..."]
+    assert "training ..." in lines
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    okl.train(table.assign(y=labels), solver="ridge", out=tmp_path / "notebook")
+    assert "writing the report ..." in capfd.readouterr().err.splitlines()
+    assert not [thread for thread in threading.enumerate() if thread.name == "okl-progress"]
 
 
 def test_a_column_of_numbers_as_text_is_left_out_with_a_warning() -> None:

@@ -61,7 +61,7 @@ DIFFERENT = {
 # parameters that are no options of solvers: of scikit-learn, of rows in memory, or by which a solver is chosen
 OF_ESTIMATORS = {
     *("n_jobs", "random_state", "memory_budget", "scale_target", "probability", "model", "strategy", "method"),
-    *("directions", "growth", "text"),
+    *("directions", "growth", "text", "verbose"),
 }
 
 

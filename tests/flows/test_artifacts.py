@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from flows import progress
 from flows.artifacts import artifact_key, clean
-from flows.progress import LineObserver, TerminalObserver, describe_metrics, terminal_observer
+from okl.report import progress
+from okl.report.progress import LineObserver, TerminalObserver, describe_metrics, terminal_observer
 
 
 @pytest.mark.parametrize("words", [("Okl Train", "Balanced_accuracy"), ("--a--", "b%"), ("ROC AUC",)])

@@ -282,7 +282,7 @@ def test_a_run_imports_prefect_only_to_record(
     """Prefect is not imported where no file configures a server."""
     monkeypatch.chdir(tmp_path)
     show = (
-        "import flows.foreground as run, flows.server, flows.progress, os, sys; print(run.server_is_configured())\n"
+        "import flows.foreground as run, flows.server, os, sys; print(run.server_is_configured())\n"
         "print([m for m in sys.modules if 'prefect' in m])\n"
         "os.environ['PREFECT_API_URL'] = 'http://host/api'; print(run.server_is_configured())\n"
         "del os.environ['PREFECT_API_URL']; open('prefect.toml', 'w').write('[api]\\nurl = \"http://host/api\"')\n"

@@ -1,7 +1,4 @@
-"""Observers of a run: a progress bar in the terminal, lines in a log file, and a combination of several observers.
-
-This module does not import Prefect, which is imported later than the terminal's progress bar is needed.
-"""
+"""Observers of a run: a progress bar in the terminal, lines in a log file, and a combination of several observers."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from okl.foundation.telemetry import ROUNDING, Observer
+from okl.foundation.telemetry import ROUNDING, NullObserver, Observer
 
 LINE_SECONDS, FIRST_SECONDS = 30.0, 10.0
 """Seconds between lines of progress in a log file or a pipe, and until the first one or that of a new stage."""
@@ -214,10 +211,17 @@ def terminal_observer() -> Observer:
     return TerminalObserver() if sys.stderr.isatty() else LineObserver()
 
 
+def python_observer() -> Observer:
+    """Return the observer of functions: a bar in a terminal, lines in a notebook, none in a script."""
+    if sys.stderr.isatty():
+        return TerminalObserver()
+    return LineObserver() if "ipykernel" in sys.modules else NullObserver()
+
+
 @contextmanager
-def observed() -> Iterator[Observer]:
-    """Show progress in a block."""
-    observer = terminal_observer()
+def observed(observer: Observer | None = None) -> Iterator[Observer]:
+    """Show progress in a block; observer: another than that of the terminal."""
+    observer = observer or terminal_observer()
     try:
         yield observer
     finally:
