@@ -34,7 +34,7 @@ def shown(observer: Observer | None) -> AbstractContextManager[Observer]:
     """Return a block with an observer, or with that of Python if it is None, which has ended after the block."""
     from okl.report.progress import observed, python_observer
 
-    return observed(observer or python_observer())
+    return observed(python_observer()) if observer is None else nullcontext(observer)
 
 
 def train(data: Place | TrainSettings | Any, *, observer: Observer | None = None, **options: Any) -> RunResult:
