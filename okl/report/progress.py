@@ -212,7 +212,7 @@ def terminal_observer() -> Observer:
 
 
 def python_observer() -> Observer:
-    """Return the observer of functions: a bar in a terminal, lines in a notebook, none in a script."""
+    """Return the observer of functions: a bar in a terminal, lines in a notebook, none elsewhere."""
     if sys.stderr.isatty():
         return TerminalObserver()
     return LineObserver() if "ipykernel" in sys.modules else NullObserver()
