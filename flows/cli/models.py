@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 # okl models
 
 models = typer.Typer(
-    help="Manage registered models: immutable versions, and aliases (champion, previous) that name them.",
+    help="Manage registered models: immutable versions, and aliases (champion, previous, pinned) that name them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 app.add_typer(
-    models, name="models", short_help="Manage registered models: list, show, diff, publish, promote, rollback, prune."
+    models,
+    name="models",
+    short_help="Manage registered models: list, show, diff, publish, promote, rollback, pin, prune.",
 )
 
 VERIFIED = "Verified: all files have the sha256 in the log."
@@ -188,6 +190,21 @@ def rollback(
     _show_moved(name, before, entry, registry, json)
 
 
+@models.command(short_help="Pin the champion, so that retraining does not replace it.")
+def pin(name: Name, why: Why = "", registry: Registered = None, json: Json = False) -> None:
+    """Pin the champion: retraining checks and stores new shards, and trains nothing.
+
+    promote and rollback still change the champion, and the pin moves with it. okl retrain --dry-run trains and compares.
+    """
+    _pin(name, False, why, registry, json)
+
+
+@models.command(short_help="Release the pinned champion.")
+def unpin(name: Name, why: Why = "", registry: Registered = None, json: Json = False) -> None:
+    """Release the pinned champion: the next retraining trains on all shards that are new since it."""
+    _pin(name, True, why, registry, json)
+
+
 @models.command(short_help="Remove the files of old versions.")
 def prune(
     name: Name,
@@ -228,6 +245,15 @@ def _parse_two_versions(name: str, first: str | None, second: str | None) -> tup
             f"okl models diff takes two versions of one model. Write okl models diff {model}@1 {model}@2."
         )
     return model, which, version or CHAMPION
+
+
+def _pin(name: str, release: bool, why: str, registry: str | None, json: bool) -> None:
+    from okl.models.registry import CHAMPION, Registry, describe_entry
+
+    entry = Registry(registry).model(name).pin(release=release, why=why)
+    version = f"{name}@{entry.state.aliases[CHAMPION]}"
+    text = f"{version} is pinned: retraining trains nothing. To release it: okl models unpin {name}"
+    print_result({"model": name} | describe_entry(entry), json, f"{version} is not pinned." if release else text)
 
 
 def _show_moved(name: str, before: int | None, entry: Entry, registry: str | None, json: bool) -> None:

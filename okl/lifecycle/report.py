@@ -41,7 +41,7 @@ MOST_HISTORY = 60  # shards before, for the picture of errors over time
 class RetrainResult:
     """Result of a retraining, filled in stage by stage.
 
-    outcome : "nothing new", "judged before", "dry run", "kept" or "published"; reason : one sentence
+    outcome : "nothing new", "pinned", "judged before", "dry run", "kept" or "published"; reason : one sentence
     version : that was published; folder : of its files; apart : as of ModelHistory, of the compared champion
     changed : since the champion, in data and settings, see `okl.lifecycle.versions`
     choice : a choice that was made again: its cause, solver, reasons, and why its challenger was rejected

@@ -36,7 +36,7 @@ from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore, is_late, prepared_as
 from okl.models.file import Model, save_model
-from okl.models.registry import CHAMPION, MODEL, PREVIOUS, Registry, Version, flattened
+from okl.models.registry import CHAMPION, MODEL, PINNED, PREVIOUS, Registry, Version, flattened
 from okl.report.format import counted
 from okl.report.render import html, markdown
 from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence
@@ -242,9 +242,21 @@ class RetrainingRun(Run[RetrainSettings]):
     def learn(self) -> dict[str, Any]:
         """Train a challenger, unless there are no new shards or the same challenger was compared before.
 
-        If a new choice of solver and settings is due, challengers with it are trained, too.
+        If a new choice of solver and settings is due, challengers with it are trained, too. Nothing is trained while
+        the champion is pinned, unless by a dry run.
         """
         record, parts = self.record, (self._given, self.store, self.history, self._pending)
+        version = None if self.settings.dry_run else self._model.state().aliases.get(PINNED)
+        if version is not None:
+            waiting = counted(len(self._pending), "new shard")
+            record.outcome, record.reason = (
+                "pinned",
+                (
+                    f"{self.name}@{version} is pinned: nothing was trained ({waiting} waiting). To train again: okl models "
+                    f"unpin {self.name}"
+                ),
+            )
+            return {"skipped": record.reason}
         due = due_choice(*parts)
         choices: list[LaterChoice | None] = [None] if self._pending else []
         choices += [] if due is None else choose_again(*parts, due, self.observer)
@@ -387,7 +399,7 @@ class RetrainingRun(Run[RetrainSettings]):
         lineage = versions.measured_lineage(planned, judgement, record.certificate, challenger)
         self._result = self._describe()
         write = partial(write_version, model=model, challenger=challenger, result=self._result)
-        expected = {CHAMPION: self.history.parent}  # another process has published first
+        expected = {CHAMPION: self.history.parent, PINNED: None}  # another process has published first, or pinned
         published = self._model.publish(write, lineage, promote=True, expected=expected, why=record.reason)
         # by another run, and rolled back since
         if not published.new and (why := versions.retraction_reason(self._model, planned)) is not None:

@@ -219,6 +219,7 @@ class Lineage:
 VERSION_FOLDER = re.compile(r"[0-9]{8,}-[0-9a-f]{12}")
 Kind = Literal["publish", "promote", "rollback", "move", "prune"]
 CHAMPION, PREVIOUS, CANDIDATE = "champion", "previous", "candidate"
+PINNED = "pinned"  # the champion while retraining does not replace it
 BASELINE = "baseline"  # in the metrics of a published run: the figure of the majority class or mean by its criterion
 
 
@@ -269,11 +270,11 @@ class AliasState:
         return version <= self.pruned_through and version not in self.kept
 
     def with_champion(self, version: int, former: tuple[int, ...]) -> AliasState:
-        """Return the state with another champion; a candidate that became champion is no longer a candidate."""
+        """Return the state with another champion; a pin moves to it, and it is no longer a candidate."""
         aliases = {name: number for name, number in self.aliases.items() if name not in (CHAMPION, PREVIOUS)}
         if aliases.get(CANDIDATE) == version:
             del aliases[CANDIDATE]
-        aliases[CHAMPION] = version
+        aliases |= {name: version for name in (CHAMPION, PINNED) if name == CHAMPION or name in aliases}
         if former:
             aliases[PREVIOUS] = former[-1]
         return replace(self, aliases=aliases, former=former)
@@ -886,6 +887,18 @@ class RegisteredModel:
             return Entry(0, "move", replace(head.state, aliases=after), why=why)
 
         return self.log.append(change)
+
+    def pin(self, *, release: bool = False, why: str = "") -> Entry:
+        """Pin the champion: retraining checks and stores new shards, and trains nothing until the pin is released.
+
+        The pin moves with the champion where a person promotes another version or rolls back.
+
+        Raises
+        ------
+        ConflictError : the champion is another one by now; RegistryError : no such model, or no champion
+        """
+        expected = {CHAMPION: self.version().number}
+        return self.set_aliases({PINNED: None if release else CHAMPION}, expected=expected, why=why)
 
     def prune(self, keep: int = 10, *, dry_run: bool = False, why: str = "") -> Pruned:
         """Remove the files of all versions but the newest ones and those with an alias.

@@ -215,6 +215,35 @@ def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(pl
     assert (slow.result()["outcome"], slow.result()["version"], champion(place).number) == ("judged before", None, 1)
 
 
+def test_a_pinned_champion_stays_until_it_is_released_and_a_dry_run_still_compares(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    slow = RetrainingRun(settings(place))
+    for stage in RETRAIN_STAGES[:-2]:
+        slow.perform_stage(stage)
+    model = Registry(place / "registry").model("m")
+    model.pin(why="audit")
+    with pytest.raises(ConflictError, match="alias pinned of m is now m@1, not nothing"):
+        slow.publish()  # it began before the pin
+    slow.close()
+    shards(place, 4)
+    night = retrain(settings(place))
+    assert (night["outcome"], night["version"]) == ("pinned", None)
+    assert night["reason"].startswith("m@1 is pinned: nothing was trained (2 new shards waiting).")
+    assert [one["shard"] for one in night["progressive"]] == ["day-03.parquet", "day-04.parquet"], "still scored"
+    assert retrain(settings(place, dry_run=True))["decision"] is not None
+    model.pin(release=True)
+    released = retrain(settings(place))
+    assert (released["outcome"], released["version"], released["parent"]) == ("published", 2, 1)
+    assert len(lineage(place)) == 4
+    model.pin()
+    model.rollback()
+    assert model.state().aliases == {"champion": 1, "pinned": 1}, "the pin moves with the champion"
+    shards(place, 5)
+    assert retrain(settings(place))["outcome"] == "pinned"
+
+
 def begin_drift(place: Path, rows: int) -> tuple[RetrainSettings, dict[str, Any]]:
     """Two nights alike, and a third one with the opposite labels; each model is of the newest file."""
     train = {"solver": "ridge", "frequencies": None, "step_size": None, "order": None, "optimise": "log-loss"}

@@ -94,6 +94,10 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     assert terminal.okl_json("models", "diff", "churn@1", "churn@2") == differing
     assert "takes two versions of one model" in terminal.okl("models", "diff", "churn@1", "chrun@2").sentence
     assert terminal.okl_json("models", "diff", "churn") == differing
+    pinned = "churn@2 is pinned: retraining trains nothing. To release it: okl models unpin churn\n"
+    assert terminal.okl("models", "pin", "churn", "--why", "audit").out == pinned
+    assert "pinned" in terminal.okl("models", "show", "churn").out
+    assert terminal.okl("models", "unpin", "churn").out == "churn@2 is not pinned.\n"
     assert terminal.okl("models", "rollback", "churn").out == "churn: champion 1 (before: 2)\n"
     again = terminal.okl("models", "rollback", "churn")
     assert (again.code, "has no earlier champion to roll back to" in again.sentence) == (2, True)
