@@ -194,7 +194,7 @@ def rollback(
 def pin(name: Name, why: Why = "", registry: Registered = None, json: Json = False) -> None:
     """Pin the champion: retraining checks and stores new shards, and trains nothing.
 
-    promote and rollback still change the champion, and the pin moves with it. okl retrain --dry-run trains and compares.
+    promote and rollback still change the champion, and the pin moves with it. A dry run trains and compares.
     """
     _pin(name, False, why, registry, json)
 

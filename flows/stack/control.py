@@ -10,17 +10,14 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 
 from flows.server import (
     child_imports,
     database_problem,
     disk_problem,
-    get_json,
     make_login,
     prefect_home,
-    stack_login,
     start_child,
 )
 from flows.stack.state import POLL_SECONDS, StackState, live_state, read_state, stack_folder, supervisor_of
@@ -76,27 +73,7 @@ def up(options: StackOptions, show: Callable[[dict[str, str]], None]) -> tuple[S
         if process.poll() != ANOTHER_IS_UP:
             down(options.home)
         raise
-    if state.pid == process.pid:
-        crash_left_runs(state.url, state.pool, state.since, stack_login(options.home))
     return state, state.pid == process.pid
-
-
-def crash_left_runs(url: str, pool: str, since: float, login: str) -> int:
-    """Mark runs of a pool as crashed that an earlier stack left under way; return their number.
-
-    Their processes ended with that stack, and they would keep later runs of their deployments waiting.
-
-    url, login : of the server's API; since : start of this stack, in seconds since 1970
-    """
-    under_way = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
-    wanted = {"flow_runs": under_way, "work_pools": {"name": {"any_": [pool]}}}
-    found = get_json(f"{url}/flow_runs/filter", wanted, login=login) or []
-    left = [run for run in found if datetime.fromisoformat(run["state"]["timestamp"]).timestamp() < since]
-    message = "The stack was stopped or killed while the run was under way. The next run resumes its work."
-    crashed = {"state": {"type": "CRASHED", "name": "Crashed", "message": message}, "force": True}
-    for run in left:
-        get_json(f"{url}/flow_runs/{run['id']}/set_state", crashed, login=login)
-    return len(left)
 
 
 def _wait_ready(

@@ -16,8 +16,10 @@ import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from select import select
+from threading import Thread
 
 import psutil  # type: ignore[import-untyped]  # no stubs
 
@@ -238,7 +240,28 @@ def listening_socket(*ports: int) -> socket.socket:
     raise refused
 
 
+def crash_left_runs(url: str, pool: str, since: float, login: str) -> int | None:
+    """Mark runs of a pool as crashed that were left under way; return their number, None if the server gave no answer.
+
+    Their processes have ended, and they would keep later runs of their deployments waiting.
+
+    url, login : of the server's API; since : time after which later states are not touched, in seconds since 1970
+    """
+    under_way = {"state": {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}}
+    wanted = {"flow_runs": under_way, "work_pools": {"name": {"any_": [pool]}}}
+    found = server.get_json(f"{url}/flow_runs/filter", wanted, login=login)
+    if found is None:
+        return None
+    left = [run for run in found if datetime.fromisoformat(run["state"]["timestamp"]).timestamp() < since]
+    message = "The stack was stopped or killed while the run was under way. The next run resumes its work."
+    crashed = {"state": {"type": "CRASHED", "name": "Crashed", "message": message}, "force": True}
+    for run in left:
+        server.get_json(f"{url}/flow_runs/{run['id']}/set_state", crashed, login=login)
+    return len(left)
+
+
 TICK_SECONDS = 0.25
+RETRY_SECONDS = 1.0
 BOUND_SECONDS = 2.0  # between checks of memory and the size of logs
 RUNS_SECONDS, OTHERS_SECONDS = 1.5, 1.5  # of the five seconds within which the stack must stop
 ANOTHER_IS_UP, PORT_IS_TAKEN = 3, 4
@@ -260,6 +283,7 @@ class Supervisor:
         self._listen_to_signals()
         try:
             self._write("starting")
+            Thread(target=self._crash_left_runs, args=(self.state.since,), daemon=True).start()
             while not self.stopping:
                 if self._restart_ended():
                     self._write("up")
@@ -300,6 +324,12 @@ class Supervisor:
                 child.start(now)
                 changed = True
         return changed
+
+    def _crash_left_runs(self, since: float) -> None:
+        """Mark runs that an earlier stack left under way as crashed, as soon as the server answers."""
+        login = server.stack_login(self.folder.parent)
+        while not self.stopping and crash_left_runs(self.state.url, self.state.pool, since, login) is None:
+            time.sleep(RETRY_SECONDS)
 
     def _end_all(self) -> None:
         """Stop the runs first, while a server can record their end; then the server, and kill the others."""

@@ -249,13 +249,11 @@ class RetrainingRun(Run[RetrainSettings]):
         version = None if self.settings.dry_run else self._model.state().aliases.get(PINNED)
         if version is not None:
             waiting = counted(len(self._pending), "new shard")
-            record.outcome, record.reason = (
-                "pinned",
-                (
-                    f"{self.name}@{version} is pinned: nothing was trained ({waiting} waiting). To train again: okl models "
-                    f"unpin {self.name}"
-                ),
+            record.outcome = "pinned"
+            record.reason = (
+                f"{self.name}@{version} is pinned: nothing was trained ({waiting} waiting). To train again: "
             )
+            record.reason += f"okl models unpin {self.name}"
             return {"skipped": record.reason}
         due = due_choice(*parts)
         choices: list[LaterChoice | None] = [None] if self._pending else []

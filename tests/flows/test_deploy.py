@@ -38,8 +38,8 @@ from flows.records import wait_for_records
 from flows.runs import okl_retrain
 from flows.server import TemporaryServer, connection
 from flows.service import RetrainService
-from flows.stack.control import crash_left_runs
 from flows.stack.status import deployments_of, rescoring_at, schedules_at
+from flows.stack.supervisor import crash_left_runs
 from flows.stages import Started
 from okl.foundation.errors import ConfigError, ExecutionError
 from okl.foundation.settings import IngestSettings

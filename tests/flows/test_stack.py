@@ -226,6 +226,15 @@ def test_a_command_is_heard_of_while_it_lives_and_goes_on_when_down_ends_every_p
     assert not (home / "prefect" / "server.log").exists(), "it has started no server of its own"
     refused = terminal.okl("down")
     assert (refused.code, "A run is in progress: counting (a command, which continues" in refused.sentence) == (2, True)
+    from prefect.client.orchestration import get_client
+    from prefect.settings import temporary_settings
+    from prefect.states import Running
+
+    server = stack_server(home)
+    assert server is not None
+    with temporary_settings(connection(server.url, server.login)), get_client(sync_client=True) as client:
+        left = client.create_flow_run_from_deployment(client.read_deployment_by_name("okl-train/default").id)
+        client.set_flow_run_state(left.id, Running(), force=True)
     stopped = terminal.okl_json("down", "--force")
     assert stopped["seconds"] < 5.0 + 1.0  # on a busy machine
     assert marked(state.instance) == []
@@ -246,6 +255,8 @@ def test_a_killed_supervisor_leaves_no_orphan_and_one_of_two_ups_wins(home: Path
     state = live_state(stack_folder(home))
     assert state is not None
     assert soon(lambda: len(marked(state.instance)) == 3)
+    left = "select state_type from flow_run where deployment_id is not null and state_type != 'SCHEDULED'"
+    assert soon(lambda: {kind for (kind,) in query(home, left)} == {"COMPLETED", "CRASHED"}, 60.0), "left under way"
     # one that comes after the kill would find no stack, and start its own
     assert soon(lambda: all(one.poll() is not None for one in both))
     os.kill(state.pid, signal.SIGKILL)
