@@ -249,11 +249,8 @@ class RetrainingRun(Run[RetrainSettings]):
         version = None if self.settings.dry_run else self._model.state().aliases.get(PINNED)
         if version is not None:
             waiting = counted(len(self._pending), "new shard")
-            record.outcome = "pinned"
-            record.reason = (
-                f"{self.name}@{version} is pinned: nothing was trained ({waiting} waiting). To train again: "
-            )
-            record.reason += f"okl models unpin {self.name}"
+            record.outcome, advice = "pinned", f"To train again: okl models unpin {self.name}"
+            record.reason = f"{self.name}@{version} is pinned: nothing was trained ({waiting} waiting). {advice}"
             return {"skipped": record.reason}
         due = due_choice(*parts)
         choices: list[LaterChoice | None] = [None] if self._pending else []
