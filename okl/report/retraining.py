@@ -348,7 +348,10 @@ def _slices(result: Mapping[str, Any]) -> Table:
     slices |= decision.get("slices") or {}
     tests = [test | {"slice": name.removeprefix(SHARD), "p": f"{test['p_worse']:.2g}"} for name, test in slices.items()]
     columns = {name: name for name in ("slice", "rows", "champion", "challenger")} | {"p": "p-value (worse by chance)"}
-    return records_table("Errors by slice", columns, tests)
+    if decision.get("criterion") != "squared-error":
+        return records_table("Errors by slice", columns, tests)
+    roots = [test | {name: math.sqrt(test[name]) for name in ("champion", "challenger")} for test in tests]
+    return records_table("Root mean squared errors by slice", columns, roots)
 
 
 def _shard_tables(result: Mapping[str, Any]) -> list[Table]:

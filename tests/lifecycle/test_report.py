@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 from base64 import b64decode
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 
 from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.report.blocks import Figure
+from okl.report.format import number
 from okl.report.retraining import champion_figure, points_of, summary_text
+from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import settings, shards
 
 
@@ -65,6 +68,23 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     assert (again["outcome"], again["report"]) == ("judged before", None)
     assert again["previous"]["name"] == "m@1"
     assert "metrics" not in again["previous"]  # of the one before alone they would seem to have changed
+
+
+def test_errors_by_slice_of_a_regression_are_in_the_unit_of_the_target(tmp_path: Path) -> None:
+    for day in (1, 2):
+        table = content(day)
+        targets = 100.0 * table["x0"].to_numpy() + table["x1"].to_numpy()
+        land(tmp_path / "in", f"{day}.parquet", table.set_column(table.column_names.index("y"), "y", [targets]))
+    run = RetrainingRun(settings(tmp_path, slices=("x3",)))
+    for stage in RETRAIN_STAGES:
+        run.perform_stage(stage)
+    run.close()
+    test = run.result()["decision"]["slices"]["x3 = 0"]
+    _, _, page = run.report_markdown().partition("Root mean squared errors by slice")
+    row = next(line for line in page.splitlines() if "x3 = 0" in line)
+    assert [cell.strip() for cell in row.split("|")][3:5] == [
+        number(math.sqrt(test[name])) for name in ("champion", "challenger")
+    ]
 
 
 def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> None:
