@@ -600,7 +600,7 @@ def decide_publication(
     decision = decision if champion else first_version(decision)
     compared = tallies_of(tallies, {*tallies})
     metrics = {name: scalar_metrics(tally.report()) for name, tally in compared.items()}
-    if criterion != "accuracy":
+    if criterion != "accuracy" and settings.train.threshold is None:  # one that is given makes them on purpose
         note += mistakes_sentence(metrics, "before" if champion else other)
     on = "reserved rows since the drift" if after_drift else "reserved rows"
     if not after_drift and any(record.sha256 in before_drift for record in chosen):
@@ -626,9 +626,11 @@ def mistakes_sentence(metrics: Mapping[str, Mapping[str, Any]], other: str = "be
     ' The classes that it predicts are wrong more often (5.00%, before 2.00%): use its probabilities, or --threshold.'
     >>> mistakes_sentence({"champion": {"mistake_rate": 0.02}, "challenger": {"mistake_rate": 0.05}}, "the mean")[-64:]
     ' (5.00%, the mean 2.00%): use its probabilities, or --threshold.'
+    >>> mistakes_sentence({"champion": {"mistake_rate": 0.02}, "challenger": {"mistake_rate": 0.02001}})
+    ''
     """
     before, now = (metrics.get(name, {}).get("mistake_rate") for name in (FIRST, SECOND))
-    if before is None or now is None or now <= before:
+    if before is None or now is None or now <= before or f"{now:.2%}" == f"{before:.2%}":
         return ""
     figures = f"({now:.2%}, {other} {before:.2%})"
     return f" The classes that it predicts are wrong more often {figures}: use its probabilities, or --threshold."

@@ -143,14 +143,21 @@ def skipped_files(shards: Mapping[str, Any]) -> list[str]:
 def champion_warnings(result: Mapping[str, Any]) -> list[str]:
     """Return a warning if the champion stays and is clearly worse than the majority class on the new rows.
 
+    None where a threshold was given: to find more rows of a class, it makes more mistakes on purpose.
+
     >>> new = [{"rows": 400, "error": 0.52, "constant": 0.39}]
     >>> champion_warnings({"outcome": "kept", "decision": {"criterion": "accuracy"}, "progressive": new})[0][:65]
     'The champion is worse than the majority class on the 400 new rows'
     >>> champion_warnings({"outcome": "published", "decision": {"criterion": "accuracy"}, "progressive": new})
     []
+    >>> given = {"settings": {"train": {"threshold": 0.1}}, "progressive": new}
+    >>> champion_warnings({"outcome": "kept", "decision": {"criterion": "log-loss"}} | given)
+    []
     """
     new, criterion = result["progressive"], (result.get("decision") or {}).get("criterion")
     if result["outcome"] == "published" or criterion in (None, "squared-error"):  # of which a chance is not known
+        return []
+    if (result.get("settings", {}).get("train") or {}).get("threshold") is not None:
         return []
     rows = sum(shard["rows"] for shard in new)
     error, constant = (sum(shard["rows"] * shard[name] for shard in new) for name in ("error", "constant"))
