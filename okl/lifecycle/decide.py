@@ -22,10 +22,10 @@ from okl.data.values import codes_of, is_number, numbers
 from okl.features.predictors import Predictor
 from okl.foundation.errors import ConfigError, DataError
 from okl.foundation.locations import readable
-from okl.foundation.types import Criterion, Doubles, FloatArray, Precision, Task
+from okl.foundation.types import Criterion, Doubles, FloatArray, IntArray, Precision, Task
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardRecord, ShardStore, prepared_as
-from okl.metrics.calibration import log_losses
+from okl.metrics.calibration import log_losses, probabilities_of
 from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar, paired_t, scores_test
 from okl.metrics.definitions import Tally, merge, merge_named, predicted_classes
 from okl.models.inputs import class_indices
@@ -53,6 +53,7 @@ class PairedSums:
     agreement : (K, K) of the first, rows of true class i predicted as j; for regression (2, 3) sums of x, x^2, x t and
         of t, t^2, 1, where x and t are its prediction and the target, from the reference's mean
     beyond : rows whose loss by the first is above a limit
+    of_rare, rare_missed : rows of a rare class, and of these the rows that the first gives less than its usual share
     scored : blocks (rows, 2 n_outputs + 1) of the scores of the first, of the second, and the class; () if the
         criterion needs no scores
     """
@@ -63,6 +64,8 @@ class PairedSums:
     differences: float
     agreement: Doubles
     beyond: int = 0
+    of_rare: int = 0
+    rare_missed: int = 0
     scored: tuple[NDArray[np.float32], ...] = ()
 
     def plus(self, other: PairedSums) -> PairedSums:
@@ -93,6 +96,7 @@ class PairWork:
 
     second_schema : schema by which the second reads the rows; None: that of the data
     limit : loss above which a row is counted; criterion : of the losses; None for mistakes or squared errors
+    rare : index of a rare class, and the share of rows that it usually has; None for none
     """
 
     data: Dataset
@@ -104,6 +108,7 @@ class PairWork:
     tallied: bool = False
     criterion: Criterion | None = None
     second_schema: Schema | None = None
+    rare: tuple[int, float] | None = None
 
     def __call__(self, shard: Shard) -> tuple[SliceSums, Tallies]:
         """Return the sums of a shard, and the tallies if they are wanted."""
@@ -125,6 +130,7 @@ class PairWork:
             for column, values in names.items():
                 part = values[block]
                 masks |= {f"{column} = {value}": part == value for value in np.unique(part)}
+            missed = self._rare_missed(scores[FIRST], targets)
             if self.criterion in OF_SCORES:
                 both = [score.reshape(len(targets), -1) for score in scores.values()]
                 scored = np.column_stack([*both, class_indices(schema, targets)]).astype(np.float32)
@@ -137,6 +143,8 @@ class PairWork:
                     float(np.square(own - other).sum()),
                     _agreement(schema, scores[FIRST][mask], targets[mask]),
                     int((own > self.limit).sum()),
+                    int((missed[mask] >= 0).sum()),
+                    int((missed[mask] == 1).sum()),
                     (scored[mask],) if self.criterion in OF_SCORES else (),
                 )
                 sums = merged(sums, {name: pairs})
@@ -164,6 +172,15 @@ class PairWork:
             return log_losses(logits, classes)
         return np.asarray(predicted_classes(scores) != classes, dtype=np.float64)
 
+    def _rare_missed(self, scores: FloatArray, targets: Doubles) -> IntArray:
+        """Return, (rows,), 1 for a row of the rare class with a probability below its share, 0 above, -1 for others."""
+        logits = None if self.rare is None else logits_of(self.first, scores)
+        if self.rare is None or logits is None:
+            return np.full(len(targets), -1)
+        label, share = self.rare
+        below = probabilities_of(logits)[:, label] < share
+        return np.where(class_indices(self.data.schema, targets) == label, below.astype(np.int64), -1)
+
     def _values(self, shard: Shard, column: str) -> NDArray[Any]:
         """Return the name of each row's slice, (rows,), in the shard's order."""
         with readable(self.data.path(shard), shard.size_bytes, shard.sha256) as file:
@@ -179,9 +196,10 @@ def paired_sums(
     precision: Precision,
     execution: Execution,
     limit: float = 0.5,
+    rare: tuple[int, float] | None = None,
 ) -> SliceSums:
     """Return sums of two predictors over some shards, by slice; added up in the order of the shards."""
-    work = PairWork(data, first, second, precision, limit=limit)
+    work = PairWork(data, first, second, precision, limit=limit, rare=rare)
     return reduce(merged, (sums for sums, _ in execution.map(work, shards)), {})
 
 

@@ -10,6 +10,9 @@ and four are tested together, too, if each has a quarter more. Shards just befor
 itself, belong to the signal. After it the comparison restarts without all of them: their champion was of the old
 relation. A return to it fires, too.
 
+Mistakes say little of a rare class: a model that ranks rows by chance makes hardly more. So the rows of a class of less
+than a fifth are tested in the same way: how many of them the champion gives a probability below the share of the class.
+
 Where nothing changes, of binomial counts (200 or 1500 rows a shard, rates .05 and .2, 40 shards) none of 9,600 shards
 fired if days are alike, 1 to 11 in a thousand where rates vary by 20% from day to day, 3 to 51 where they vary by 40%.
 With 1500 rows and 10 shards before, a rate that goes from .05 to .1 is found at its first shard in 99% of streams if
@@ -53,6 +56,8 @@ class ShardScores:
     past_rate : mistakes a row in the shards before; p_value : that so many more are chance; None where nothing is
         compared; fired : whether that is a signal; together : of how many of the latest shards
     reserved : whether the rows are the reserved ones of a shard of the first run
+    of_rare, rare_missed : rows of a rare class, and of these the rows that the champion gives less than its share
+    rare : whether the signal is of these rows
     """
 
     version: int
@@ -65,15 +70,31 @@ class ShardScores:
     fired: bool = False
     together: int = 1
     reserved: bool = False
+    of_rare: int = 0
+    rare_missed: int = 0
+    rare: bool = False
 
     @property
     def rate(self) -> float:
-        """Return mistakes a row."""
-        return self.wrong / max(1, self.rows)
+        """Return mistakes a row; of a signal of a rare class, the share of its rows that are missed."""
+        return self.rare_missed / self.of_rare if self.rare else self.wrong / max(1, self.rows)
+
+    def of_rare_class(self) -> ShardScores:
+        """Return the errors on the rows of the rare class alone."""
+        return replace(self, rows=self.of_rare, wrong=self.rare_missed, rare=False)
 
 
 def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     """Compare a shard with the past ones of the champion and its ancestors, in the order of training."""
+    compared_rows = _compared(past, now)
+    if compared_rows.fired:
+        return compared_rows
+    rare = _compared([one.of_rare_class() for one in past], now.of_rare_class())
+    names = ("past_rate", "p_value", "fired", "together")
+    return replace(now, rare=True, **{name: getattr(rare, name) for name in names}) if rare.fired else compared_rows
+
+
+def _compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     signal = max((index for index, scores in enumerate(past) if scores.fired), default=-1)
     before = [scores for scores in past[signal + 1 :] if scores.rows][-MOST_PAST:]
     if not before or now.rows == 0:
@@ -117,23 +138,26 @@ def _tested(before: Sequence[ShardScores], latest: Sequence[ShardScores]) -> tup
     return p_value, rate
 
 
-def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None) -> dict[str, Any]:
+def drift_of(scored: Mapping[str, ShardScores], limit: float | None = None, rare: str = "") -> dict[str, Any]:
     """Return the entry "drift" of a result: whether a shard of this run fired or nearly, why, and the figures of each.
 
     scored : by the name of the shard
     limit : of a regression, the error above which a row counts as missed, in units of the target; None for classes
+    rare : label of the rare class; "" for none
     """
     fired = {name: scores for name, scores in scored.items() if scores.fired}
     return {
         "found": bool(fired),
         "suspected": any(map(_is_suspicious, scored.values())),
-        "why": _sentence(scored, fired, limit),
+        "why": _sentence(scored, fired, limit, rare),
         "level": LEVEL,
         "shards": {name: asdict(scores) | {"rate": scores.rate} for name, scores in scored.items()},
     }
 
 
-def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores], limit: float | None) -> str:
+def _sentence(
+    scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores], limit: float | None, rare: str
+) -> str:
     wrong = "wrong" if limit is None else f"off by more than {number(limit)}"
     if not scored:
         return "No new rows were scored by a champion."
@@ -145,6 +169,11 @@ def _sentence(scored: Mapping[str, ShardScores], fired: Mapping[str, ShardScores
     errors = (
         f"the champion is {wrong} on {worst.rate:.1%} of {name}{more}, after {worst.past_rate:.1%} in the shards before"
     )
+    if worst.rare:
+        errors = (
+            f"the champion gives {worst.rate:.1%} of the rows of {rare!r} in {name}{more} a probability below the "
+            f"share of this class, after {worst.past_rate:.1%} in the shards before"
+        )
     if fired:
         latest = f" of the latest {worst.together} shards" if worst.together > 1 else ""
         return f"Drift{latest}: {errors} (p = {worst.p_value:.2g})."

@@ -24,6 +24,7 @@ from okl.lifecycle.lineage_checks import without_constraints
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import Finding, ShardRecord, ShardStore, is_late
 from okl.lifecycle.versions import with_options
+from okl.metrics.criterion import RARE
 from okl.runs.baselines import ConstantPredictor
 
 # Progressive errors of the champion on new rows.
@@ -37,6 +38,7 @@ class ProgressiveErrors:
 
     error, constant : mistake rate or mean squared error, of it and of the majority class or mean so far
     wrong : rows of another class, or whose squared error is above a limit
+    of_rare, rare_missed : rows of a rare class, and of these the rows with a probability below its share
     agreement : kappa of predicted and true class, or the correlation of prediction and target: 0 as by chance
     deviations : the agreement in standard deviations of what chance makes
     """
@@ -47,6 +49,8 @@ class ProgressiveErrors:
     agreement: float
     deviations: float
     wrong: int = 0
+    of_rare: int = 0
+    rare_missed: int = 0
 
 
 def progressive(
@@ -65,10 +69,26 @@ def progressive(
     """
     constant = ConstantPredictor(schema)
     above = limit if data.schema.task == "regression" else 0.5
-    pairs = paired_sums(data, data.split(split), predictor, constant, predictor.precision, execution, above)[ALL]
+    parts = (data, data.split(split), predictor, constant, predictor.precision, execution, above, rare_class(schema))
+    pairs = paired_sums(*parts)[ALL]
     n = max(1, pairs.rows)
     agreement, deviations = agreement_of(data.schema.task, pairs.agreement)
-    return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, pairs.beyond)
+    of_rare = pairs.beyond, pairs.of_rare, pairs.rare_missed
+    return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, *of_rare)
+
+
+def rare_class(schema: Schema) -> tuple[int, float] | None:
+    """Return the index and the share of the rarest class, if it has less than a fifth of the rows; otherwise None."""
+    counts = schema.class_counts
+    if schema.task == "regression" or not counts or not 0 < min(counts) < RARE * sum(counts):
+        return None
+    return counts.index(min(counts)), min(counts) / sum(counts)
+
+
+def scores_of(version: int, errors: ProgressiveErrors) -> ShardScores:
+    """Return the errors of a version as its shard keeps them, not compared yet."""
+    counts = {"of_rare": errors.of_rare, "rare_missed": errors.rare_missed}
+    return ShardScores(version, errors.rows, errors.wrong, errors.error, errors.constant, **counts)
 
 
 def contradiction(name: str, kind: Task, errors: ProgressiveErrors, level: float) -> Finding | None:
@@ -176,7 +196,7 @@ class Scoring:
                 self.rejected.append(self.store.quarantine_accepted(record, against))
                 continue
             number = self.champion.version.number
-            now = ShardScores(number, errors.rows, errors.wrong, errors.error, errors.constant)
+            now = scores_of(number, errors)
             if is_late(record.last_time, self.history.watermark):  # older rows show no drift, and measure none
                 self.scored[record.name] = now
                 self.accepted.append(record)
@@ -195,13 +215,15 @@ class Scoring:
         champion = self.champion
         parts = (self.store.dataset(record), champion.model.schema, champion.model.predictor, self.execution)
         errors = progressive(*parts, champion.limit, "test")
-        scores = ShardScores(champion.version.number, errors.rows, errors.wrong, errors.error, errors.constant)
+        scores = scores_of(champion.version.number, errors)
         return self.store.put(replace(record, scored=replace(scores, reserved=True)))
 
     def drift(self) -> dict[str, Any]:
         """Return whether rows have changed: the finding, its reason and figures; see okl.lifecycle.error_drift."""
         regression = self.champion.model.schema.task == "regression"
-        return drift_of(self.scored, math.sqrt(self.champion.limit) if regression else None)
+        rare = rare_class(schema := self.champion.model.schema)
+        label = "" if rare is None else str(schema.labels[rare[0]])
+        return drift_of(self.scored, math.sqrt(self.champion.limit) if regression else None, label)
 
     def _against(self, record: ShardRecord, errors: ProgressiveErrors) -> Finding | None:
         task, level = self.champion.model.schema.task, self.settings.contract.level

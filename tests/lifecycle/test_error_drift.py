@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
@@ -200,3 +203,46 @@ def test_one_shard_with_many_rows_before_is_enough_within_a_few_nights() -> None
     for _ in range(4):
         past.append(compared(past, scored(850, 272)))
     assert [one.fired for one in past] == [False, False, True, False, False]
+
+
+def test_a_rare_class_that_is_ranked_by_chance_is_drift_although_mistakes_are_alike() -> None:
+    def night(missed: int) -> ShardScores:
+        return replace(scored(2400, 48), of_rare=48, rare_missed=missed)
+
+    past: list[ShardScores] = []
+    for missed in (14, 17, 12, 15):
+        past.append(compared(past, night(missed)))
+    assert not any(one.fired for one in past)
+    bad = compared(past, night(33))
+    assert (bad.fired, bad.rare, bad.rate) == (True, True, 33 / 48)
+    assert not compared(past, scored(2400, 48)).fired, "of mistakes alone nothing is seen"
+    why = drift_of({"night-6": bad}, rare="yes")["why"]
+    assert why.startswith(
+        "Drift: the champion gives 68.8% of the rows of 'yes' in night-6 a probability below the share of this class, "
+        "after 30.2% in the shards before (p = "
+    )
+    plain = [scored(2400, 48) for _ in range(4)]  # of an earlier okl, which did not count them
+    assert not compared(plain, night(33)).fired
+
+
+def test_a_night_whose_rare_rows_are_anywhere_is_drift(place: Path) -> None:
+    random = np.random.default_rng(3)
+    train = {"solver": "logistic", "kernel": "linear", "frequencies": None, "step_size": None, "order": None}
+    asked = settings(place, train=train, ingest={"scale": "standard"})
+    for day in range(1, 5):
+        inputs = random.standard_normal((2, 4000))
+        signal = np.zeros(4000) if day == 4 else inputs[0]
+        positive = random.random(4000) < 1.0 / (1.0 + np.exp(4.5 - 1.5 * signal)) * (2.0 if day == 4 else 1.0)
+        labels = np.where(positive, "yes", "no")
+        land(place / "in", f"{day}.parquet", pa.table({"x0": inputs[0], "x1": inputs[1], "y": labels}))
+        serving = None if day == 1 else champion(place).load()
+        result = retrain(asked)
+        assert result["drift"]["found"] == (day == 4), result["drift"]["why"]
+    assert serving is not None
+    assert "of the rows of 'yes' in 4.parquet a probability below the share of this class" in result["drift"]["why"]
+    counts, (row,) = serving.schema.class_counts, result["progressive"]
+    rare = pq.read_table(place / "in" / "4.parquet").filter(pc.field("y") == "yes")
+    missed = int((serving.predict_proba(rare)[:, 1] < counts[1] / sum(counts)).sum())
+    reserved = rare.num_rows - row["of_rare"]
+    assert 0 < reserved < 0.4 * rare.num_rows
+    assert missed - reserved <= row["rare_missed"] <= missed < rare.num_rows
