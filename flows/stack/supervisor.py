@@ -88,6 +88,11 @@ STEADY_SECONDS = 20.0  # a process that has lived for that long is restarted at 
 MOST_LOG_BYTES = 5_000_000
 
 
+def log(text: str) -> None:
+    """Write a line to standard error: supervisor.log, or the journal of a service manager."""
+    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} okl: {text}", file=sys.stderr, flush=True)
+
+
 @dataclass(frozen=True)
 class StackOptions:
     """Options of `okl up`; port 0: any free port."""
@@ -147,6 +152,7 @@ class Child:
     def _fail(self, why: str, failures: int, now: float) -> None:
         self.process = self.since = self.killed_for = None
         self.ended, self.failures = why, failures
+        log(f"{self.name} {why}; it is started again")
         self.due = now + min(LONGEST_DELAY_SECONDS, FIRST_DELAY_SECONDS * 2.0 ** (failures - 1))
 
     def bound(self) -> None:
@@ -283,6 +289,7 @@ class Supervisor:
         self._listen_to_signals()
         try:
             self._write("starting")
+            log(f"starting {', '.join(child.name for child in self.children)}; Prefect's API is {self.state.url}")
             Thread(target=self._crash_left_runs, args=(self.state.since,), daemon=True).start()
             while not self.stopping:
                 if self._restart_ended():
@@ -292,6 +299,7 @@ class Supervisor:
                         self.wakes.recv(4096)
         finally:
             self._write("stopping")
+            log("stopping")
             self._end_all()
             (self.folder / "stack.json").unlink(missing_ok=True)
 

@@ -87,8 +87,8 @@ def rare_class(schema: Schema) -> tuple[int, float] | None:
 
 def scores_of(version: int, errors: ProgressiveErrors) -> ShardScores:
     """Return the errors of a version as its shard keeps them, not compared yet."""
-    counts = {"of_rare": errors.of_rare, "rare_missed": errors.rare_missed}
-    return ShardScores(version, errors.rows, errors.wrong, errors.error, errors.constant, **counts)
+    scores = ShardScores(version, errors.rows, errors.wrong, errors.error, errors.constant)
+    return replace(scores, of_rare=errors.of_rare, rare_missed=errors.rare_missed)
 
 
 def contradiction(name: str, kind: Task, errors: ProgressiveErrors, level: float) -> Finding | None:

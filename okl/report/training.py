@@ -398,6 +398,12 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
             f"{errors.sentence(errors.error)}{hidden}. {'' if hidden or harder else _why_linear_wins(result)}".rstrip()
         )
+    if result.get("mode_of_workers"):
+        solver, mode = result.settings["solver"], result["mode"]
+        warnings.append(
+            f"On workers {solver} takes fewer steps (mode {mode}) than in one process, and may make far more errors. "
+            "Train in one process, or with a solver that gives the same model on workers, such as --solver ridge."
+        )
     if missed := _never_predicted(result):
         warnings.append(missed)
     if result.dataset.get("sparse") and result.settings.get("kernel", "linear") != "linear":

@@ -283,15 +283,9 @@ def _rows_of_rarest(schema: Schema, encoding: Encoding) -> int:
     return min(round(each.count * each.mean) for each in schema.feature_statistics[first:][: len(encoding.categories)])
 
 
-def mode_assumption(settings: TrainSettings) -> list[str]:
-    """Return the sentence on a mode that workers decided, in which another model comes out than in one process."""
-    if settings.mode != "auto" or not settings.has_workers or not isinstance(settings.options, OnlineSettings):
-        return []
-    mode = settings.training_mode
-    return [
-        f"mode {mode}, because of the workers: fewer steps, mostly less accurate than those of one process; "
-        f"there, --mode {mode} trains this model"
-    ]
+def is_mode_of_workers(settings: TrainSettings) -> bool:
+    """Return whether workers decided the mode, in which another model comes out than in one process."""
+    return settings.mode == "auto" and settings.has_workers and isinstance(settings.options, OnlineSettings)
 
 
 def constraint_assumptions(settings: TrainSettings, schema: Schema) -> list[str]:
@@ -505,9 +499,9 @@ class RunRecord:
             "criterion": self.criterion,
             "assumptions": [
                 *([] if is_dataset(settings.data) else assumptions(self.data, settings.ingest)),
-                *mode_assumption(settings),
                 *constraint_assumptions(settings, self.data.schema),
             ],
+            **({"mode_of_workers": True} if is_mode_of_workers(settings) else {}),
             **({"calibration": self.calibration} if self.calibration else {}),
             **({"importance": self._record_of(self.importance)} if self.importance else {}),
             **({"largest_errors": self.errors} if self.errors else {}),

@@ -221,7 +221,8 @@ class TrainSettings(ExecutionSettings):
         solver = shown = given.get("solver", "auto")
         if solver == "auto" and _selects_fogd(given, options):
             given["solver"] = solver = "fogd"
-            shown = "fogd (taken if none is given)"
+            mode = given.get("mode", "auto")
+            shown = "fogd (taken if none is given)" if mode == "auto" else f"fogd (taken because of mode = {mode})"
         if solver not in SOLVERS and not (isinstance(solver, str) and plugins.find("solver", solver)):
             return given  # refused by the choice itself
         kind = solver_settings(solver)
@@ -324,7 +325,7 @@ def check_given(settings: TrainSettings, given: Mapping[str, Any]) -> None:
 def _of_others(option: str, value: Any, solver: str) -> ConfigError:
     owners, remedy = owners_of(option), "Remove it, or choose another solver."
     if owners == ["auto"]:
-        remedy = "Remove it, or leave the solver to okl (--solver auto)."
+        remedy = "Remove it, or leave the solver and the mode to okl."
     elif longer := [name for name in AutoSettings.model_fields if name.startswith(f"{option}_")]:
         remedy += f" The automatic choice has {longer[0]}."
     return ConfigError(

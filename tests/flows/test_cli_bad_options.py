@@ -52,6 +52,10 @@ BAD_OPTIONS: dict[str, tuple[str, str]] = {
         "--budget 50",
         r"budget = 50 is set, but the solver fogd \(taken if none is given\) has no .* choice has budget_seconds\.",
     ),
+    "a budget of the choice, with a mode": (
+        "--budget-seconds 20 --mode sum",
+        r"fogd \(taken because of mode = sum\) has no budget_seconds: .* leave the solver and the mode to okl\.",
+    ),
     "a penalty that is lost in rounding errors": (
         "--solver local --penalty 1e-300",
         r"penalty = '1e-300': expected a number from 1e-15 to 1e15",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -207,6 +208,9 @@ def test_the_dead_are_replaced_and_the_fact_is_told(home: Path, terminal: Termin
     assert told["scheduler"]["restarts"] >= 1
     assert told["worker-1"]["restarts"] >= 1
     assert told["scheduler"]["ended"].startswith("ended by SIGKILL after")
+    logged = (stack_folder(home) / "supervisor.log").read_text()
+    assert " okl: starting server, scheduler, prefect-worker, worker-1; Prefect's API is http://127.0.0.1:" in logged
+    assert re.search(r" okl: scheduler ended by SIGKILL after \d+ s; it is started again\n", logged)
 
 
 @pytest.mark.usefixtures("up")

@@ -23,6 +23,8 @@ from okl.report.training import (
     text_summary,
     warning_sentences,
 )
+from okl.runs.results import is_mode_of_workers
+from okl.solvers.settings import TrainSettings
 from tests.report.results import made_result, undrawn
 
 RESULTS: dict[str, dict[str, Any]] = {
@@ -74,6 +76,16 @@ def test_the_headline_says_whether_a_model_is_better_than_its_baselines() -> Non
     told = text_summary({"criterion": "auc", "test": area, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}})
     assert told.splitlines()[0] == "ROC AUC 0.837; chance 0.500."
     assert "Warning" not in told
+
+
+def test_a_mode_that_workers_decided_is_a_warning() -> None:
+    asked = {"data": "rows", "solver": "fogd"}
+    assert is_mode_of_workers(TrainSettings(**asked, workers=2))
+    for other in ({}, {"workers": 2, "mode": "sum"}):
+        assert not is_mode_of_workers(TrainSettings(**asked, **other))
+    assert not is_mode_of_workers(TrainSettings(data="rows", solver="ridge", workers=2))
+    result = {"test": {"mistake_rate": 0.1}, "settings": {"solver": "fogd"}, "mode": "sum", "mode_of_workers": True}
+    assert warning_sentences(result)[0].startswith("On workers fogd takes fewer steps (mode sum) than in one process")
 
 
 def test_a_model_that_ranks_rows_is_told_from_one_of_no_use() -> None:
