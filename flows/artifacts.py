@@ -177,6 +177,7 @@ def announce(settings: RetrainSettings, result: dict[str, Any], most_empty: int)
         _emit(MISSING, name, {"model": name, "source": settings.source, "windows": empty})
     row: dict[str, Any] = {"outcome": result["outcome"], "announced": champion}
     row |= {kind: len(shards[kind]) for kind in ("accepted", "rejected", "still_written")}
+    row["waiting"] = max(0, len(shards.get("learnt", ())) - row["accepted"])
     row |= {"empty_windows": empty, "model": name, "reason": result["reason"], "registry": result["registry"]}
     row["quarantined"] = " ".join(one["sha256"][:DIGITS] for one in out)
     record_table(key, [row], "New shards, and the champion")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -134,12 +135,24 @@ def _outcome(url: str, run: str) -> str:
     wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"like_": "okl-arrivals-%"}}, "limit": 1}
     try:
         (row,) = json.loads(_ask(f"{url}/artifacts/filter", wanted)[0]["data"])
-        counts = f"New files: {row['accepted']} accepted, {row['rejected']} rejected"
-        counts += f", {row['still_written']} left for the next run" if row.get("still_written") else ""
         why = f" (why: okl models show {row['model']})" if row["rejected"] else ""
-        return f"{_short(row.get('reason') or row['outcome'])} {counts}{why}."
+        return f"{_short(row.get('reason') or row['outcome'])} {_new_files(row)}{why}."
     except (LookupError, TypeError, ValueError):
         return ""
+
+
+def _new_files(row: Mapping[str, Any]) -> str:
+    """Return the numbers of new files.
+
+    >>> _new_files({"accepted": 0, "rejected": 1, "waiting": 2})
+    'New files: 0 accepted, 2 accepted by earlier runs, 1 rejected'
+    """
+    counts = [f"{row['accepted']} accepted", f"{row['rejected']} rejected"]
+    if row.get("waiting"):  # of a run that was interrupted, or whose challenger was not published
+        counts.insert(1, f"{row['waiting']} accepted by earlier runs")
+    if row.get("still_written"):
+        counts.append(f"{row['still_written']} left for the next run")
+    return f"New files: {', '.join(counts)}"
 
 
 def rescoring(model: str, registry: str | None) -> str:
