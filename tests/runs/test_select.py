@@ -59,6 +59,7 @@ from okl.runs.select import (
     choose_solver,
     fogd_seconds,
     large_sample_seconds,
+    local_sizes,
     ridge_seconds,
     selection_rounds,
     sizes_of,
@@ -628,6 +629,18 @@ def test_more_time_adds_rounds_and_sizes_and_takes_none_away(rows: int) -> None:
         rounds, sizes = allowed, trained
     assert (len(rounds) > 1) == (rows > 2048)
     assert (len(sizes) > 1) == (2048 < rows < 10**9)
+
+
+def test_very_many_rows_have_cells_in_fewer_partitions_where_time_allows_no_more() -> None:
+    shape = Shape(800_000, 30, 1)
+    usual = local_sizes(shape)
+    assert len(usual) > 2
+    assert local_sizes(shape, usual[0].seconds) == usual
+    for share, partitions in ((0.9, 2), (0.3, 1), (0.0, 1)):
+        (one,) = local_sizes(shape, share * usual[0].seconds)
+        assert one.options == {"cell_rows": usual[0].options["cell_rows"], "partitions": partitions}
+        assert one.seconds <= share * usual[0].seconds or share == 0.0
+    assert local_sizes(Shape(900, 30, 1), 0.0) == [], "too few rows"
 
 
 def test_passes_and_frequencies_cost_in_proportion() -> None:
