@@ -115,7 +115,7 @@ class RawRows(NamedTuple):
 
 Replaced: TypeAlias = Counter[str]
 """Rows in which a number is missing and replaced by the mean, by its column, of columns without missing values in
-training; rows without a target, which are incomplete, by NO_TARGET; and rows by LATER and UNSEEN."""
+training; rows without a target, which are incomplete, by NO_TARGET; and rows by LATER, MISSING and UNSEEN."""
 
 NO_TARGET = ""
 
@@ -151,7 +151,7 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
             f"Dates are later than all training dates: {shown}. The model has not learned from such dates, so check "
             "its error on labelled new rows, or train on ages (days since) instead of dates."
         )
-    return lines + unseen_sentences(replaced, schema)
+    return lines + missing_sentences(replaced, schema) + unseen_sentences(replaced, schema)
 
 
 LATER = "later than in training: "
@@ -170,6 +170,41 @@ def later_dates(schema: Schema, values: FloatArray) -> Replaced:
             last = np.float32(schema.feature_statistics[index].maximum)
             found[LATER + encoding.column], found[DATED_ROWS] = int((values[index] > last).sum()), values.shape[1]
     return found
+
+
+MISSING = "missing: "
+"""Start of the key in `Replaced` of a column with missing values in training, before its name."""
+
+
+def missing_values(schema: Schema, values: FloatArray) -> Replaced:
+    """Return the rows with a missing value of columns that had some in training; values : (n_features, rows)."""
+    place = {name: index for index, name in enumerate(schema.features)}
+    found: Replaced = Counter()
+    for encoding in schema.encodings:
+        if encoding.missing and encoding.inputs[-1] in place:
+            found[MISSING + encoding.column] = int(values[place[encoding.inputs[-1]]].sum())
+    return found
+
+
+def missing_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]:
+    """Return a sentence that names columns whose values are missing far more often than in training; not of few rows.
+
+    >>> from okl.data.dataset import ColumnStatistics, Encoding
+    >>> usual = ColumnStatistics(400, 0.08, 0.27, 0.0, 1.0)
+    >>> ages = Encoding("age", "number", ("age", "age (missing)"), missing=True)
+    >>> schema = Schema(ages.inputs, "y", "regression", encodings=(ages,), feature_statistics=(usual, usual))
+    >>> missing_sentences({ALL_ROWS: 500, "missing: age": 500}, schema)
+    ["Values are missing far more often than in training: 'age' in 100% of 500 rows, in training 8%."]
+    >>> missing_sentences({ALL_ROWS: 500, "missing: age": 120}, schema)
+    []
+    """
+    shown, rows = [], replaced.get(ALL_ROWS, 0)
+    for encoding in schema.encodings if rows >= FEW_ROWS and schema.feature_statistics else ():
+        if count := replaced.get(MISSING + encoding.column, 0):
+            usual = schema.feature_statistics[schema.features.index(encoding.inputs[-1])].mean
+            if count / rows - usual > UNSEEN_SHARE:
+                shown.append(f"{encoding.column!r} in {count / rows:.0%} of {rows:,} rows, in training {usual:.0%}")
+    return [f"Values are missing far more often than in training: {'; '.join(shown)}."] if shown else []
 
 
 UNSEEN = "unseen in training: "
@@ -192,7 +227,7 @@ def unseen_values(schema: Schema, batch: pa.RecordBatch, values: FloatArray) -> 
         own = [place[name] for name in encoding.inputs if name in place]
         if encoding.kind != "category" or len(own) < len(encoding.inputs):
             continue
-        found[ALL_ROWS], n = batch.num_rows, len(encoding.categories)
+        n = len(encoding.categories)
         if encoding.means:
             known = category_codes(encoding, batch.column(encoding.column)) != n
         else:
@@ -324,7 +359,8 @@ def prepare_rows(schema: Schema, rows: SourceBatch, precision: Precision, with_t
     means = plain_means(schema)
     complete = apply_missing_policy(values, encoder.origins, schema.missing, rows.file, rows.first_row, means)
     targets, replaced = None, newly_missing(schema, rows.batch) + later_dates(schema, values)
-    replaced += unseen_values(schema, rows.batch, values)
+    replaced += missing_values(schema, values) + unseen_values(schema, rows.batch, values)
+    replaced += Counter({ALL_ROWS: n} if schema.encodings else {})
     if with_targets:
         targets, present = _targets(schema, rows)
         if present is not None:

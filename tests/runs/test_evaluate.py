@@ -156,6 +156,19 @@ def test_values_that_training_did_not_miss_are_reported(runs: dict[str, Any], tm
     assert ScoringRun(asked).perform()["warnings"] == [reason]
 
 
+def test_a_column_that_is_missing_far_more_often_than_in_training_is_named(tmp_path: Path) -> None:
+    some = emptied(curved(400, "binary"), "a", list(range(0, 400, 20)))
+    result = train(train_settings(write(tmp_path, some), tmp_path / "run", {"missing": "mean"}, passes=1))
+    for places, warnings in (
+        (range(0, 400, 10), []),
+        (range(400), ["Values are missing far more often than in training: 'a' in 100% of 400 rows, in training 4%."]),
+    ):
+        source = write(tmp_path, emptied(curved(400, "binary"), "a", list(places)), "new.parquet")
+        out = tmp_path / f"scores{len(places)}"
+        asked = ScoreSettings(model=result["model"], source=str(source), out=str(out))
+        assert ScoringRun(asked).perform()["warnings"] == warnings
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_the_constant_predictor_knows_the_training_targets_only(task: str, runs: dict[str, Any]) -> None:
     schema = open_dataset(Path(runs[task]["run"]) / "data").schema
