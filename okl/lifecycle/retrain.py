@@ -230,7 +230,8 @@ class RetrainingRun(Run[RetrainSettings]):
         record.history = history_of(self.history)
         if champion is None or not self._pending:
             return {"shards": 0}
-        scoring = Scoring(self.settings, self._given, self.store, champion, self.history, self.execution)
+        parts = (self.settings, self._given, self.store, champion, self.history, self.execution, self.observer)
+        scoring = Scoring(*parts)
         scoring.score(self._pending)
         record.progressive, record.drift, self._pending = scoring.rows, scoring.drift(), scoring.accepted
         refused = {record.sha256 for record in scoring.rejected}

@@ -14,7 +14,7 @@ from okl.data.dataset import Dataset, Schema
 from okl.data.execution import Execution
 from okl.features.predictors import Predictor
 from okl.foundation.errors import DivergedError
-from okl.foundation.telemetry import NullObserver
+from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Doubles, Split, Task
 from okl.lifecycle.champion import Champion, ModelHistory, is_online, learn_shards, same_location, solve_window
 from okl.lifecycle.choice import choose_for, unprepared
@@ -165,6 +165,7 @@ class Scoring:
 
     settings, given : with and without the solver that was filled in
     champion, history : the current ones; rows : one for each shard, for the report
+    observer : sees the choice of a model for a shard that may be noise
     scored : by name, for the drift test; accepted, rejected : updated records
     """
 
@@ -174,6 +175,7 @@ class Scoring:
     champion: Champion
     history: ModelHistory
     execution: Execution
+    observer: Observer = field(default_factory=NullObserver)
     rows: list[dict[str, Any]] = field(default_factory=list)
     scored: dict[str, ShardScores] = field(default_factory=dict)
     accepted: list[ShardRecord] = field(default_factory=list)
@@ -238,7 +240,7 @@ class Scoring:
         if probe is None or not _is_noise(probe, usual[0]):
             return None
         if self.given.train.solver == "auto":  # a choice for other rows may not see a relation of another form
-            options, schema, _ = choose_for(self.given, unprepared(self.given, self.store, [record]), NullObserver())
+            options, schema, _ = choose_for(self.given, unprepared(self.given, self.store, [record]), self.observer)
             other = self._probe(record, with_options(self.given, options), self.store.as_read_by(schema))
             if other is None or not _is_noise(other, usual[0]):
                 return None

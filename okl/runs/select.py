@@ -1025,10 +1025,12 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
             same = 0.0  # several classes: both are calibrated, and kernels lose ties
         allowance = same * logistic.chance
         if logistic.error <= least_squares.error + allowance:
-            value = _value(criterion, least_squares.error)
+            value, is_worse = _value(criterion, least_squares.error), least_squares.error < logistic.error
+            within = ", a difference within chance: the linear model is preferred" if is_worse else ""
             why = [
                 _how_good(logistic, 1 + len(result.ran), by, criterion, "5 folds"),
-                f"The best model of least squares, {least_squares.candidate.name}, has {value} on the same folds.",
+                f"The best model of least squares, {least_squares.candidate.name}, has {value} on the same folds"
+                f"{within}.",
             ]
             options = {"solver": "logistic", "kernel": "linear", "rescale": logistic.candidate.scale}
             return options | {"C": logistic.penalty, "precision": "float64"}, why
