@@ -154,9 +154,11 @@ def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothi
     assert '"" stands for missing text' in meta.description
 
 
-@pytest.mark.parametrize(("target", "form"), [("y", "%Y-%m-%d %H:%M:%S"), ("size", "%Y-%m-%d")])
+@pytest.mark.parametrize(
+    ("target", "form", "dates"), [("y", "%Y-%m-%d %H:%M:%S", "calendar"), ("size", "%Y-%m-%d", "parts")]
+)
 def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
-    target: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: str, form: str, dates: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = table().to_pandas().rename(columns={"seen": "since"})
     raw["since"] = (raw["since"] + pd.to_timedelta(7 * raw.index, unit="h")).dt.strftime(form).where(raw.index % 9 != 4)
@@ -165,7 +167,7 @@ def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
     source: dict[str, Any] = {
         "target": target,
         "missing": "mean",
-        "dates": "parts",
+        "dates": dates,
         "scale": "standard",
         "holdout": 0.2,
     }
