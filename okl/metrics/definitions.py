@@ -37,6 +37,7 @@ DROPPED_BITS = 17
 
 HISTOGRAM_BINS = 40
 SHARE_SHOWN = 0.99
+SHARES_STATED = (0.5, 0.9)
 GRID_CELLS = 40
 
 
@@ -75,22 +76,24 @@ class Residuals:
         """Return evenly spaced edges (HISTOGRAM_BINS + 1) about 0, and counts between them, below and above them.
 
         The edges hold at least SHARE_SHOWN of the rows. Counts sum to the rows; a row is out of place by less than 1/64
-        of its residual.
+        of its residual. absolute_quantiles : [share, bound] for SHARES_STATED; the absolute residual is at most the
+        bound on this share of the rows, and the quantile is less than 1/64 below the bound.
         """
         if self.rows == 0:
-            return {"edges": [], "counts": []}
+            return {"edges": [], "counts": [], "absolute_quantiles": []}
         keys, counts = self.counts.keys.astype(np.int64), self.counts.counts[:, 0]
         low, high = values_of(keys), values_of(keys + (1 << DROPPED_BITS) - 1)
         reach = np.maximum(np.abs(low), np.abs(high))
         order = np.argsort(reach, kind="stable")
-        enough = int(np.searchsorted(np.cumsum(counts[order]), math.ceil(SHARE_SHOWN * self.rows)))
-        limit = float(reach[order][enough])
+        enough = np.searchsorted(np.cumsum(counts[order]), np.ceil(self.rows * np.array([*SHARES_STATED, SHARE_SHOWN])))
         # residuals of exactly 0 lie in the bin of the smallest floats, whose reach is next to nothing
-        edges = np.linspace(-1.0, 1.0, HISTOGRAM_BINS + 1) * (limit if limit > 1e-30 else 1.0)
+        *bounds, limit = np.where(reach > 1e-38, reach, 0.0)[order][enough].tolist()
+        edges = np.linspace(-1.0, 1.0, HISTOGRAM_BINS + 1) * (limit or 1.0)
         share_below = np.clip((edges[:, None] - low) / np.maximum(high - low, 1e-45), 0.0, 1.0)
         below = np.rint(share_below @ counts).astype(np.int64)
         inner = np.diff(below, prepend=0, append=self.rows)
-        return {"edges": edges.tolist(), "counts": inner.tolist()}
+        stated = [list(pair) for pair in zip(SHARES_STATED, bounds, strict=True)]
+        return {"edges": edges.tolist(), "counts": inner.tolist(), "absolute_quantiles": stated}
 
     def per_row(self, total: float) -> float | None:
         """Return a sum divided by the rows; None without rows, or if it is not finite."""

@@ -232,12 +232,12 @@ def mistake_tables(measured: Mapping[str, Any], labels: Sequence[object], target
         wrong = int(counts.sum() - counts.trace())
         pairs = [_confused_pairs(counts, labels, wrong)] if len(counts) > 2 and wrong else []
         return [*pairs, class_table(counts, labels, rows_name)]
-    histogram = measured.get("residual_histogram")
-    if not histogram or not histogram["counts"]:
+    # results of earlier versions have evenly spaced bins only, which are too wide for the quantiles of heavy tails
+    quantiles = (measured.get("residual_histogram") or {}).get("absolute_quantiles")
+    if not quantiles:
         return []
-    half, most = (absolute_residual_quantile(histogram["edges"], histogram["counts"], share) for share in (0.5, 0.9))
-    text = f"The absolute error is at most {number(half)} on 50% of the {rows_name}, at most {number(most)} on 90%"
-    return [Paragraph(f"{text} (in units of {target}).")]
+    half, most = (f"at most {number(bound)} on {share:.0%}" for share, bound in quantiles)
+    return [Paragraph(f"The absolute error is {half} of the {rows_name}, {most} (in units of {target}).")]
 
 
 def _confused_pairs(counts: NDArray[np.int64], labels: Sequence[object], wrong: int) -> Table:
@@ -272,21 +272,6 @@ def class_table(
     ]
     note = f"The {most} classes with the lowest recall of {len(counts)}." if len(counts) > most else ""
     return Table(f"Classes, lowest recall first, {rows_name}", ("Class", "rows", "recall", "precision"), rows, note)
-
-
-def absolute_residual_quantile(edges: Sequence[float], counts: Sequence[int], share: float) -> float:
-    """Return the absolute residual that a share of the rows does not exceed, interpolated in bins.
-
-    edges : (n + 1,), evenly spaced around 0, n even; counts : (n + 2,), the first and last beyond the edges
-    share : share of the rows, in (0, 1)
-
-    >>> absolute_residual_quantile([-2.0, -1.0, 0.0, 1.0, 2.0], [0, 1, 4, 4, 1, 0], 0.8)
-    1.0
-    """
-    inner = np.array(counts[1:-1], dtype=np.float64)
-    middle = len(inner) // 2
-    reached = np.concatenate([[0.0], np.cumsum(inner[middle:] + inner[:middle][::-1])])
-    return float(np.interp(share * sum(counts), reached, np.array(edges[middle:])))
 
 
 # Reliability: the share of correct or positive rows among rows with similar scores

@@ -128,6 +128,9 @@ def test_residuals_of_zero_and_of_any_size_have_a_histogram() -> None:
         target = np.linspace(0.0, 1.0, 50)
         report = measure("regression", target + residual, target).report()
         assert sum(report["residual_histogram"]["counts"]) == 50
+        bounds = [bound for _, bound in report["residual_histogram"]["absolute_quantiles"]]
+        if abs(residual) < 1e38:  # residuals are counted as float32
+            assert bounds == pytest.approx([abs(residual)] * 2, rel=0.02, abs=1e-15)
         json.dumps(report, allow_nan=False)
 
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.metrics.definitions import measure, merge
 from okl.report.blocks import Figure, Paragraph, Table
 from okl.report.figures import wilson
+from okl.report.format import number
 from okl.report.quality import (
-    absolute_residual_quantile,
     calibration_error,
     mistake_tables,
+    mistakes_section,
     reliability_blocks,
 )
 from okl.report.results import RunResult
@@ -121,17 +123,28 @@ def test_the_worst_pairs_and_classes_come_first() -> None:
     assert classes.rows == [["c (rarest)", "1", "0%", "0%"], ["b", "100", "70%", "88.6%"], ["a", "100", "90%", "75%"]]
 
 
-def test_quantiles_of_absolute_residuals_are_computed_from_the_histogram() -> None:
-    residuals = np.random.default_rng(0).normal(size=100_000)
-    edges = np.linspace(-4.0, 4.0, 161)
-    inner, _ = np.histogram(residuals, edges)
-    counts = [int((residuals < -4).sum()), *inner.tolist(), int((residuals > 4).sum())]
-    for share in (0.5, 0.9):
-        assert absolute_residual_quantile(edges.tolist(), counts, share) == pytest.approx(
-            np.quantile(np.abs(residuals), share), abs=0.01
-        )
-    histogram = {"residual_histogram": {"edges": edges.tolist(), "counts": counts}}
-    assert "The absolute error is at most 0.6743 on 50% of the reserved rows" in told(
-        mistake_tables(histogram, (), "y", "reserved rows")
-    )
+@pytest.mark.parametrize("spread", [0.5, 3.0])
+def test_stated_quantiles_of_absolute_errors_are_right_for_heavy_tails(spread: float) -> None:
+    rng = np.random.default_rng(0)
+    targets = np.exp(rng.normal(0.0, spread, 20_000)) * rng.choice([-1.0, 1.0], 20_000)
+    tally = measure("regression", np.zeros(20_000), targets)
+    measured = tally.report()
+    for share, bound in measured["residual_histogram"]["absolute_quantiles"]:
+        exact = np.quantile(np.abs(targets), share, method="inverted_cdf")
+        assert exact <= bound * (1.0 + 1e-6) < exact * 1.02  # values are rounded to float32
+    (_, half), (_, most) = measured["residual_histogram"]["absolute_quantiles"]
+    text = f"The absolute error is at most {number(half)} on 50% of the reserved rows, at most {number(most)} on 90%"
+    assert text in told(mistake_tables(measured, (), "y", "reserved rows"))
+    parts = [measure("regression", np.zeros(len(part)), part) for part in np.array_split(targets, 7)]
+    for merged in (merge(parts[::-1]), merge([merge(parts[:2]), merge(parts[2:])])):
+        assert merged.report()["residual_histogram"] == measured["residual_histogram"]
+
+
+def test_results_without_quantiles_of_absolute_errors_state_none() -> None:
+    result = made_result("regression")
+    assert "The absolute error is at most" in told(list(mistakes_section(RunResult(result)).blocks))
+    del result["test"]["residual_histogram"]["absolute_quantiles"]
+    blocks = list(mistakes_section(RunResult(result)).blocks)
+    assert "The absolute error" not in told(blocks)
+    assert "Residuals, test rows" in [block.title for block in blocks if isinstance(block, Figure)]
     assert mistake_tables({}, (), "y", "rows") == []
