@@ -45,7 +45,7 @@ GRID_CELLS = 40
 class Residuals:
     """Sums and counts of predicted minus true, in the target's units.
 
-    squared_sum, absolute_sum : over rows
+    residual_sum, squared_sum, absolute_sum : over rows
     target_mean, target_squares : mean of the targets, and sum of their squared distances from it
     negative, negative_targets : predictions and targets below 0
     counts : rows by residual, in bins that grow with its size; one column
@@ -53,6 +53,7 @@ class Residuals:
     """
 
     rows: int
+    residual_sum: float
     squared_sum: float
     absolute_sum: float
     target_mean: float
@@ -64,8 +65,11 @@ class Residuals:
     grid: Integers | None = None
 
     def pictures(self) -> dict[str, Any]:
-        """Return what figures of the residuals take, ready for JSON."""
+        """Return what figures and warnings of the residuals take, ready for JSON."""
         drawn: dict[str, Any] = {"residual_histogram": self.histogram()}
+        if self.rows:
+            error = _mean_and_error(self.residual_sum, self.squared_sum, self.rows)
+            drawn["bias"] = error | {"target_mean": finite_or_none(self.target_mean)}
         if self.negative and not self.negative_targets:  # only targets of any sign have predictions of any sign
             drawn["negative_predictions"] = self.negative
         if self.grid is not None and self.target_range is not None:
@@ -112,6 +116,7 @@ def measure_residuals(
         squares = float(np.sum((true - mean) ** 2))
     return Residuals(
         rows=len(true),
+        residual_sum=float(np.sum(residual)),
         squared_sum=squared_sum,
         absolute_sum=float(np.sum(np.abs(residual))),
         target_mean=mean,
@@ -139,6 +144,7 @@ def _pair(a: Residuals, b: Residuals) -> Residuals:
     return replace(
         a,
         rows=rows,
+        residual_sum=a.residual_sum + b.residual_sum,
         squared_sum=a.squared_sum + b.squared_sum,
         absolute_sum=a.absolute_sum + b.absolute_sum,
         target_mean=a.target_mean + apart * share,
@@ -223,8 +229,9 @@ class Tally:
         """Return metrics by name, ready for JSON; None for what these rows do not define (one class only, no rows).
 
         The metrics of the task, and for classes confusion (K x K), reliability and, for two, thresholds; for a
-        regression residual_histogram, and predicted_vs_true if requested; excess (by metric, mean and standard_error of
-        the loss less that of a reference), if it was compared with one.
+        regression residual_histogram, bias (mean and standard_error of the residuals, target_mean), and
+        predicted_vs_true if requested; excess (by metric, mean and standard_error of the loss less that of a
+        reference), if it was compared with one.
         """
         report: dict[str, Any] = {name: known.value(self) for name, known in metrics().items() if known.applies(self)}
         if self.excess and self.rows:

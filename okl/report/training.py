@@ -338,7 +338,11 @@ FEW_OF_CLASS = 10
 FAR_TARGETS = 2.0
 """Root mean squared error, in mean absolute errors, above which few rows decide it: 1.25 of a normal distribution."""
 FEW_SURPRISING = 100
-"""Test rows below which a larger error than that of the choice may be chance."""
+"""Test rows below which a larger error than that of the choice, or a difference of means, may be chance."""
+CLEARLY_BIASED = 4.0
+"""Standard errors between the means of predictions and targets above which the difference is not chance."""
+FAR_MEANS = 0.1
+"""Difference of these means, over the size of the mean target, above which a warning states both."""
 FEW_ROWS = 30
 """Test rows below which a warning says that figures may be chance."""
 
@@ -413,6 +417,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
             f"{counted(negative, 'prediction')} of {errors.rows:,} are below 0, but no target is. Use them as 0, or "
             f"train on log({result.target}) as a column of its own if all targets are above 0."
         )
+    if biased := _biased(result, errors):
+        warnings.append(biased)
     if errors.split == "test" and 0 < errors.rows < FEW_ROWS:
         warnings.append(
             f"Only {counted(errors.rows, 'test row')}: figures of so few may be chance. `okl compare` uses all rows."
@@ -432,6 +438,22 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         folder = result.dataset.get("folder") or "DATA"
         of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe {folder}`."]
     return warnings + of_data
+
+
+def _biased(result: RunResult, errors: Assessment) -> str:
+    """Return the warning of predictions whose mean on test rows is far from that of the targets; "" without."""
+    bias = (result.test or {}).get("bias") or {}
+    mean, chance, true = (bias.get(name) for name in ("mean", "standard_error", "target_mean"))
+    if mean is None or chance is None or true is None or errors.rows < FEW_SURPRISING:
+        return ""
+    if abs(mean) <= max(CLEARLY_BIASED * chance, FAR_MEANS * abs(true)):
+        return ""
+    huber = result.settings.get("huber") is not None
+    advice = " For sums, use --solver ridge without --huber (least squares)." if huber else ""
+    return (
+        f"On test rows, the mean prediction is {number(true + mean)}, the mean target {number(true)}: sums of "
+        f"predictions are too {'low' if mean < 0.0 else 'high'}.{advice}"
+    )
 
 
 def _harder_test_rows(result: RunResult, errors: Assessment) -> str:

@@ -42,7 +42,9 @@ def measured(task: Task, scores: NDArray[Any], targets: NDArray[np.float64]) -> 
 def assert_same_report(a: dict[str, Any], b: dict[str, Any]) -> None:
     assert a.keys() == b.keys()
     for name, value in a.items():
-        if isinstance(value, float):
+        if isinstance(value, dict):
+            assert_same_report(value, b[name])
+        elif isinstance(value, float):
             assert b[name] == pytest.approx(value, rel=1e-12), name
         else:
             assert b[name] == value, name
@@ -107,6 +109,11 @@ def test_regression_metrics_equal_scikit_learn() -> None:
     assert report["squared_loss"] == report["mse"]
     assert report["mae"] == pytest.approx(reference.mean_absolute_error(targets, scores), rel=1e-12)
     assert report["r2"] == pytest.approx(reference.r2_score(targets, scores), rel=1e-11)
+    residuals = scores - targets
+    error = residuals.std() / np.sqrt(3000)
+    assert report["bias"] == pytest.approx(
+        {"mean": residuals.mean(), "standard_error": error, "target_mean": targets.mean()}
+    )
     assert "predicted_vs_true" not in report
 
 

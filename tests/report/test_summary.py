@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.metrics.definitions import measure
 from okl.report.blocks import Table
 from okl.report.format import number
 from okl.report.quality import threshold_rows
@@ -377,6 +378,34 @@ def test_predictions_below_zero_of_targets_that_are_not_are_a_warning() -> None:
     assert any(warning.startswith("52 predictions of 632 are below 0, but no target is.") for warning in warnings)
     del result["test"]["negative_predictions"]
     assert not any("below 0" in warning for warning in warning_sentences(result))
+
+
+@pytest.mark.parametrize(
+    ("scale", "rows", "warned"), [(0.6, 2000, True), (1.4, 2000, True), (0.6, 80, False), (0.95, 2000, False)]
+)
+def test_means_of_predictions_and_targets_that_differ_are_a_warning(scale: float, rows: int, warned: bool) -> None:
+    targets = np.random.default_rng(0).lognormal(0.0, 0.7, rows)
+    test = measure("regression", scale * targets, targets).report()
+    result = {"target": "claim", "test": test, "dataset": {"test_rows": rows}, "settings": {"huber": 1.345}}
+    expected = (
+        f"On test rows, the mean prediction is {number(scale * targets.mean())}, the mean target "
+        f"{number(targets.mean())}: sums of predictions are too {'low' if scale < 1.0 else 'high'}."
+    )
+    found = [warning for warning in warning_sentences(result) if "sums of predictions" in warning]
+    assert found == ([f"{expected} For sums, use --solver ridge without --huber (least squares)."] if warned else [])
+    least_squares = warning_sentences(result | {"settings": {"huber": None}})
+    assert (expected in least_squares) == warned
+    del test["bias"]  # of an earlier version
+    assert not any("sums of predictions" in warning for warning in warning_sentences(result))
+
+
+def test_a_difference_of_means_within_chance_is_no_warning() -> None:
+    rng = np.random.default_rng(0)
+    targets = 0.1 + rng.normal(size=2000)
+    test = measure("regression", targets + 0.5 * rng.normal(size=2000) + 0.02, targets).report()
+    assert abs(test["bias"]["mean"]) > 0.15 * test["bias"]["target_mean"]
+    result = {"target": "y", "test": test, "dataset": {"test_rows": 2000}}
+    assert not any("sums of predictions" in warning for warning in warning_sentences(result))
 
 
 def test_sparse_rows_in_random_frequencies_are_a_warning() -> None:
