@@ -19,13 +19,18 @@ from okl.metrics.definitions import Tally, measure, predicted_classes
 from okl.metrics.ranking import confusion_from, threshold_for
 from okl.models.inputs import class_indices
 
+PICTURED = 3.0
+"""Standard deviations of the target around its mean in the picture of predicted against true: about 99% of the rows."""
+
 
 def tally_of(schema: Schema, scores: FloatArray, targets: FloatArray, predictor: Predictor | None = None) -> Tally:
     """Return the tally of scores and targets in the target's unit, with the predictor's probabilities if any."""
     statistics = schema.target_statistics
     extent = None
     if schema.task == "regression" and statistics is not None:
-        extent = statistics.minimum, statistics.maximum
+        # a few far targets would leave all others in one cell of the picture
+        reach = PICTURED * statistics.standard_deviation
+        extent = max(statistics.minimum, statistics.mean - reach), min(statistics.maximum, statistics.mean + reach)
     return measure(schema.task, scores, targets, schema.n_outputs, extent, logits_of(predictor, scores))
 
 

@@ -196,7 +196,10 @@ def mistakes_section(result: RunResult) -> Section:
         blocks.append(Figure(f"Residuals, {rows_name}", draw, caption))
     grid = measured.get("predicted_vs_true")
     if histogram and grid and grid["range"][0] < grid["range"][1]:
-        caption = "Predictions are biased where the solid line differs from the dotted one."
+        caption = (
+            "Predictions are biased where the solid line differs from the dotted one. Values beyond the range are in "
+            "the cells at its ends."
+        )
         draw = partial(figures.predicted_against_true, grid["range"], grid["counts"], result.target)
         blocks.append(Figure(f"Predicted against true, {rows_name}", draw, caption))
     blocks += largest_error_table(result.largest_errors, result.is_regression)
