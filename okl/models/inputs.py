@@ -182,7 +182,7 @@ def missing_values(schema: Schema, values: FloatArray) -> Replaced:
     found: Replaced = Counter()
     for encoding in schema.encodings:
         if encoding.missing and encoding.inputs[-1] in place:
-            found[MISSING + encoding.column] = int(values[place[encoding.inputs[-1]]].sum())
+            found[MISSING + encoding.column] = int((values[place[encoding.inputs[-1]]] == 1.0).sum())
     return found
 
 
