@@ -173,15 +173,14 @@ class MetricCheck:
 class Selection:
     """Results of all candidates, best first.
 
-    logistic : result of logistic regression, of the winner on the same folds, and the calibration of the former for
-        several classes; None if these were not tried
+    logistic : results of logistic regression, and of the winner on the same folds; None if these were not tried
     sparse : of a winner that is a lasso: the best other candidate, on held-out folds, too, and the lasso's calibration
     enlarged : whether the winner's metric was learnt again on a larger sample
     check : of the winner's metric; None if there were enough rows to do without
     """
 
     ran: tuple[CandidateResult, ...]
-    logistic: tuple[CandidateResult, CandidateResult, ScoreCalibration | None] | None = None
+    logistic: tuple[CandidateResult, CandidateResult] | None = None
     sparse: tuple[CandidateResult, ScoreCalibration | None] | None = None
     enlarged: bool = False
     check: MetricCheck | None = None
@@ -258,29 +257,13 @@ class ValidationSample:
     def _classes(self, targets: Doubles) -> IntArray:
         return np.asarray(targets if self.outputs.task == "multiclass" else targets > 0).astype(np.int64)
 
-    def run_logistic(self, rows: int, scale: Scaling) -> tuple[CandidateResult, ScoreCalibration | None]:
-        """Validate logistic regression in five folds, with the cost of the least error, each class against the rest.
-
-        Returns its result, and the calibration of its held-out scores of several classes.
-        """
+    def run_logistic(self, rows: int, scale: Scaling) -> CandidateResult:
+        """Validate logistic regression in five folds, with the cost of the least error, each class against the rest."""
         started_at, candidate = time.perf_counter(), Candidate(scale, LOGISTIC)
-        inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
-        targets = self._sample.targets[:rows]
-        folds, classes, criterion = self._folds_of(targets), self._classes(targets), self.outputs.criterion
-        weights, length = self.outputs.weights(targets), float(inputs.shape[1] + 1)
-        positives = range(self.outputs.n_outputs) if self.outputs.task == "multiclass" else (1,)
-        scores = np.empty((len(COSTS), rows, len(positives)))
-        for fold in np.unique(folds):
-            held = folds == fold
-            own = None if weights is None else weights[~held]
-            for output, label in enumerate(positives):
-                hits, start = (classes[~held] == label).astype(np.int64), None
-                for number, cost in enumerate(COSTS):
-                    start = slopes, offsets = fit_logistic(inputs[~held], hits, cost / length, own, start)
-                    self.fitted()
-                    scores[number, held, output] = inputs[held] @ slopes[0] + offsets[0]
-        two = len(positives) == 1
-        each = [one[:, 0] if two else one for one in scores]
+        targets, n_inputs = self._sample.targets[:rows], self._sample.inputs.shape[1]
+        classes, criterion, costs = self._classes(targets), self.outputs.criterion, np.array(COSTS) / (n_inputs + 1)
+        two = self.outputs.task == "binary"
+        each = [one[:, 0] if two else one for one in self._logistic_scores(candidate, rows, costs)]
         if criterion in OF_RANKING:
             errors = [criterion_error(criterion, one, classes) for one in each]
             spreads = [standard_error(criterion, error, np.bincount(classes, minlength=2).tolist()) for error in errors]
@@ -296,11 +279,41 @@ class ValidationSample:
             least = of_odds[min(good, key=lambda k: float(of_odds[k].mean()))]
             good = [k for k in good if (of_odds[k] - least).mean() <= _ALIKE * (of_odds[k] - least).std() / rows**0.5]
         best = good[0]  # the smallest: its problem is the easiest to solve
-        result = CandidateResult(
-            candidate, errors[best], np.inf, COSTS[best] / length, rows, inputs.shape[1], None,
+        return CandidateResult(
+            candidate, errors[best], np.inf, float(costs[best]), rows, n_inputs, None,
             time.perf_counter() - started_at, True, spreads[best],
         )  # fmt: skip
-        return result, None if two else fit_calibration(each[best], classes, mixes=True)
+
+    def calibrate_logistic(self, result: CandidateResult) -> ScoreCalibration:
+        """Return the calibration of logistic regression of several classes, of all sampled rows in five folds.
+
+        A model overfits few rows of a class, and its scores of others rank them badly: calibrated for such scores, the
+        final model, of all rows, would hardly predict the class. Rows have the weights of their classes, by which
+        classes are predicted, and the offsets are then those without weights.
+        """
+        targets = self._sample.targets
+        scores = self._logistic_scores(result.candidate, len(targets), np.array([result.penalty]))[0]
+        found = fit_calibration(scores, self._classes(targets), self.outputs.weights(targets), mixes=True)
+        logarithms = np.log(self.outputs.class_weights or (1.0,) * self.outputs.n_outputs)
+        return replace(found, offsets=tuple((np.array(found.offsets) - logarithms).tolist()))
+
+    def _logistic_scores(self, candidate: Candidate, rows: int, costs: Doubles) -> Doubles:
+        """Return scores (n_costs, rows, n_outputs) of the first rows by logistic regression of all other folds."""
+        inputs = scaled(self._schema, self._sample.inputs[:rows], candidate)
+        targets = self._sample.targets[:rows]
+        folds, classes, weights = self._folds_of(targets), self._classes(targets), self.outputs.weights(targets)
+        positives = range(self.outputs.n_outputs) if self.outputs.task == "multiclass" else (1,)
+        scores = np.empty((len(costs), rows, len(positives)))
+        for fold in np.unique(folds):
+            held = folds == fold
+            own = None if weights is None else weights[~held]
+            for output, label in enumerate(positives):
+                hits, start = (classes[~held] == label).astype(np.int64), None
+                for number, cost in enumerate(costs):
+                    start = slopes, offsets = fit_logistic(inputs[~held], hits, cost, own, start)
+                    self.fitted()
+                    scores[number, held, output] = inputs[held] @ slopes[0] + offsets[0]
+        return scores
 
     def run_lasso(self, scale: Scaling) -> tuple[CandidateResult, ScoreCalibration | None] | None:
         """Validate a lasso in folds, with the penalty of the least error; None if it is constant.

@@ -28,7 +28,8 @@ from okl.metrics.calibration import ScoreCalibration, fit_calibration
 from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
 from okl.models.inputs import class_indices
 from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value
-from okl.runs.calibrate import LEAST_OF_CLASS
+from okl.runs.baselines import COSTS
+from okl.runs.calibrate import LEAST_OF_CLASS, MOST_ROWS
 from okl.runs.candidates import (
     FACTORS,
     LARGE_SAMPLE,
@@ -445,7 +446,7 @@ def choose_solver(
     result, by, of_neighbours, track = _raced(task, _Progress(observer or NullObserver()))
     in_folds = track.judging("blocks" if by == "blocks" else "fifths")
     result = with_lasso(in_folds, task.settings, _with_logistic(task, result, track, in_folds), task.shape)
-    update, why = _best_of(result, by, task.criterion)
+    update, why = _best_of(result, by, task.criterion, task.outputs.task == "multiclass")
     tails, tried, hint = _robust(task, result, update, track, by)
     update |= {"huber": HUBER} if tails else {}
     metric, on_metric = _metric_of(task, result, update)
@@ -485,8 +486,7 @@ def _with_logistic(task: _Task, result: Selection, track: ValidationSample, in_f
         return result
     least_squares = in_folds.run(rival.candidate, some, min(some, rival.landmarks), in_last_round=False)
     scale: Scaling = "robust" if rival.candidate.scale in ROBUST else "standard"
-    logistic, of_scores = in_folds.run_logistic(some, scale)
-    return replace(result, logistic=(logistic, least_squares, of_scores))
+    return replace(result, logistic=(in_folds.run_logistic(some, scale), least_squares))
 
 
 def _robust(
@@ -575,7 +575,13 @@ def _calibration_of(
 ) -> ScoreCalibration | None:
     """Return the calibration of the chosen model's scores on held-out folds; None where rows are left out singly."""
     if result.logistic and models[0][0].solver == "logistic":
-        return result.logistic[2]
+        if task.outputs.task == "binary":
+            return None  # scores are log-odds
+        logistic = result.logistic[0]
+        n = min(MOST_ROWS, len(COSTS) * logistic.rows)  # of one cost, not of all
+        folds: Validation = "blocks" if by == "blocks" else "fifths"
+        larger = _sample(task.settings, task.data, n, task.outputs, folds, task.group, track.fitted)
+        return larger.calibrate_logistic(logistic)
     if result.sparse:
         return result.sparse[1]
     if result.check and update.get("metric") and result.check.calibration is not None:
@@ -1005,7 +1011,9 @@ def _threads(settings: TrainSettings) -> int:
     return default_threads() if settings.threads == "auto" else settings.threads
 
 
-def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[dict[str, Any], list[str]]:
+def _best_of(
+    result: Selection, by: Validation, criterion: Criterion, of_several: bool = False
+) -> tuple[dict[str, Any], list[str]]:
     """Return the chosen model, without a solver if its size is open, and sentences with the reasons."""
     winner, linear = result.winner, result.best_linear
     if result.sparse is not None:
@@ -1018,10 +1026,10 @@ def _best_of(result: Selection, by: Validation, criterion: Criterion) -> tuple[d
         options = {"solver": "ridge", "kernel": "linear", "rescale": winner.candidate.scale}
         return options | {"penalty": winner.penalty}, why
     if result.logistic is not None:
-        logistic, least_squares, of_scores = result.logistic
+        logistic, least_squares = result.logistic
         # by accuracy it has to be better: least squares are solved exactly
         same = _SAME if criterion in OF_PROBABILITIES else -_SAME
-        if of_scores is not None and (criterion in OF_PROBABILITIES or least_squares.candidate.kernel != "linear"):
+        if of_several and (criterion in OF_PROBABILITIES or least_squares.candidate.kernel != "linear"):
             same = 0.0  # several classes: both are calibrated, and kernels lose ties
         allowance = same * logistic.chance
         if logistic.error <= least_squares.error + allowance:

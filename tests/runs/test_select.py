@@ -878,10 +878,9 @@ def test_few_rows_of_a_class_do_not_make_logistic_regression_a_constant() -> Non
     outputs = Outputs("binary", 1, None, "log-loss")
     track = ValidationSample(schema, Rows(inputs, targets), np.arange(4000), outputs, 1)
     assert track.can_fit_logistic(4000) == 4000, "the rarest class has 80 rows"
-    found, calibration = track.judging("fifths").run_logistic(4000, "standard")
+    found = track.judging("fifths").run_logistic(4000, "standard")
     shares = np.array([0.98, 0.02])
     assert found.error < 0.7 * -float(shares @ np.log(shares))
-    assert calibration is None, "its scores are log-odds"
 
 
 def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_taken() -> None:
@@ -892,10 +891,33 @@ def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_tak
     statistics = tuple(ColumnStatistics(600, 0.0, 1.0, -2.0, 2.0) for _ in range(4))
     schema = Schema(tuple(f"x{k}" for k in range(4)), "y", "binary", (0, 1), feature_statistics=statistics)
     track = ValidationSample(schema, Rows(inputs, targets), np.arange(600), Outputs("binary", 1, None, "accuracy"), 1)
-    found, _ = track.judging("fifths").run_logistic(600, "standard")
+    found = track.judging("fifths").run_logistic(600, "standard")
     assert found.error == 0.0
     weights, offsets = fit_logistic(inputs, (targets > 0.0).astype(np.int64), found.penalty)
     assert log_losses(inputs @ weights[0] + offsets[0], (targets > 0.0).astype(np.int64)).mean() < 0.01
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_the_choice_predicts_a_weighted_class_as_the_solver_that_it_names(tmp_path: Path) -> None:
+    """The sample that chooses has about 18 rows of the class, and the training rows about 150."""
+    random = np.random.default_rng(2)
+    inputs = random.normal(size=(6000, 40)) * random.exponential(size=(6000, 1))
+    logits = inputs[:, :3] * [1.0, 1.0, 1.5] + [2.0, 0.0, -3.0] + random.gumbel(size=(6000, 3))
+    found = stored(tmp_path / "rows", inputs, logits.argmax(axis=1), "multiclass")
+    weighted: dict[str, Any] = {"class_weights": {"2": 20.0}, "rescale": "standard"}
+    of_choice = {"optimise": "log-loss", "metric": "none", "out": str(tmp_path / "chosen")}
+    chosen = train(asked(found, **of_choice, **weighted))
+    assert chosen["settings"]["solver"] == "logistic"
+    assert chosen["calibration"]["on"] == "held-out folds of sampled training rows"
+    printed = {name: chosen["settings"][name] for name in ("solver", "C", "kernel", "precision")}
+    values = {"data": str(found.folder), "out": str(tmp_path / "named")} | printed | weighted
+    named = train(settings_from(TrainSettings, values, "test"))
+    of_chosen, of_named = (np.array(result["test"]["confusion"], dtype=float) for result in (chosen, named))
+    assert np.trace(of_chosen) > 0.97 * np.trace(of_named)
+    precision, of_solver = (table[2, 2] / table[:, 2].sum() for table in (of_chosen, of_named))
+    assert precision > 0.8 * of_solver > 0.2
+    assert of_chosen[2, 2] > 0.9 * of_named[2, 2]
+    assert chosen["test"]["log_loss"] < named["test"]["log_loss"] + 0.005
 
 
 @pytest.mark.usefixtures("few_candidates")
