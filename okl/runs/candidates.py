@@ -262,6 +262,8 @@ class ValidationSample:
         started_at, candidate = time.perf_counter(), Candidate(scale, LOGISTIC)
         targets, n_inputs = self._sample.targets[:rows], self._sample.inputs.shape[1]
         classes, criterion, costs = self._classes(targets), self.outputs.criterion, np.array(COSTS) / (n_inputs + 1)
+        weights = self.outputs.weights(targets) if criterion == "accuracy" else None  # as mistakes of least squares
+        counted = 1.0 if weights is None else weights / weights.mean()
         two = self.outputs.task == "binary"
         each = [one[:, 0] if two else one for one in self._logistic_scores(candidate, rows, costs)]
         if criterion in OF_RANKING:
@@ -270,7 +272,9 @@ class ValidationSample:
             apart_by = spreads
         else:  # of the scores of two classes as they are: they will be log-odds
             plain = two and criterion == "log-loss"
-            losses = [log_losses(one, classes) if plain else row_losses(criterion, one, classes) for one in each]
+            losses = [
+                counted * (log_losses(one, classes) if plain else row_losses(criterion, one, classes)) for one in each
+            ]
             errors, spreads = [float(one.mean()) for one in losses], [float(one.std()) / rows**0.5 for one in losses]
             apart_by = [float((one - losses[int(np.argmin(errors))]).std()) / rows**0.5 for one in losses]
         good = [k for k, error in enumerate(errors) if error <= min(errors) + _ALIKE * apart_by[k]]

@@ -897,6 +897,21 @@ def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_tak
     assert log_losses(inputs @ weights[0] + offsets[0], (targets > 0.0).astype(np.int64)).mean() < 0.01
 
 
+def test_weights_count_in_the_mistakes_of_logistic_regression_as_in_those_of_least_squares() -> None:
+    """The last class of 5% lies in the first: its rows, of weight 4, are all mistakes."""
+    random = np.random.default_rng(5)
+    targets = random.permutation(np.repeat([0.0, 1.0, 2.0], [500, 450, 50]))
+    inputs = random.normal(size=(1000, 2)) + 10.0 * (targets == 1.0)[:, np.newaxis]
+    statistics = tuple(ColumnStatistics(1000, 5.0, 5.0, -4.0, 14.0) for _ in range(2))
+    schema = Schema(("x0", "x1"), "y", "multiclass", (0, 1, 2), feature_statistics=statistics)
+    outputs = Outputs("multiclass", 3, (1.0, 1.0, 4.0))
+    track = ValidationSample(schema, Rows(inputs, targets), np.arange(1000), outputs, 1).judging("fifths")
+    logistic = track.run_logistic(1000, "standard")
+    squares = track.run(Candidate("standard", "linear"), 1000, 2, in_last_round=False)
+    assert logistic.error == pytest.approx(200.0 / 1150.0)
+    assert squares.error == pytest.approx(logistic.error)
+
+
 @pytest.mark.usefixtures("few_candidates")
 def test_the_choice_predicts_a_weighted_class_as_the_solver_that_it_names(tmp_path: Path) -> None:
     """The sample that chooses has about 18 rows of the class, and the training rows about 150."""
