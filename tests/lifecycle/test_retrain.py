@@ -200,13 +200,19 @@ def test_what_was_rolled_back_twice_is_not_learnt_again_in_one_step(place: Path)
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
 
 
-def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(place: Path) -> None:
+def before_publication(place: Path) -> RetrainingRun:
+    """Return a run that has a challenger for the first champion, and has not published it yet."""
     shards(place, 1, 2)
     retrain(settings(place))
     shards(place, 3)
     slow = RetrainingRun(settings(place))
     for stage in RETRAIN_STAGES[:-2]:
         slow.perform_stage(stage)
+    return slow
+
+
+def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(place: Path) -> None:
+    slow = before_publication(place)
     assert retrain(settings(place))["version"] == 2
     Registry(place / "registry").model("m").rollback()
     assert slow.publish() == {"outcome": "judged before"}
@@ -216,12 +222,7 @@ def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(pl
 
 
 def test_a_pinned_champion_stays_until_it_is_released_and_a_dry_run_still_compares(place: Path) -> None:
-    shards(place, 1, 2)
-    retrain(settings(place))
-    shards(place, 3)
-    slow = RetrainingRun(settings(place))
-    for stage in RETRAIN_STAGES[:-2]:
-        slow.perform_stage(stage)
+    slow = before_publication(place)
     model = Registry(place / "registry").model("m")
     model.pin(why="audit")
     with pytest.raises(ConflictError, match="alias pinned of m is now m@1, not nothing"):
