@@ -89,12 +89,12 @@ class ShardScores:
 
 def compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     """Compare a shard with the past ones of the champion and its ancestors, in the order of training."""
-    compared_rows = _compared(past, now)
-    if compared_rows.fired:
-        return compared_rows
+    by_mistakes = _compared(past, now)
+    if by_mistakes.fired:
+        return by_mistakes
     rare = _compared([one.of_rare_class() for one in past], now.of_rare_class())
     names = ("past_rate", "p_value", "fired", "together")
-    return replace(now, rare=True, **{name: getattr(rare, name) for name in names}) if rare.fired else compared_rows
+    return replace(now, rare=True, **{name: getattr(rare, name) for name in names}) if rare.fired else by_mistakes
 
 
 def _compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:

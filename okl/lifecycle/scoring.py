@@ -73,8 +73,8 @@ def progressive(
     pairs = paired_sums(*parts)[ALL]
     n = max(1, pairs.rows)
     agreement, deviations = agreement_of(data.schema.task, pairs.agreement)
-    of_rare = pairs.beyond, pairs.of_rare, pairs.rare_missed
-    return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, *of_rare)
+    counts = pairs.beyond, pairs.of_rare, pairs.rare_missed
+    return ProgressiveErrors(pairs.rows, pairs.first / n, pairs.second / n, agreement, deviations, *counts)
 
 
 def rare_class(schema: Schema) -> tuple[int, float] | None:

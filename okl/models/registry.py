@@ -274,7 +274,9 @@ class AliasState:
         aliases = {name: number for name, number in self.aliases.items() if name not in (CHAMPION, PREVIOUS)}
         if aliases.get(CANDIDATE) == version:
             del aliases[CANDIDATE]
-        aliases |= {name: version for name in (CHAMPION, PINNED) if name == CHAMPION or name in aliases}
+        aliases[CHAMPION] = version
+        if PINNED in aliases:
+            aliases[PINNED] = version
         if former:
             aliases[PREVIOUS] = former[-1]
         return replace(self, aliases=aliases, former=former)
