@@ -38,7 +38,11 @@ OptionValues = dict[str, Any]
 """Values that the user gave for a group of options, by the names of their settings."""
 
 MOST_METAVAR = 60  # characters; longer lists of choices are shown in the help text
-TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256"}  # placeholders of repeatable options that are not columns
+TEXTS = {
+    "constraints": "CONSTRAINT",
+    "release": "SHA256",
+    "exclude": "FILE",
+}  # placeholders of repeatable options that are not columns
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,7 @@ _RARE = (
     "positive storage normalise min_documents max_terms date_order decimal tls threads checkpoint_rounds "
     "checkpoint_seconds metric precision mode validation"
 )
-_OF_SHARDS = "rescale release max_shards settle_seconds slices holdout_shards window_shards threshold cluster"
+_OF_SHARDS = "rescale release exclude max_shards settle_seconds slices holdout_shards window_shards threshold cluster"
 RARE: dict[str | None, tuple[str, ...]] = {
     "ingest": words("group svmlight_index min_documents max_terms storage normalise hash_columns many_values"),
     "train": words(f"{_RARE} cluster scheduler dates scale"),

@@ -17,7 +17,7 @@ from okl.report.progress import terminal_observer
 RETRAIN = cli.Options(
     RetrainSettings,
     {
-        cli.SHARDS: ("registry", "time_column", "on_bad", "release", "max_shards", "settle_seconds"),
+        cli.SHARDS: ("registry", "time_column", "on_bad", "release", "exclude", "max_shards", "settle_seconds"),
         cli.PUBLICATION: (
             "publish_if",
             "margin",

@@ -148,6 +148,11 @@ class ModelHistory:
         return [record for record in self.accepted() if record.sha256 in self.trained_on]
 
     @property
+    def excluded(self) -> list[ShardRecord]:
+        """Return the shards of the champion's lineage that were excluded by hand since."""
+        return [record for record in self.records.values() if record.excluded and record.sha256 in self.trained_on]
+
+    @property
     def apart(self) -> int:
         """Return training rows of a champion that was published from a run, of which no shard is known; else 0."""
         if self.champion is None or not self.trained_on.isdisjoint(self.records):

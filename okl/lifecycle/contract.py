@@ -33,7 +33,7 @@ from okl.lifecycle.profile import (
     time_in_name,
 )
 from okl.lifecycle.settings import ContractSettings
-from okl.lifecycle.shard_store import Finding, ShardRecord, Time, accepted_among, is_late
+from okl.lifecycle.shard_store import EXCLUDED, Finding, ShardRecord, Time, accepted_among, is_late
 from okl.report.format import shortened
 
 # Baselines: the accepted shards, or the reference's statistics.
@@ -381,14 +381,15 @@ KINDS = (
     "empty", "unreadable", "missing-column", "extra-column", "other-type", "too-few-rows", "too-many-rows",
     "infinite-values", "missing-values", "unseen-values", "missing-targets", "unknown-label", "label-shares",
     "out-of-range", "mean-shift", "constant-column", "repeated", "seen-rows", "late", "contradiction", "unrelated",
+    EXCLUDED,
 )  # fmt: skip
 HARD = frozenset(
     {"empty", "unreadable", "missing-column", "other-type", "infinite-values", "missing-targets", "unknown-label",
      "repeated"}
 )  # fmt: skip
 """Kinds that cannot be released: the rows cannot be trained on, or already were."""
-FOUND_LATER = frozenset({"contradiction", "unrelated"})
-"""Kinds that the champion finds in shards that satisfy the contract."""
+FOUND_LATER = frozenset({"contradiction", "unrelated", EXCLUDED})
+"""Kinds that the champion or a person finds in shards that satisfy the contract."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,16 @@ from okl.lifecycle.contract import (
 )
 from okl.lifecycle.profile import time_in_name
 from okl.lifecycle.settings import ContractSettings, RetrainSettings
-from okl.lifecycle.shard_store import Arrival, ShardRecord, ShardStore, Status, arrivals, find_quarantined, in_window
+from okl.lifecycle.shard_store import (
+    Arrival,
+    ShardRecord,
+    ShardStore,
+    Status,
+    arrivals,
+    find_accepted,
+    find_quarantined,
+    in_window,
+)
 
 if TYPE_CHECKING:
     from okl.lifecycle.champion import ModelHistory
@@ -152,6 +161,7 @@ class Intake:
     standing : quarantined by runs before, with files that are still there
     restorable : quarantined and released; the file is gone, but the data set is stored
     ignored : sentences about columns that no file had before
+    excluded : shards that are not trained on any more, by name or digits of the settings
     """
 
     settings: RetrainSettings
@@ -167,19 +177,22 @@ class Intake:
     standing: list[ShardRecord] = field(default_factory=list)
     restorable: list[ShardRecord] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
+    excluded: list[ShardRecord] = field(default_factory=list)
     files: int = 0
 
     def discover(self) -> dict[str, Any]:
         """List the files, and hash new ones.
 
         Raises ConfigError : the folder of arriving files does not exist; DataError : it does not answer, or a file is
-            lost, or what is to be released is not quarantined, or neither its file nor its data set is there
+            lost, or what is to be released is not quarantined, or neither its file nor its data set is there, or what
+            is to be excluded is not accepted
         """
         settled, fresh, odd = arrivals(self.settings.source, self.settings.settle_seconds)
         self.unread = [{"name": arrival.name, "why": arrival.problem} for arrival in odd]
         self.files = len(settled)
         state, self._records = self.store.file_state(), dict(self.history.records)
         before, young = dict(state.entries), {arrival.name for arrival in fresh}
+        self.excluded = [find_accepted(self._records, key) for key in self.settings.exclude]
         self._released = {find_quarantined(self._records, key).sha256 for key in self.settings.release}
         sizes = {record.size_bytes for record in self._records.values()}
         met: dict[str, str] = {}
@@ -197,6 +210,10 @@ class Intake:
             self.store.write_file_state(state)
         self._find_released([self._records[digest] for digest in self._released - met.keys()])
         return {"files": self.files, "new": len(self.new), "still_written": len(self.fresh)}
+
+    def exclude(self) -> None:
+        """Quarantine the shards that are not trained on any more."""
+        self.excluded = [record if record.excluded else self.store.exclude(record) for record in self.excluded]
 
     def validate(self, reference: Schema, progress: Callable[[int, int | None], None]) -> None:
         """Check new files by name, each against those accepted before; then accept released ones."""
@@ -262,6 +279,7 @@ class Intake:
                 _describe(record) | {"timed": has_times or time_in_name(record.name) is not None} for record in self.bad
             ],
             "standing": [_describe(record) for record in self.standing],
+            "excluded": [_describe(record) for record in self.excluded],
             "released_in_vain": [_describe(record) | {"there": record in self.bad} for record in self.vain],
             "learnt": [_describe(record) for record in pending],
         }
@@ -276,7 +294,7 @@ class Intake:
             self.same.append((arrival.name, record.name if record else first, digest))
         if record is not None:
             self._records[digest] = self.store.add_name(record, arrival.name)
-            if not pending and first == arrival.name and record.status == "quarantined":
+            if not pending and first == arrival.name and record.status == "quarantined" and not record.excluded:
                 self.standing.append(record)
 
     def _find_new_columns(self, record: ShardRecord, before: list[ShardRecord]) -> None:

@@ -16,7 +16,7 @@ from okl.foundation.settings import IngestSettings
 from okl.lifecycle.contract import contract_digest, learnable
 from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
-from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_quarantined, prepared_as, union
+from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_accepted, find_quarantined, prepared_as, union
 from okl.metrics.criterion import criterion_of
 from okl.models.registry import CHAMPION, RegisteredModel, Registry
 from okl.runs.calibrate import check_threshold
@@ -339,12 +339,13 @@ def check_arrivals(settings: RetrainSettings) -> None:
     Raises ConfigError : a folder of this machine that is not there, settings that exclude each other, or that the model
         was created without
     Raises DataError : storage that does not answer; files of which none can be read by the settings, or like those
-        before; a shard to release that is not quarantined or cannot be trained on
+        before; a shard to release that is not quarantined or cannot be trained on, or one to exclude that is not
+        accepted
     """
     arrived, *_ = arrivals(settings.source)
     check_exclusive(settings)
     model = Registry(settings.registry).model(settings.name)
-    _check_released(settings, model)
+    _check_shards(settings, model)
     reference = _reference(model)
     if reference is not None:
         check_lineage_start(settings, reference)
@@ -364,17 +365,18 @@ def check_arrivals(settings: RetrainSettings) -> None:
 
 
 def check_exclusive(settings: RetrainSettings) -> None:
-    """Raise ConfigError if a new choice is requested, but a solver is given; or for a release in a dry run."""
+    """Raise ConfigError if a new choice is requested, but a solver is given; or a dry run changes shards."""
     if settings.choose == "again" and settings.train.solver != "auto":
         raise ConfigError(
             f"choose = 'again' conflicts with the given solver {settings.train.solver!r} (or an option of it). Remove "
             "one of them."
         )
-    if settings.dry_run and settings.release:
-        raise ConfigError(
-            f"release = {', '.join(settings.release)!r} would last after a dry run (dry_run). Remove one of them: a "
-            "model trained on released files is published only if it is better."
-        )
+    for name in ("release", "exclude"):
+        if settings.dry_run and (keys := getattr(settings, name)):
+            raise ConfigError(
+                f"{name} = {', '.join(keys)!r} would last after a dry run (dry_run). Remove one of them: a model that "
+                "is trained afterwards is published only if it is better."
+            )
 
 
 def start_lineage(
@@ -406,9 +408,11 @@ def _misspelt(model: RegisteredModel, settings: RetrainSettings) -> str:
     return f" No model {model.name!r} is registered (similar names: {close}). For a new model, add --target COLUMN."
 
 
-def _check_released(settings: RetrainSettings, model: RegisteredModel) -> None:
-    """Refuse to release shards that are not quarantined or cannot be trained on."""
-    records = ShardStore(model.folder / "data").records() if settings.release else {}
+def _check_shards(settings: RetrainSettings, model: RegisteredModel) -> None:
+    """Refuse to release shards that are not quarantined or cannot be trained on, or to exclude unknown ones."""
+    records = ShardStore(model.folder / "data").records() if settings.release or settings.exclude else {}
+    for key in settings.exclude:
+        find_accepted(records, key)
     for key in settings.release:
         record = find_quarantined(records, key)
         same_limits = record.contract == contract_digest(settings.contract, settings.time_column)

@@ -178,6 +178,7 @@ class RetrainingRun(Run[RetrainSettings]):
     def hold(self) -> dict[str, Any]:
         """Check new shards: accept or quarantine them with a reason; DataError if on_bad is "stop"; or ConfigError."""
         champion, new = self.history.champion, self.intake.new
+        self.intake.exclude()
         stored = self.store.reference()
         if champion and stored and (why := input_difference(champion.model.schema, stored)):
             back = f"Restore the champion before it: okl models rollback {self.name}"
@@ -254,7 +255,8 @@ class RetrainingRun(Run[RetrainSettings]):
             record.reason = f"{self.name}@{version} is pinned: nothing was trained ({waiting} waiting). {advice}"
             return {"skipped": record.reason}
         due = due_choice(*parts)
-        choices: list[LaterChoice | None] = [None] if self._pending else []
+        anew = bool(self.history.excluded and self.history.trained())
+        choices: list[LaterChoice | None] = [None] if self._pending or anew else []
         choices += [] if due is None else choose_again(*parts, due, self.observer)
         if not choices:
             reason = "There are no new shards to train on." if self.intake.bad else record.reason

@@ -95,6 +95,11 @@ class RetrainSettings(BaseModel):
     release: tuple[str, ...] = Field(
         (), description="first 16 digits of the sha256 of quarantined shards to train on anyway"
     )
+    exclude: tuple[str, ...] = Field(
+        (),
+        description="names, or first 16 digits of the sha256, of accepted shards not to train on any more; a champion "
+        "that was trained on one is trained anew without it",
+    )
     publish_if: Literal["better", "clearly better", "not worse"] = Field(
         "better",
         description="condition for publishing the challenger; better: on the newest rows, and not significantly worse "
@@ -118,7 +123,8 @@ class RetrainSettings(BaseModel):
     )
     mlflow: str | None = Field(None, description="tracking URI of MLflow to log comparisons to")
     dry_run: bool = Field(
-        False, description="do everything except publishing; shards are still accepted or quarantined, not released"
+        False,
+        description="do everything except publishing; shards are still accepted or quarantined, not released",
     )
 
     @field_validator("train")

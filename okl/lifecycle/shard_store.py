@@ -35,6 +35,7 @@ SHA256 = re.compile("[0-9a-f]{64}")
 ATTEMPTS = "attempts"  # folder of rejected challengers in the shard store
 CHOICES = "choices"  # folder of choices that were made again, in the shard store
 PAGE = "report.html"  # report of a version
+EXCLUDED = "excluded"  # kind of the finding of a shard that was excluded by hand
 Status = Literal["accepted", "quarantined", "duplicate"]
 Time = str | float
 
@@ -104,6 +105,11 @@ class ShardRecord:
     def reason(self) -> str:
         """Return all findings as one text; "" for none."""
         return " ".join(finding.sentence for finding in self.findings)
+
+    @property
+    def excluded(self) -> bool:
+        """Return whether it was accepted, and excluded by hand since."""
+        return self.status == "quarantined" and any(finding.kind == EXCLUDED for finding in self.findings)
 
 
 def record_text(record: ShardRecord) -> str:
@@ -462,6 +468,12 @@ class ShardStore:
         """Quarantine an accepted shard after a later finding; its data set is kept for a release."""
         return self.put(replace(record, status="quarantined", findings=(*record.findings, finding), released=False))
 
+    def exclude(self, record: ShardRecord) -> ShardRecord:
+        """Quarantine an accepted shard by hand, see `quarantine_accepted`."""
+        earlier = tuple(finding for finding in record.findings if finding.kind != EXCLUDED)
+        finding = Finding(EXCLUDED, f"{record.name} was excluded with --exclude.")
+        return self.quarantine_accepted(replace(record, findings=earlier), finding)
+
     def has_data(self, record: ShardRecord) -> bool:
         """Return whether the data set of a shard exists: it was accepted once."""
         return (self.location / record.key).exists()
@@ -491,6 +503,25 @@ def _record_in(file: Place) -> ShardRecord:
             f"{file} is damaged: it is the record of the shard {record.key}. Restore the file, or remove it."
         )
     return record
+
+
+def find_accepted(records: Mapping[str, ShardRecord], key: str) -> ShardRecord:
+    """Return the one accepted or excluded shard of this name, or with these first digits of its SHA-256.
+
+    Raises DataError : no shard, or several
+    """
+    known = [record for record in records.values() if record.status == "accepted" or record.excluded]
+    matches = [record for record in known if key in record.names]
+    matches = matches or [record for record in known if key and record.sha256.startswith(key)]
+    if len(matches) == 1:
+        return matches[0]
+    named = f"{key!r} names {len(matches) or 'no'} {'shards' if matches else 'shard'}"
+    among = sorted((record.name, record.key) for record in matches or known)
+    listing = listed([f"{digits} ({name})" for name, digits in among], MOST_NAMED)
+    raise DataError(
+        f"exclude = {named}; expected the name of an accepted file, or the first {DIGITS} digits of its sha256. "
+        f"{f'Accepted shards: {listing}.' if among else 'No shard is accepted.'}"
+    )
 
 
 def find_quarantined(records: dict[str, ShardRecord], key: str) -> ShardRecord:

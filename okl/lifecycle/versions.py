@@ -232,21 +232,14 @@ def measured_lineage(
 
 
 def lineage_of(
-    settings: RetrainSettings,
-    history: ModelHistory,
-    records: Sequence[ShardRecord],
-    online: bool,
-    fresh: bool,
-    choice: Mapping[str, Any],
+    settings: RetrainSettings, parent: int | None, records: Sequence[ShardRecord], choice: Mapping[str, Any]
 ) -> Lineage:
     """Return the lineage of the version that will be trained.
 
-    An online solver continues from the champion; after a new start it has no parent and lists all shards. A batch
-    solver is a child of the champion with the shards that are new.
-
+    parent : the champion, which an online solver continues; a batch solver is its child with the shards that are new.
+        After a new start there is none, and records are all shards.
     choice : its entry, empty where the first choice or a named solver holds
     """
-    parent = None if online and fresh else history.parent
     decisive = {"train": plain_train(settings), "seed": settings.ingest.seed} | {
         name: getattr(settings, name) for name in LEARNING
     }
@@ -449,7 +442,8 @@ def retraction_reason(model: RegisteredModel, planned: Lineage, rejected: Collec
         return None
     return (
         f"No file is new: these shards were trained on before, in {version}, which is no longer the champion"
-        f"{elsewhere}. Add a new file, or use {version} again: okl models promote {model.name} {version.number}."
+        f"{elsewhere}. Add a new file, or use {version} again: okl models promote {model.name} {version.number}. "
+        "To train without one of these shards: --exclude NAME."
     )
 
 
@@ -471,7 +465,7 @@ class LearningPlan:
     settings, history : settings and history; train : settings of training; online : whether the solver is online
     records : new shards of the version; accepted : the waiting shards and those of the champion, in training order
     begin : state to continue from, None for a new start; why : reason of a new start despite a champion
-    lineage : lineage of the version; otherwise : changed setting that forces a new start, "" for none
+    lineage : lineage of the version; otherwise : changed setting or excluded shard that forces a new start, "" for none
     since : SHA-256 of the shard that a window begins with at the earliest, "" for any
     is_new_choice : whether settings and scaling were chosen again, so that nothing of the champion is continued
     """
@@ -499,12 +493,15 @@ class LearningPlan:
         """Train the challenger; raise DivergedError if it diverges."""
         if self.online:
             result = learn_shards(self.train, store, self.begin, self.records, execution, observer)
-            return replace(result, how=f"{result.how}, because {self.otherwise}") if self.otherwise else result
+            return self._with_reason(result)
         window = self.accepted[-self.settings.window_shards :]
         start = next((at for at, record in enumerate(window) if record.sha256 == self.since), 0)
         window = window[start:]
-        warm = None if self.is_new_choice else warm_start_for(self.settings, self.history)
-        return solve_window(self.train, store, window, self.records, execution, observer, warm)
+        warm = None if self.is_new_choice or self.otherwise else warm_start_for(self.settings, self.history)
+        return self._with_reason(solve_window(self.train, store, window, self.records, execution, observer, warm))
+
+    def _with_reason(self, trained: Challenger) -> Challenger:
+        return replace(trained, how=f"{trained.how}, because {self.otherwise}") if self.otherwise else trained
 
 
 def choice_entry(champion: Champion | None) -> Mapping[str, Any]:
@@ -533,11 +530,14 @@ def plan_learning(
     otherwise = "" if begin is None else changed_training_setting(settings, history)
     if begin is not None and is_new_choice:
         otherwise = "solver and settings were chosen again"
+    if excluded := [record.name for record in history.excluded]:
+        otherwise = f"{listed(excluded)}, which the champion was trained on, was excluded"
     if otherwise:
         begin, why = None, otherwise
     records = accepted if why else tuple(pending)
     entry = choice or {}
-    lineage, since = lineage_of(settings, history, records, online, begin is None, entry), str(entry.get("first", ""))
+    lineage = lineage_of(settings, None if why else history.parent, records, entry)
+    since = str(entry.get("first", ""))
     return LearningPlan(
         settings, history, train, online, records, accepted, begin, why, lineage, otherwise, since, is_new_choice
     )

@@ -198,6 +198,8 @@ def summary_text(result: Mapping[str, Any]) -> str:
         rows, left_out = (sum(shard.get(count, 0) for shard in trained) for count in ("rows", "left_out"))
         count = f"{rows:,} rows" + (f", of which {left_out:,} incomplete ones are left out" if left_out else "")
         blocks.append(Paragraph(f"shards: {listed([shard['name'] for shard in trained], MOST_NAMED)} ({count})"))
+    if excluded := excluded_sentence(shards):
+        blocks.append(Paragraph(excluded))
     if chosen := chosen_sentence(result):
         blocks.append(Paragraph(f"chosen: {chosen}"))
     if again := choice_sentence(result):
@@ -218,6 +220,22 @@ def summary_text(result: Mapping[str, Any]) -> str:
             names = listed([shard["name"] for shard in others], MOST_NAMED)
             warnings.append(f"{when}: {names}. Reasons: okl models show {result['model']}")
     return text([*blocks, *map(WarningBlock, warnings), *_passed_over(result)])
+
+
+def excluded_sentence(shards: Mapping[str, Any]) -> str:
+    """Return which shards this run excluded, and how to undo it; "" for none.
+
+    >>> excluded_sentence({"excluded": [{"name": "b.csv", "rows": 1200, "sha256": 64 * "a"}]})
+    'excluded: b.csv (1,200 rows) is not trained on any more. To undo it: --release aaaaaaaaaaaaaaaa'
+    >>> excluded_sentence({})
+    ''
+    """
+    excluded = shards.get("excluded") or []
+    if not excluded:
+        return ""
+    names = listed([f"{shard['name']} ({shard['rows']:,} rows)" for shard in excluded], MOST_NAMED)
+    undo = " ".join(f"--release {shard['sha256'][:16]}" for shard in excluded[:MOST_NAMED])
+    return f"excluded: {names} {'is' if len(excluded) == 1 else 'are'} not trained on any more. To undo it: {undo}"
 
 
 def chosen_sentence(result: Mapping[str, Any]) -> str:
@@ -261,7 +279,9 @@ def retraining_page(result: Mapping[str, Any], settings: Mapping[str, Any]) -> P
     took = (
         f"Training took {duration(seconds)} of {total} in total." if seconds else f"No model was trained, in {total}."
     )
-    lead = paragraphs(result["reason"], chosen_sentence(result), choice_sentence(result), took)
+    lead = paragraphs(
+        result["reason"], excluded_sentence(shards), chosen_sentence(result), choice_sentence(result), took
+    )
     if result["progressive"]:
         lead.append((WarningBlock if _has_drift(result) else Paragraph)(drift["why"]))
     lead += [

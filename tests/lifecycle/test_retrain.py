@@ -328,6 +328,76 @@ def test_a_dry_run_releases_nothing(place: Path) -> None:
     assert ShardStore(place / "registry" / "m" / "data").records()[bad["sha256"]].status == "quarantined"
 
 
+def test_an_excluded_shard_is_as_if_it_had_never_come(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    for day in (3, 4):
+        shards(place, day)
+        retrain(settings(place))
+    unknown = r"'day-09.parquet' names no shard; expected the name of an accepted file.*\(day-03.parquet\)"
+    refused_by_both(settings(place, exclude=["day-09.parquet"]), unknown)
+    refused_by_both(settings(place, exclude=["day-03.parquet"], dry_run=True), "would last after a dry run")
+    asked = settings(place, exclude=["day-03.parquet"], on_bad="stop")
+    result = retrain(asked)
+    assert (result["outcome"], result["version"]) == ("published", 4)
+    assert result["how"] == (
+        "started anew on 3 shards, because day-03.parquet, which the champion was trained on, was excluded"
+    )
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-04.parquet"]
+    sha256 = result["shards"]["excluded"][0]["sha256"]
+    undo = f"excluded: day-03.parquet ({ROWS} rows) is not trained on any more. To undo it: --release {sha256[:16]}"
+    assert undo in summary_text(result)
+    assert f"--release {sha256[:16]}" in Path(result["report"]).read_text()
+
+    twin = place / "twin"
+    twin.mkdir()
+    shards(twin, 1, 2)
+    retrain(settings(twin, train={"step_size": 0.2}))
+    shards(twin, 4)
+    assert retrain(settings(twin))["how"].startswith("started anew on 3 shards, because step_size changed")
+    assert all(np.array_equal(value, arrays(twin)[name]) for name, value in arrays(place).items())
+
+    again = retrain(asked)
+    assert again["outcome"] == "nothing new", "a deployment that keeps asking, and the file is still there"
+    assert not again["shards"]["standing"]
+    shards(place, 5)
+    other_limits = settings(place, contract={"mean_shift": 4.0})
+    assert [one["name"] for one in retrain(other_limits)["shards"]["learnt"]] == ["day-05.parquet"]
+    released = retrain(settings(place, release=[sha256[:16]]))
+    assert [one["name"] for one in released["shards"]["learnt"]] == ["day-03.parquet"]
+    assert retrain(settings(place, exclude=[sha256[:16]]))["how"].startswith("started anew on 4 shards")
+
+
+def test_a_shard_of_a_version_that_was_rolled_back_can_be_excluded(place: Path) -> None:
+    shards(place, 1, 2)
+    retrain(settings(place))
+    shards(place, 3)
+    retrain(settings(place))
+    Registry(place / "registry").model("m").rollback()
+    assert "To train without one of these shards: --exclude NAME." in retrain(settings(place))["reason"]
+    assert retrain(settings(place, exclude=["day-03.parquet"]))["outcome"] == "nothing new", (
+        "the champion is without it"
+    )
+    shards(place, 4)
+    result = retrain(settings(place))
+    assert (result["how"], result["parent"]) == ("continued with 1 new shards", 1)
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-04.parquet"]
+
+
+def test_a_batch_solver_is_trained_without_an_excluded_shard_until_none_is_left(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
+    retrain(settings(place, train=train))
+    result = retrain(settings(place, train=train, exclude=["day-02.parquet"]))
+    because = "because day-02.parquet, which the champion was trained on, was excluded"
+    assert (result["how"], result["version"]) == (f"solved on the latest 2 shards, {because}", 2)
+    assert champion(place).lineage.parent is None
+    assert retrain(settings(place, train=train))["outcome"] == "nothing new"
+    names = ["day-01.parquet", "day-02.parquet", "day-03.parquet"]
+    assert retrain(settings(place, train=train, exclude=names))["outcome"] == "nothing new"
+    assert champion(place).number == 2
+
+
 def test_a_late_file_is_neither_the_newest_nor_drift(place: Path) -> None:
     train = {"solver": "ridge", "frequencies": None, "step_size": None, "order": None}
     asked = settings(place, train=train, contradiction=False, time_column="hour")
