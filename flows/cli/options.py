@@ -38,11 +38,8 @@ OptionValues = dict[str, Any]
 """Values that the user gave for a group of options, by the names of their settings."""
 
 MOST_METAVAR = 60  # characters; longer lists of choices are shown in the help text
-TEXTS = {
-    "constraints": "CONSTRAINT",
-    "release": "SHA256",
-    "exclude": "FILE",
-}  # placeholders of repeatable options that are not columns
+TEXTS = {"constraints": "CONSTRAINT", "release": "SHA256", "exclude": "FILE", "missing_words": "WORD"}
+"""Placeholders of repeatable options that are not columns."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,9 @@ INGEST_ALL = Options(
             "target task positive holdout group split_column missing dates categories max_categories many_values keys "
             "drop text min_documents max_terms scale scale_target"
         ),
-        FORMATS: words("date_order decimal svmlight_index hash_columns storage normalise rows_per_shard compression"),
+        FORMATS: words(
+            "missing_words date_order decimal svmlight_index hash_columns storage normalise rows_per_shard compression"
+        ),
     },
 )
 INGEST = INGEST_ALL.without("compression")
@@ -168,12 +167,13 @@ TRAIN = Options(
 )
 _RARE = (
     "group split_column max_categories many_values svmlight_index hash_columns rows_per_shard scale_target categories "
-    "positive storage normalise min_documents max_terms date_order decimal tls threads checkpoint_rounds "
+    "positive storage normalise min_documents max_terms missing_words date_order decimal tls threads checkpoint_rounds "
     "checkpoint_seconds metric precision mode validation"
 )
+_SPARSE = "storage normalise hash_columns many_values"
 _OF_SHARDS = "rescale release exclude max_shards settle_seconds slices holdout_shards window_shards threshold cluster"
 RARE: dict[str | None, tuple[str, ...]] = {
-    "ingest": words("group svmlight_index min_documents max_terms storage normalise hash_columns many_values"),
+    "ingest": words(f"compression group svmlight_index min_documents max_terms {_SPARSE}"),
     "train": words(f"{_RARE} cluster scheduler dates scale"),
     "compare": words(f"{_RARE} rescale grid halving tolerance iterations memory map"),
     "plan": words(f"{_RARE} rescale text out name beside threshold"),

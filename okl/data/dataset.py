@@ -182,9 +182,9 @@ class ColumnFormat:
 
 # Data sets: shard descriptors and a schema.
 
-# 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4 with formats; else 2, or 1 for
-# numbers alone (3: models)
-FORMAT_VERSION = 7
+# 8 with words for missing values; 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4
+# with formats; else 2, or 1 for numbers alone (3: models)
+FORMAT_VERSION = 8
 MANIFEST = "manifest.json"
 
 Scale = Literal["none", "standard", "minmax"]
@@ -262,6 +262,7 @@ class Schema:
     encodings : how the inputs are made that are no columns of numbers of the same name; none in most tables
     svmlight : how indices become columns, for rows from svmlight text
     formats : how columns of text are read that hold numbers or dates
+    missing_words : words and numbers of source columns that mean a missing value besides the usual ones
     metric : learnt weights of the squared differences of the inputs, one for each input, applied after the scaling; ()
         for all 1. Models have one, and shards of retrained models; see `okl.features.metric_learning`
     sparse : inputs that are held as sparse rows, after the features; None in most tables
@@ -286,6 +287,7 @@ class Schema:
     metric: tuple[float, ...] = field(default=(), repr=False)  # in `read_sha256` where there is one
     sparse: SparseColumns | None = None
     squashed: tuple[SquashedColumn, ...] = field(default=(), repr=False)  # as the metric
+    missing_words: tuple[str, ...] = ()
 
     @cached_property
     def source_columns(self) -> tuple[str, ...]:
@@ -306,9 +308,9 @@ class Schema:
             }
             for encoding in values["encodings"]
         ]
-        for name in ("formats", "metric", "squashed"):
+        for name in ("formats", "metric", "squashed", "missing_words"):
             values[name] = list(values[name])
-        for name in ("encodings", "svmlight", "formats", "metric", "sparse", "squashed"):
+        for name in ("encodings", "svmlight", "formats", "metric", "sparse", "squashed", "missing_words"):
             if not values[name]:
                 del values[name]
         return values
@@ -316,8 +318,10 @@ class Schema:
     @property
     def format_version(self) -> int:
         """Return the oldest format version with all fields in use: an older okl then asks for an upgrade."""
-        if any(encoding.means for encoding in self.encodings):
+        if self.missing_words:
             return FORMAT_VERSION
+        if any(encoding.means for encoding in self.encodings):
+            return 7
         if self.squashed:
             return 6
         if self.metric or self.sparse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,6 +66,28 @@ def numbers(column: pa.Array) -> NDArray[Any]:
         column = column.cast(kind, safe=False).fill_null(float("nan"))
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
+
+
+def without_numbers(column: pa.Array, absent: Sequence[float]) -> pa.Array:
+    """Return a column of numbers with null in place of some of them; any other column as it is."""
+    kind = value_type(column.type)
+    if not is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+        return column
+    hits = np.isin(numbers(column), absent)
+    return pc.if_else(pa.array(hits), pa.scalar(None, column.type), column) if hits.any() else column
+
+
+def numbers_among(words: Sequence[str]) -> list[float]:
+    """Return the numbers among words.
+
+    >>> numbers_among(["unknown", "-999", "nan"])
+    [-999.0]
+    """
+    found = []
+    for word in words:
+        with suppress(ValueError):
+            found.append(float(word))
+    return [value for value in found if np.isfinite(value)]
 
 
 def missing_in(column: pa.Array) -> Mask:

@@ -117,7 +117,13 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 Columns = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
 
-ONE_OF_MANY = {"keys": "key", "categories": "category", "constraints": "constraint", "slices": "slice"}
+ONE_OF_MANY = {
+    "keys": "key",
+    "categories": "category",
+    "constraints": "constraint",
+    "slices": "slice",
+    "missing_words": "missing_word",
+}
 """Singular names of settings that hold several values: of the repeatable options of a command."""
 
 
@@ -234,6 +240,11 @@ class IngestSettings(BaseModel):
         description="date and time columns; parts: the year and the position in the year, week and day; calendar: a "
         "0/1 input for each weekday and hour, too; auto: parts, or calendar if the automatic choice finds it better; "
         "error: refuse the source; drop: ignore the column",
+    )
+    missing_words: tuple[str, ...] = Field(
+        (),
+        description="words or numbers such as unknown or -999 that mean a missing value in columns of numbers and "
+        "dates, besides NA, ?, none and empty ones",
     )
     date_order: Literal["auto", "day", "month"] = Field(
         "auto",

@@ -229,6 +229,7 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
         _check_same(settings, "svmlight_index", str(folding.first_index))
         _check_same(settings, "storage", "dense" if reference.sparse is None else "sparse")
     _check_same(settings, "many_values", "inputs")
+    _check_same(settings, "missing_words", reference.missing_words)
     _check_same(settings, "hash_columns", (folding.hashed if folding else 0) or None)
     _check_sparse(settings, reference)
     for form in reference.formats:

@@ -95,9 +95,9 @@ def _faults(schema: Schema) -> Iterator[str]:
             yield f"column {encoding.column!r} lacks a target mean of each value, of all others and of none"
 
 
-# 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4 with formats; 3 with probabilities;
-# else 2 or 1
-FORMAT_VERSION = 7
+# 8 with words for missing values; 7 with target means; 6 with squashed columns; 5 with a metric or sparse columns; 4
+# with formats; 3 with probabilities; else 2 or 1
+FORMAT_VERSION = 8
 DESCRIPTION, SEAL = "model.json", "description_sha256"
 WEIGHTS = "weights.safetensors"
 WHAT_TO_GIVE = (

@@ -106,6 +106,7 @@ class Dialect(NamedTuple):
 
     separator : of values; decimal : mark of the decimals of numbers; encoding : utf8 or utf16
     breaks : whether values in quotes may hold line ends; skipped : lines before the header line
+    missing_words : that mean a missing value besides the usual ones
     """
 
     separator: str = ","
@@ -113,6 +114,7 @@ class Dialect(NamedTuple):
     encoding: str = "utf8"
     breaks: bool = False
     skipped: int = 0
+    missing_words: tuple[str, ...] = ()
 
     @property
     def divisible(self) -> bool:
@@ -127,7 +129,8 @@ class Dialect(NamedTuple):
 
     def converting(self, **options: Any) -> pacsv.ConvertOptions:
         """Return Arrow's options for the conversion of text to values, with further options."""
-        return pacsv.ConvertOptions(decimal_point=self.decimal, **options)
+        words = [*MISSING_WORDS, *self.missing_words, *(f" {word}" for word in self.missing_words)]
+        return pacsv.ConvertOptions(decimal_point=self.decimal, null_values=words, **options)
 
     @property
     def parsing(self) -> pacsv.ParseOptions:
@@ -243,17 +246,17 @@ def line_ranges(file: Place) -> list[tuple[int, int]]:
 # Column types: suggested by the first block, confirmed by a scan.
 
 
-def inspect(file: Place, decimal: str = "") -> tuple[pa.Schema, Dialect]:
+def inspect(file: Place, decimal: str = "", missing_words: tuple[str, ...] = ()) -> tuple[pa.Schema, Dialect]:
     """Return names and types of columns by the first 2 MiB of a file, null without a value, and how text is values.
 
-    decimal : mark of decimals, "" for as the values show
+    decimal : mark of decimals, "" for as the values show; missing_words : see `Dialect`
     Raises DataError : the file is empty, has no rows, or is not CSV; two columns share a name, or one has none in UTF-8
     """
     if size_of(file) == 0:
         raise DataError(f"{file} is empty; expected a CSV file with a header line.")
     dialect = COMMAS
     try:
-        dialect = _dialect(file, decimal)
+        dialect = _dialect(file, decimal)._replace(missing_words=missing_words)
         schema = _first_types(file, dialect)
         if not decimal and dialect.separator in BESIDE_DECIMAL_COMMAS:
             commas = dialect._replace(decimal=",")
@@ -332,7 +335,7 @@ def _check_closed(file: Place, last: pa.RecordBatch | pa.Table) -> None:
 
 def _typing(dialect: Dialect) -> dict[str, Any]:
     """Return Arrow's own type inference options."""
-    return {"parse_options": dialect.parsing, "convert_options": dialect.converting(null_values=MISSING_WORDS)}
+    return {"parse_options": dialect.parsing, "convert_options": dialect.converting()}
 
 
 def numeric_nulls(schema: pa.Schema) -> pa.Schema:
@@ -410,7 +413,7 @@ def read(
         field.name: pa.float64() if pa.types.is_integer(field.type) and field.name not in exact else field.type
         for field in schema
     }
-    options = dialect.converting(column_types=types, include_columns=columns, null_values=MISSING_WORDS)
+    options = dialect.converting(column_types=types, include_columns=columns)
     names = schema.names if span is not None and span[0] > 0 else None
     try:
         with (

@@ -16,7 +16,7 @@ from okl.data.encoder import check_kinds
 from okl.data.ingest.columns import Roles, check_present, share_of
 from okl.data.ingest.sources import Source, Storage, SvmlightReading, open_source
 from okl.data.ingest.targets import ClassCounts, TargetReader, plain_label
-from okl.data.ingest.value_formats import formats_of
+from okl.data.ingest.value_formats import formats_of, formats_with_words
 from okl.data.values import is_number, is_text
 from okl.foundation.errors import DataError, first_of
 from okl.foundation.locations import Place
@@ -37,7 +37,10 @@ def open_by(schema: Schema, location: str | Place) -> Source:
         storage: Storage = "dense" if schema.sparse is None else "sparse"
         reading = SvmlightReading(least, schema.svmlight.first_index, hashed, storage)
     points = any(form.kind == "number" and form.decimal == "." for form in schema.formats)
-    return open_source(location, reading, csv_types(schema), formats_of(schema), "." if points else "")
+    decimal = "." if points else ""
+    source = open_source(location, reading, csv_types(schema), formats_of(schema), decimal, schema.missing_words)
+    # words are no values of a CSV file already
+    return source.with_formats(formats_with_words(schema)) if source.kind in ("parquet", "json") else source
 
 
 def csv_types(schema: Schema) -> dict[str, pa.DataType]:
@@ -61,7 +64,7 @@ KEPT = {"holdout", "stratify", "group", "rows_per_shard", "rows_per_group", "com
 
 def settings_by(reference: Schema, settings: IngestSettings) -> IngestSettings:
     """Return the settings with the values of the reference; the share of test rows and the storage are kept."""
-    decided = ("target", "task", "keys", "scale", "scale_target", "missing")
+    decided = ("target", "task", "keys", "scale", "scale_target", "missing", "missing_words")
     values = {name: getattr(reference, name) for name in decided}
     return IngestSettings.model_validate(settings.model_dump(include=KEPT) | values)
 

@@ -577,7 +577,8 @@ def find_formats(
     names = [name for name in (*roles.features, roles.target) if is_text(kinds[name])]
     names = [name for name in names if name not in settings.categories]
     first = next(source.batches(names), None) if names else None
-    tallies = {} if first is None else _tallies_of(first)
+    words = source.pieces[0].dialect.missing_words
+    tallies = {} if first is None else _tallies_of(first, words)
     measured = first is not None and roles.target in names and is_measured(first.batch[roles.target], settings.task)
     names = [name for name, tally in tallies.items() if may_be_formatted(tally)]
     if names and not preview:
@@ -608,15 +609,16 @@ def find_formats(
     return (source.with_formats(formats) if formats else source), notes
 
 
-def _tallies_of(rows: SourceBatch) -> dict[str, FormatTally]:
+def _tallies_of(rows: SourceBatch, missing_words: tuple[str, ...]) -> dict[str, FormatTally]:
     columns = zip(rows.batch.schema.names, rows.batch.columns, strict=True)
-    return {name: tally_of(column, rows.file, rows.first_row) for name, column in columns}
+    return {name: tally_of(column, rows.file, rows.first_row, missing_words) for name, column in columns}
 
 
 def _tally_piece(names: Sequence[str], piece: Piece) -> list[FormatTally]:
     tallies = [FormatTally()] * len(names)
     for rows in read_piece(piece, names):
-        tallies = [so_far.plus(new) for so_far, new in zip(tallies, _tallies_of(rows).values(), strict=True)]
+        counted = _tallies_of(rows, piece.dialect.missing_words).values()
+        tallies = [so_far.plus(new) for so_far, new in zip(tallies, counted, strict=True)]
     return tallies
 
 
@@ -748,7 +750,8 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
         first = indices[settings.svmlight_index]
         svmlight = SvmlightReading(0, first, settings.hash_columns or 0, settings.storage)
         types = dict.fromkeys((*settings.categories, *settings.text), pa.string())
-        opened = open_source(source, svmlight, types, decimal=DECIMALS[settings.decimal])
+        words = settings.missing_words
+        opened = open_source(source, svmlight, types, decimal=DECIMALS[settings.decimal], missing_words=words)
     formatted = find_formats(opened, settings, preview=True)[0] if reference is None else opened
     roles, reader = _roles_and_reader(formatted, settings, reference)
     reader.check_kind(opened.location)
@@ -839,6 +842,7 @@ def _finish(
         scale_target=settings.scale_target, missing=settings.missing,
         feature_statistics=tuple(inputs), target_statistics=target if classes.task == "regression" else None,
         encodings=roles.encodings, svmlight=source.pieces[0].svmlight, formats=source.pieces[0].formats,
+        missing_words=source.pieces[0].dialect.missing_words,
         sparse=roles.sparse,
     )  # fmt: skip
     schema = replace(made, class_counts=classes.class_counts)
@@ -938,5 +942,5 @@ _DEFAULTS = IngestSettings.model_validate({}).model_dump(mode="json")
 NEWER = (
     "categories", "max_categories", "dates", "svmlight_index", "hash_columns", "stratify", "date_order", "decimal",
     "storage", "normalise", "text", "min_documents", "max_terms", "positive", "many_values",
-    "group",
+    "group", "missing_words",
 )  # fmt: skip

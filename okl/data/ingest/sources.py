@@ -28,7 +28,7 @@ from okl.data.ingest.csv import COMMAS, PACKED, Dialect, check_unique, open_text
 from okl.data.ingest.value_formats import TYPES, convert
 from okl.data.order import MOST_INPUTS, mix_bits
 from okl.data.sparse import LISTS, MOST_COLUMNS, lists_of
-from okl.data.values import is_date, is_text
+from okl.data.values import is_date, is_text, numbers_among, without_numbers
 from okl.foundation.errors import DataError, first_line, quoted
 from okl.foundation.locations import Place, combined_digest, file_sha256, open_binary, place_of, readable, size_of
 from okl.foundation.types import Doubles, Integers
@@ -371,7 +371,8 @@ class Piece:
         columns, and the number of these if rows are sparse; has_missing : whether that text holds nan
     size_bytes, sha256 : of a shard of a data set, whose bytes are verified before they are read; else 0 and empty
     span : of a CSV file, the first of its bytes and the first that is another's; None: all of them
-    dialect : of a CSV file, how its text is values; nested : of JSON lines, the types of their keys
+    dialect : how the text of a CSV file is values, and which words mean a missing one in any file
+    nested : of JSON lines, the types of their keys
     formats : of columns of text that are read as numbers or dates; their types in the schema are those
     """
 
@@ -416,6 +417,8 @@ def read_piece(
     """
     formats = {form.column: form for form in piece.formats}
     piece = piece.as_text(formats) if formats else piece
+    words = piece.dialect.missing_words
+    absent = numbers_among(words)
     names = list(piece.schema.names if columns is None else columns)
     limit = batch_rows or max(1, min(BATCH_ROWS, BATCH_BYTES // (8 * max(1, len(names)))))
     location = place_of(piece.path)
@@ -431,9 +434,12 @@ def read_piece(
         stream = read_svmlight(location, piece.schema, piece.svmlight, names, limit)
     row = piece.first_row
     for batch in stream:
-        if formats:
+        if formats or absent:
             arrays = [
-                convert(column, formats[name], piece.path, row) if name in formats else column
+                without_numbers(
+                    convert(column, formats[name], piece.path, row, words) if name in formats else column,
+                    absent if name not in exact else (),
+                )
                 for name, column in zip(batch.schema.names, batch.columns, strict=True)
             ]
             batch = pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
@@ -491,6 +497,7 @@ def open_source(
     types: Mapping[str, pa.DataType] | None = None,
     formats: Collection[ColumnFormat] = (),
     decimal: str = "",
+    missing_words: tuple[str, ...] = (),
 ) -> Source:
     """Recognise a source and read its schema, of text files by their first rows; svmlight text is scanned once.
 
@@ -501,6 +508,7 @@ def open_source(
     types : of columns of CSV files, whatever their values scan like
     formats : of columns of text that are read as numbers or dates
     decimal : mark of decimals in CSV files; "": as their values show
+    missing_words : that mean a missing number or date besides the usual ones, see `okl.data.values.MISSING_WORDS`
 
     Raises
     ------
@@ -516,13 +524,13 @@ def open_source(
     if kind == "svmlight":
         parts = _svmlight_pieces(files, svmlight)
     elif kind == "json":
-        parts = _json_pieces(files, types or {})
+        parts = _json_pieces(files, types or {}, missing_words)
     else:
         given = {form.column: pa.string() for form in formats} | dict(types or {})
         parts = (
-            _csv_pieces(files, given, decimal)
+            _csv_pieces(files, given, decimal, missing_words)
             if kind == "csv"
-            else [p for file in files for p in _parquet_pieces(file)]
+            else [p for file in files for p in _parquet_pieces(file, missing_words)]
         )
         check_schemas(files, [next(part.schema for part in parts if part.path == str(file)) for file in files])
     source = Source(str(location), kind, parts[0].schema, tuple(files), tuple(parts))
@@ -531,18 +539,24 @@ def open_source(
     return source.with_formats(formats) if formats else source
 
 
-def _parquet_pieces(file: Place) -> list[Piece]:
+def _parquet_pieces(file: Place, missing_words: tuple[str, ...]) -> list[Piece]:
     schema, groups = inspect_parquet(file)
     firsts = [0, *accumulate(groups)]
-    pieces = [Piece(str(file), "parquet", schema, firsts[i], rows, (i,)) for i, rows in enumerate(groups) if rows > 0]
-    return pieces or [Piece(str(file), "parquet", schema, 0, 0)]
+    whole = Piece(str(file), "parquet", schema, 0, 0, dialect=Dialect(missing_words=missing_words))
+    pieces = [
+        replace(whole, first_row=firsts[i], rows=rows, row_groups=(i,)) for i, rows in enumerate(groups) if rows > 0
+    ]
+    return pieces or [whole]
 
 
-def _json_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType]) -> list[Piece]:
+def _json_pieces(
+    files: Sequence[Place], types: Mapping[str, pa.DataType], missing_words: tuple[str, ...]
+) -> list[Piece]:
     nested = reduce(jsonlines.merged, (jsonlines.inspect(file) for file in files))
     schema = _typed_nulls(jsonlines.flat(nested), types)
     check_unique(schema, files[0])
-    return [Piece(str(file), "json", schema, 0, None, nested=nested) for file in files]
+    dialect = Dialect(missing_words=missing_words)
+    return [Piece(str(file), "json", schema, 0, None, nested=nested, dialect=dialect) for file in files]
 
 
 def _typed_nulls(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Schema:
@@ -556,8 +570,10 @@ def _typed_nulls(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Sche
     return csv.numeric_nulls(pa.schema([typed(field) for field in schema]))
 
 
-def _csv_pieces(files: Sequence[Place], types: Mapping[str, pa.DataType], decimal: str) -> list[Piece]:
-    inspected = [csv.inspect(file, decimal) for file in files]
+def _csv_pieces(
+    files: Sequence[Place], types: Mapping[str, pa.DataType], decimal: str, missing_words: tuple[str, ...]
+) -> list[Piece]:
+    inspected = [csv.inspect(file, decimal, missing_words) for file in files]
     schemas = [schema for schema, _ in inspected]
     if all(schema.names == schemas[0].names for schema in schemas):  # types that a few rows suggest may differ
         schemas = [reduce(csv.merged_types, schemas)] * len(schemas)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from okl.data.dataset import ColumnFormat, Schema
 from okl.data.encoder import texts_and_index
-from okl.data.values import MISSING_WORDS, Mask, is_text
+from okl.data.values import MISSING_WORDS, Mask, is_text, numbers_among, one_array, without_numbers
 from okl.foundation.errors import DataError, listed, quoted
 from okl.foundation.types import Integers
 
@@ -177,9 +177,12 @@ TYPES = {
 }  # fmt: skip
 
 
-def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> pa.Array:
+def convert(
+    column: pa.Array, form: ColumnFormat, file: str, first_row: int, missing_words: tuple[str, ...] = ()
+) -> pa.Array:
     """Return a column of text as numbers or dates, with null for missing values.
 
+    missing_words : that mean a missing value besides the usual ones
     Raises DataError : a value in another format: names file, column and the first such row
     """
     texts, index = texts_and_index(column)
@@ -191,7 +194,7 @@ def convert(column: pa.Array, form: ColumnFormat, file: str, first_row: int) -> 
         values = dates.array(form.order)
         fits = pa.array((dates.zoned == (form.kind == "instant")) & (~dates.timed | (form.kind != "date")))
     values = pc.if_else(fits, values, pa.scalar(None, values.type)).cast(TYPES[form.kind])
-    misfit = np.asarray(values.is_null()) & _present(texts)
+    misfit = np.asarray(values.is_null()) & _present(texts, missing_words)
     if misfit.any() and (rows := np.flatnonzero(misfit[index])).size:
         seen = LocatedValue(texts[int(index[rows[0]])].as_py(), file, first_row + int(rows[0]))
         raise DataError(f"{_misfit(form, seen, form.example)}. Correct the value, or leave the row out.")
@@ -210,19 +213,34 @@ def formats_of(schema: Schema) -> tuple[ColumnFormat, ...]:
     return (*(plain | {form.column: form for form in schema.formats}).values(),)
 
 
+def formats_with_words(schema: Schema) -> tuple[ColumnFormat, ...]:
+    """Return the formats, and those of columns of numbers that are text where words mean a missing value."""
+    formats = formats_of(schema)
+    if not schema.missing_words or schema.svmlight is not None:
+        return formats
+    others = {form.column for form in formats} | {text.column for text in schema.texts}
+    others |= {encoding.column for encoding in schema.encodings if encoding.kind != "number"}
+    return (*formats, *(ColumnFormat(name, "number") for name in schema.source_columns if name not in others))
+
+
 def convert_table(table: pa.Table, schema: Schema) -> pa.Table:
     """Return a table whose columns of text are numbers and dates where a model takes these, as rows of a file are."""
-    for form in formats_of(schema):
+    for form in formats_with_words(schema):
         if form.column in table.column_names and is_text(table.schema.field(form.column).type):
             column = table.column(form.column).cast(pa.string()).combine_chunks()
-            values = convert(column, form, "table", 0)
+            values = convert(column, form, "table", 0, schema.missing_words)
             table = table.set_column(table.schema.get_field_index(form.column), form.column, values)
+    if absent := numbers_among(schema.missing_words):
+        for place, name in enumerate(table.column_names):
+            if name in schema.source_columns:
+                table = table.set_column(place, name, without_numbers(one_array(table.column(place)), absent))
     return table
 
 
-def _present(texts: pa.Array) -> Mask:
+def _present(texts: pa.Array, missing_words: tuple[str, ...] = ()) -> Mask:
     """Return which values are there: neither null nor a word such as NA."""
-    return np.asarray(pc.and_not(texts.is_valid(), pc.is_in(texts, value_set=pa.array(MISSING_WORDS))))
+    words = pa.array([*MISSING_WORDS, *missing_words])
+    return np.asarray(pc.and_not(texts.is_valid(), pc.is_in(texts, value_set=words)))
 
 
 # What the values of a column look like, counted.
@@ -246,7 +264,8 @@ class FormatTally:
     What they are: "value", any that is not missing; "number" or "date" in some reading; ".", ",", "day", "month",
     "year" where that reading takes it, "not ." where it does not, "only ." where its rival does not; "numbers" or
     "dates" where both readings take it and differ; "formatted" number, which is not plain; "unit %", "unit $", "unit "
-    of numbers; "time", "zone", "point" of a date with a time, a time with a zone, or points between its parts
+    of numbers; "time", "zone", "point" of a date with a time, a time with a zone, or points between its parts; "word"
+    that means a missing value by the settings
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -260,10 +279,10 @@ class FormatTally:
         return self.counts[what] / max(1, self.counts["value"])
 
 
-def tally_of(column: pa.Array, file: str, first_row: int) -> FormatTally:
+def tally_of(column: pa.Array, file: str, first_row: int, missing_words: tuple[str, ...] = ()) -> FormatTally:
     """Count what the values of a column of text may be; first_row : number of its first row in the file."""
     texts, index = texts_and_index(column)
-    present = _present(texts)
+    present = _present(texts, missing_words)
     rows = np.bincount(index % len(texts), minlength=len(texts))
     first = np.zeros(len(texts), dtype=np.int64)
     first[index[::-1]] = np.arange(len(index))[::-1]  # the last one written is the first row
@@ -290,6 +309,7 @@ def tally_of(column: pa.Array, file: str, first_row: int) -> FormatTally:
         "zone": parsed.zoned & (day | month),
         "not zone": present & ~parsed.zoned,
         "point": parsed.pointed & (day | month),
+        "word": _present(texts) & ~present,
     }
     for unit in pc.unique(units.drop_null()).to_pylist():
         masks[f"unit {unit}"] = np.asarray(pc.fill_null(pc.equal(units, unit), False)) & masks["number"]
@@ -346,7 +366,7 @@ def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tupl
         elif tally.share("number") >= MOST and (
             (tally.counts["formatted"] and _fitting(tally, MARKS) and not _odd_unit(tally))
             if name == labels
-            else (tally.counts["formatted"] or context.strict)
+            else (tally.counts["formatted"] or tally.counts["word"] or context.strict)
         ):
             numbers[name] = tally
     marks = {**context.marks, **_shown(numbers, MARKS)}
@@ -476,7 +496,8 @@ def _refused(form: ColumnFormat, seen: LocatedValue, example: LocatedValue, targ
         if form.column == target
         else f"use --category {quote(form.column)} or --drop {quote(form.column)}"
     )
-    return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or {ways_out}.")
+    means = "" if alike else f" If it means a missing value: --missing-word {quote(seen.text)}."
+    return DataError(f"{_misfit(form, seen, example.text)}. {remedy}, or {ways_out}.{means}")
 
 
 def _misfit(form: ColumnFormat, seen: LocatedValue, example: str = "") -> str:

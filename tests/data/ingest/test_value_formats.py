@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -225,6 +226,64 @@ def test_dates_match_datetime() -> None:
         assert 0.2 < sum(value is not None for value in naively) / len(texts) < 0.8
 
 
+WORDS = settings(missing="mean", missing_words=("unknown", "-999"))
+
+
+def with_gaps(word: Any, number: Any) -> pd.DataFrame:
+    """Rows with gaps in a column of numbers, one of money, one of dates and the target; a text column says unknown."""
+    rows = spoken(points=True).head(200)
+    rows["share"] = rows["share"].astype(object)
+    rows.loc[rows.index % 9 == 0, ["share", "price", "day"]] = word
+    rows.loc[rows.index % 7 == 0, "size"] = number
+    rows.loc[rows.index % 5 == 0, "word"] = "unknown"
+    return rows
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_words_and_numbers_that_mean_a_missing_value_are_one(ending: str, tmp_path: Path) -> None:
+    def written(name: str, rows: pd.DataFrame) -> Path:
+        path = tmp_path / f"{name}.{ending}"
+        if ending == "csv":
+            rows.to_csv(path, index=False)
+        elif ending == "jsonl":
+            rows.to_json(path, orient="records", lines=True)
+        else:
+            rows.to_parquet(path)
+        return path
+
+    plain_rows, worded = with_gaps(None, np.nan), with_gaps("unknown", -999.0)
+    expected = ingest(written("plain", plain_rows), tmp_path / "expected", settings(missing="mean")).dataset
+    data = ingest(written("worded", worded), tmp_path / "data", WORDS).dataset
+    assert digests(data) == digests(expected)
+    assert "unknown" in data.schema.encodings[-1].categories, "a text column keeps its values"
+    assert open_dataset(data.folder).schema.missing_words == ("unknown", "-999")
+    assert data.schema.format_version == 8
+    assert expected.schema.format_version == 4, "older versions of okl read what has no such words"
+    again = ingest(tmp_path / f"worded.{ending}", tmp_path / "again", WORDS, reference=data.schema).dataset
+    assert digests(again) == digests(expected)
+    inputs = inputs_of(expected.schema, plain_rows.drop(columns="y"), "float64")
+    np.testing.assert_array_equal(inputs_of(data.schema, worded.drop(columns="y"), "float64"), inputs)
+
+
+def test_a_later_file_may_have_words_in_columns_that_had_none(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"a": np.arange(60) / 8, "b": np.arange(60) % 7, "y": np.arange(60) % 2})
+    rows.to_csv(tmp_path / "s.csv", index=False)
+    schema = ingest(tmp_path / "s.csv", tmp_path / "data", WORDS).dataset.schema
+    rows["a"] = ["unknown" if row % 3 == 0 else f"{row / 8}" for row in range(60)]
+    rows.to_csv(tmp_path / "later.csv", index=False)
+    rows.to_parquet(tmp_path / "later.parquet")
+    numbers = rows.assign(a=pd.to_numeric(rows["a"], errors="coerce"))
+    with pytest.warns(UserWarning, match=r"'a' \(20 rows\)"):
+        inputs = [inputs_of(schema, table[["a", "b"]], "float64") for table in (rows, numbers)]
+    np.testing.assert_array_equal(*inputs)
+    for name in ("later.csv", "later.parquet"):
+        (piece,) = table_pieces(tmp_path / name, schema)
+        (batch,) = read_table(piece)
+        assert batch.batch["a"].null_count == 20
+    with pytest.raises(DataError, match="column 'a'"):
+        ingest(tmp_path / "later.csv", tmp_path / "refused", ASKED, reference=replace(schema, missing_words=()))
+
+
 def test_tallies_do_not_depend_on_how_rows_are_cut() -> None:
     column = pa.array([*spoken(points=True)["price"][:50], "x", None, "NA", "1,5", "", "31/12/2026"])
     whole = tally_of(column, "f", 0)
@@ -242,7 +301,9 @@ def test_all_columns_with_words_among_numbers_are_named_at_once(tmp_path: Path) 
     lines[8] = "7,none of these,2026-01-07,7,1"
     (tmp_path / "s.csv").write_text("\n".join(lines) + "\n")
     with pytest.raises(
-        DataError, match=r"'q 1', row 4 .*or use --category 'q 1' or --drop 'q 1'\. Refused, too: q2, d\.$"
+        DataError,
+        match=r"'q 1', row 4 .*or use --category 'q 1' or --drop 'q 1'\. If it means a missing value: "
+        r"--missing-word 'don.*\. Refused, too: q2, d\.$",
     ):
         check_source(tmp_path / "s.csv", settings())
 
