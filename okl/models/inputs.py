@@ -24,7 +24,16 @@ from okl.data.ingest.targets import stored_index
 from okl.data.ingest.value_formats import convert_table
 from okl.data.reading import scaled_inputs
 from okl.data.sparse import finite_sparse_rows, with_dense_columns
-from okl.data.values import Mask, apply_missing_policy, is_number, is_text, missing_in, numbers, one_array
+from okl.data.values import (
+    Mask,
+    apply_missing_policy,
+    is_number,
+    is_text,
+    missing_in,
+    numbers,
+    numbers_among,
+    one_array,
+)
 from okl.foundation.errors import DataError, DivergedError, ModelError, first_of, listed
 from okl.foundation.locations import combined_digest, file_sha256, place_of
 from okl.foundation.types import FloatArray, IntArray, Precision
@@ -569,6 +578,7 @@ def _of_array(schema: Schema, values: np.ndarray[Any, Any], precision: Precision
     n = schema.n_features
     with np.errstate(over="ignore"):  # what overflows becomes infinite, and is found right after
         rounded = values.astype(np.float32)  # as data sets hold inputs: the model learned from these
+    rounded[np.isin(values, numbers_among(schema.missing_words))] = np.nan
     fills = np.zeros(n) if schema.missing == "zero" else plain_means(schema)
     if fills is not None:
         absent = np.isnan(rounded)

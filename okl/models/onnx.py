@@ -385,6 +385,9 @@ def input_sentences(schema: Schema) -> str:
         sentences = ["Numbers must be finite: the scores of a row with NaN are NaN."]
     else:
         sentences = [f"NaN stands for a missing {numbers}, which becomes {filled}; other numbers must be finite."]
+    if schema.missing_words:  # a graph takes numbers, of which -999 is one
+        words = " and ".join(map(repr, schema.missing_words))
+        sentences.append(f"Write NaN in place of {words}, which mean a missing value in rows for okl.")
     if "category" in kinds:
         dropped = ", and the scores of its row are NaN" if schema.missing == "drop" else ""
         sentences.append(f'"" stands for missing text{dropped}.')

@@ -96,6 +96,17 @@ def test_missing_values_are_zero_where_the_model_says_so() -> None:
     assert np.isfinite(np.delete(untouched, np.s_[::3])).all()
 
 
+def test_a_graph_takes_nan_in_place_of_numbers_that_mean_a_missing_value() -> None:
+    model = Model(schema_of("binary", missing="zero", missing_words=("n/k", "-999")), Case("fourier").model().predictor)
+    rows, worded = raw_rows(), raw_rows()
+    rows[::3, 1], worded[::3, 1] = np.nan, -999.0
+    np.testing.assert_array_equal(model.scores(worded), model.scores(rows))
+    scores, _ = run(model, rows)
+    np.testing.assert_allclose(scores, model.scores(worded), atol=1e-5)
+    said = "Write NaN in place of 'n/k' and '-999', which mean a missing value in rows for okl."
+    assert said in to_onnx(model).doc_string
+
+
 def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
     model, rows = of_times()
     scores, _ = run(model, rows)
