@@ -8,6 +8,7 @@ signal: a shard after the last choice had more errors than chance explains, see 
 errors: the latest three shards have more errors than the first three after the last choice, and no signal is in
     between, by the same test and level: it finds a slow change
 rows: the window has four times as many rows as at the last choice
+excluded: a shard that the champion was trained on was excluded by hand, so its choice may be of that shard
 
 A choice is made on the shards of the window, and another one on those since the signal, or the latest three. Their
 challengers and one with the settings so far are trained; the one with the least error on the newest reserved rows is
@@ -26,7 +27,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from okl.data.dataset import Dataset, Schema
-from okl.foundation.errors import DataError
+from okl.foundation.errors import DataError, listed
 from okl.foundation.folders import write_durably
 from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
@@ -55,7 +56,7 @@ class LaterChoice:
     cause : why it was made; first, last : SHA-256 of the oldest and newest shard that it was made on; the former is ""
         unless windows begin with it; rows : training rows of these shards
     why : its reasons; options : settings of training; schema : of the shards, with scaling and metric of the choice
-    compared : whether its challenger was compared with the champion
+    compared : whether its challenger was compared with a champion; champion : number of the one that won, 0 if unknown
     """
 
     cause: str
@@ -66,6 +67,7 @@ class LaterChoice:
     options: Mapping[str, Any]
     schema: Schema
     compared: bool = False
+    champion: int = 0
 
     @property
     def of_version(self) -> dict[str, Any]:
@@ -152,9 +154,12 @@ def due_choice(
         return None
     if given.choose == "again":
         return DueChoice(FORCED)
-    if not pending or not is_chosen(champion, store):
+    excluded = [record.name for record in history.excluded]
+    if not (pending or excluded) or not is_chosen(champion, store):
         return None
     accepted = up_to(history, pending)
+    if excluded:
+        return DueChoice(f"{listed(excluded)} was excluded") if accepted else None
     last, rows, first = _last_choice(champion, store, accepted)
     window = accepted[max(first, len(accepted) - given.window_shards) :]
     return find_cause(accepted, last, rows, _rows(window), given.window_shards)
@@ -285,11 +290,11 @@ def unprepared(given: RetrainSettings, store: ShardStore, window: Sequence[Shard
     )
 
 
-def mark_compared(store: ShardStore, choices: Sequence[LaterChoice]) -> None:
+def mark_compared(store: ShardStore, choices: Sequence[LaterChoice], champion: int | None) -> None:
     """Record that the challengers of choices were compared with the champion: their evidence is used up."""
     for file in json_files(store.location / CHOICES) if choices else ():
         if (stored := _read(file)) in choices:
-            _write(file, replace(stored, compared=True))
+            _write(file, replace(stored, compared=True, champion=champion or 0))
 
 
 def _write(file: Place, choice: LaterChoice) -> None:

@@ -30,7 +30,7 @@ from okl.metrics.criterion import TESTS, criterion_error, criterion_of, mcnemar,
 from okl.metrics.definitions import Tally, merge, merge_named, predicted_classes
 from okl.models.inputs import class_indices
 from okl.models.quality import HasLogits, logits_of, tally_of
-from okl.report.format import CRITERION_NAMES, criterion_value, number, scalar_metrics
+from okl.report.format import CRITERION_NAMES, criterion_value, number, p_text, scalar_metrics
 from okl.report.retraining import SHARD
 from okl.runs.baselines import ConstantPredictor
 from okl.runs.calibrate import MOST_ROWS, TEST_ROWS, calibrated
@@ -478,14 +478,14 @@ def _by_rule(
     margin = rule.margin * (judged.champion if criterion in RELATIVE else 1.0)
     if rule.needed == "not worse":
         if -judged.gain > margin and judged.p_worse <= level:
-            return False, f"the challenger is worse than {other}{by} (p = {judged.p_worse:.2g})"
+            return False, f"the challenger is worse than {other}{by} ({p_text(judged.p_worse)})"
         return True, f"the challenger is not worse than {other}{by}"
     where = " on the newest rows" if newest.rows < overall.rows and rule.needed == "better" else ""
     if judged.gain <= 0.0 or judged.gain < margin:
         return False, f"the challenger is not better than {other}{by}{where}"
     if judged.p_better <= level:
-        return True, f"the challenger is better than {other}{by}{where} (p = {judged.p_better:.2g})"
-    figures = f"(p = {judged.p_better:.2g}, limit {level:.2g})"
+        return True, f"the challenger is better than {other}{by}{where} ({p_text(judged.p_better)})"
+    figures = f"({p_text(judged.p_better)}, significant up to {level:.2g})"
     chance = f"the challenger is not significantly better than {other}{by}{where} {figures}"
     if rule.needed == "clearly better":
         return False, chance
@@ -611,6 +611,8 @@ def decide_publication(
     rule = PublishRule(
         settings.publish_if, settings.margin, settings.level, settings.slice_margin, settings.guard_shards
     )
+    if history.excluded and rule.needed == "better":  # a person wants a model without these shards
+        rule = replace(rule, needed="not worse")
     missing = _missing(schema, pairs[ALL])
     rule = rule if champion else replace(rule, needed="clearly better")  # of a first version only for the sentence
     compared_by = (rule, other, missing, looks, criterion, schema, allowance, not after_drift)

@@ -7,8 +7,8 @@ least. Days differ among themselves, so the deviation is taken in units of what 
 successive differences, and of rates that vary by a tenth, which counts like twelve degrees of freedom with one shard
 before, falling to four as more estimate it. One shard before is enough. A shard alone may not be: the latest two, three
 and four are tested together, too, if each has a quarter more. Shards just before, each of which has clearly more by
-itself, belong to the signal. After it the comparison restarts without all of them: their champion was of the old
-relation. A return to it fires, too.
+itself, belong to the signal, unless its last shard has clearly more than they: then it is another change. After it the
+comparison restarts without all of them: their champion was of the old relation. A return to it fires, too.
 
 Mistakes say little of a rare class: a model that ranks rows by chance makes hardly more. So the rows of a class of less
 than a fifth are tested in the same way: how many of them the champion gives a probability below the share of the class.
@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from okl.report.format import number
+from okl.report.format import number, p_text
 from okl.solvers.base import LEVEL, excess_spread, fisher_test
 
 MOST_PAST = 30  # shards
@@ -105,9 +105,11 @@ def _compared(past: Sequence[ShardScores], now: ShardScores) -> ShardScores:
     alone, most = _tested(before, [now]), min(MOST_POOLED, len(before))
     signals = ((n, *_pooled(before, now, n)) for n in range(1, most + 1))
     together, p_value, past_rate = next((one for one in signals if one[1] <= LEVEL), (0, *alone))
-    while 0 < together < most:  # earlier ones, if each by itself has clearly more, belong to it
-        of_one = _tested(before[:-together], [before[-together]])
-        if of_one[0] > SUSPICIOUS or before[-together].rate <= LARGER * of_one[1]:
+    while 0 < together < most:  # earlier ones belong to it, if each has clearly more by itself, but not clearly less
+        earlier = before[-together]
+        of_one, of_signal = _tested(before[:-together], [earlier]), _tested([earlier], [now])
+        is_less = of_signal[0] <= LEVEL and now.rate > LARGER * earlier.rate
+        if is_less or of_one[0] > SUSPICIOUS or earlier.rate <= LARGER * of_one[1]:
             break
         together += 1
         p_value, past_rate = _pooled(before, now, together)
@@ -179,9 +181,9 @@ def _sentence(
         )
     if fired:
         latest = f" of the latest {worst.together} shards" if worst.together > 1 else ""
-        return f"Drift{latest}: {errors} (p = {worst.p_value:.2g})."
+        return f"Drift{latest}: {errors} ({p_text(worst.p_value or 0.0)})."
     if worst.rate > LARGER * (worst.past_rate or 0.0):
-        chance = f"p = {worst.p_value:.2g}, limit {LEVEL:g}"
+        chance = f"{p_text(worst.p_value or 0.0)}, limit {LEVEL:g}"
         advice = " If you know that the rows have changed: --choose again --window-shards N trains on the latest N."
         advice = advice if _is_suspicious(worst) else ""
         return f"No significant drift: {errors}, but so few shards may differ by chance ({chance}).{advice}"

@@ -291,7 +291,7 @@ class RetrainingRun(Run[RetrainSettings]):
         rejected = self._attempts.shards_of_later(plan.judged)
         before = self._attempts.find(plan.judged)
         before = before or versions.retraction_reason(self._model, plan.lineage, rejected)
-        if choice is not None and choice.compared:
+        if choice is not None and choice.compared and choice.champion == self.history.parent:
             before = "The same choice was made and compared before."
         if before is not None:
             if not self._candidates:
@@ -386,7 +386,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if self.settings.dry_run or not judgement.decision.publish:
             record.outcome = "dry run" if self.settings.dry_run else "kept"
             if not self.settings.dry_run:
-                mark_compared(self.store, self._choices)
+                mark_compared(self.store, self._choices, self.history.parent)
             return {"outcome": record.outcome}
         record.outcome = "published"
         predictor = judgement.predictor or challenger.predictor
@@ -403,7 +403,7 @@ class RetrainingRun(Run[RetrainSettings]):
         if not published.new and (why := versions.retraction_reason(self._model, planned)) is not None:
             record.outcome, record.reason = "judged before", why
             return {"outcome": record.outcome}
-        mark_compared(self.store, self._choices)
+        mark_compared(self.store, self._choices, published.version.number)
         with suppress(LocationError):  # the model is published
             write_durably(self._note, f"{published.version.number}\n")
         record.version, record.folder = published.version.number, str(published.version.folder)
@@ -412,6 +412,12 @@ class RetrainingRun(Run[RetrainSettings]):
     def report(self) -> dict[str, Any]:
         """Record the decision and write the report."""
         record = self.record
+        if record.outcome != "published" and (excluded := [one.name for one in self.history.excluded]):
+            record.data_warnings.append(
+                f"The champion {self.name}@{self.history.parent} was trained on {listed(excluded)}, which was "
+                "excluded, and stays in use. To publish a model without it that is worse: --margin 1; or promote an "
+                "earlier version."
+            )
         if record.outcome == "kept":
             record.report = str(self._attempts.page(self._first_plan.judged))
         elif record.folder is not None:

@@ -105,20 +105,20 @@ def contradiction(name: str, kind: Task, errors: ProgressiveErrors, level: float
     return Finding("contradiction", sentence, asdict(errors) | {"p_value": p_value})
 
 
-def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, deviations: float) -> Finding:
+def unrelated(name: str, errors: ProgressiveErrors, usual: float, probe: float, error: float) -> Finding:
     """Return the finding of labels that neither the champion nor a model of the shard predicts from the inputs.
 
     Rows that follow a new rule are not unrelated, because a model trained on them alone predicts them;
     where a shard is too small to prove that it agrees less than half as well as usual, it is let be.
 
     usual : agreement of the champion on rows so far
-    probe, deviations : agreement of a model trained on this shard alone on its reserved rows, in standard deviations
+    probe, error : agreement of a model trained on this shard alone on its reserved rows, and its standard error
     """
     sentence = (
         f"{name}: the labels are unrelated to the inputs: the champion's agreement is that of random predictions "
         f"({errors.agreement:+.2f}, before {usual:+.2f}), and so is that of a model of this shard alone ({probe:+.2f})."
     )
-    figures = asdict(errors) | {"usual_agreement": usual, "own_agreement": probe, "own_deviations": deviations}
+    figures = asdict(errors) | {"usual_agreement": usual, "own_agreement": probe, "own_standard_error": error}
     return Finding("unrelated", sentence, figures)
 
 
@@ -140,6 +140,21 @@ def agreement_of(task: Task, sums: Doubles) -> tuple[float, float]:
         return 0.0, 0.0
     kappa = (float(np.trace(sums)) / n - chance) / (1.0 - chance)
     return kappa, kappa * (1.0 - chance) * math.sqrt(n / spread)
+
+
+def error_by_chance(task: Task, sums: Doubles) -> float:
+    """Return the standard error of the agreement of random predictions, of classes with their shares.
+
+    It stands for that of a model that always predicts the same, whose agreement is 0. Infinite for rows of one class.
+    """
+    if task == "regression":
+        rows = float(sums[1, 2])
+        return 1.0 / math.sqrt(rows - 3.0) if rows > 3.0 else math.inf
+    counts = sums.sum(axis=1)
+    if np.count_nonzero(counts) < 2:
+        return math.inf
+    value, deviations = agreement_of(task, np.diag(counts))  # 1, in units of that error
+    return value / deviations
 
 
 def _correlation(sums: Doubles) -> tuple[float, float]:
@@ -233,21 +248,24 @@ class Scoring:
         if against is not None or errors.deviations >= BY_CHANCE or not self.settings.contradiction:
             return against
         trained = [record for record in self.history.trained() if record.test_rows]
-        rows, usual = self._agreement(trained[-LATEST:], self.champion.model.predictor, self.store)
+        rows, usual, _ = self._agreement(trained[-LATEST:], self.champion.model.predictor, self.store)
         if not rows or usual[1] * math.sqrt(errors.rows / rows) < CLEAR:
             return None  # chance may explain it
         probe = self._probe(record, self.settings, self.store)
-        if probe is None or not _is_noise(probe, usual[0]):
+        if probe is None or not _is_noise(*probe, usual[0]):
             return None
         if self.given.train.solver == "auto":  # a choice for other rows may not see a relation of another form
             options, schema, _ = choose_for(self.given, unprepared(self.given, self.store, [record]), self.observer)
             other = self._probe(record, with_options(self.given, options), self.store.as_read_by(schema))
-            if other is None or not _is_noise(other, usual[0]):
+            if other is None or not _is_noise(*other, usual[0]):
                 return None
         return unrelated(record.name, errors, usual[0], *probe)
 
     def _probe(self, record: ShardRecord, settings: RetrainSettings, store: ShardStore) -> tuple[float, float] | None:
-        """Return the agreement of a model of this shard alone with its reserved rows; None without such a model."""
+        """Return the agreement of a model of this shard alone with its reserved rows, and its standard error.
+
+        None without such a model, or if it diverges.
+        """
         data = store.dataset(record)
         if data.schema.task != "regression" and not all(data.schema.class_counts):
             return None
@@ -260,21 +278,24 @@ class Scoring:
                 predictor = solve_window(train, store, [record], [record], *parts).predictor
         except DivergedError:
             return None
-        rows, agreement = self._agreement([record], predictor, store)
-        return agreement if rows else None
+        rows, (value, deviations), chance = self._agreement([record], predictor, store)
+        return (value, value / deviations if deviations else chance) if rows else None
 
     def _agreement(
         self, records: Sequence[ShardRecord], predictor: Predictor, store: ShardStore
-    ) -> tuple[int, tuple[float, float]]:
-        """Return the reserved rows of shards, and the agreement of a predictor with them; see `agreement_of`."""
+    ) -> tuple[int, tuple[float, float], float]:
+        """Return the reserved rows of shards, the agreement of a predictor with them, and its error by chance.
+
+        See `agreement_of` and `error_by_chance`.
+        """
         if not records or not any(record.test_rows for record in records):
-            return 0, (0.0, 0.0)
+            return 0, (0.0, 0.0), math.inf
         data = store.union(list(records))
         pairs = paired_sums(data, data.split("test"), predictor, predictor, predictor.precision, self.execution)[ALL]
-        return pairs.rows, agreement_of(data.schema.task, pairs.agreement)
+        parts = data.schema.task, pairs.agreement
+        return pairs.rows, agreement_of(*parts), error_by_chance(*parts)
 
 
-def _is_noise(agreement: tuple[float, float], usual: float) -> bool:
-    """Return whether an agreement, with its standard deviations, may be chance and is below half the usual one."""
-    value, deviations = agreement
-    return value != 0.0 and deviations < BY_CHANCE and value + SURE * value / deviations < 0.5 * usual
+def _is_noise(agreement: float, error: float, usual: float) -> bool:
+    """Return whether an agreement, with its standard error, may be chance and is below half the usual one."""
+    return agreement < BY_CHANCE * error and agreement + SURE * error < 0.5 * usual

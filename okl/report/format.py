@@ -93,6 +93,15 @@ def metric_name(name: str) -> str:
     return name.replace("_", " ") if known is None else known.title
 
 
+def p_text(p_value: float) -> str:
+    """Return a p-value as text.
+
+    >>> p_text(0.00334), p_text(0.0)
+    ('p = 0.0033', 'p < 1e-300')
+    """
+    return f"p = {p_value:.2g}" if p_value > 0.0 else "p < 1e-300"
+
+
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun in the singular or plural.
 

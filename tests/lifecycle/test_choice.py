@@ -21,7 +21,7 @@ from okl.models.registry import Registry
 from okl.report.retraining import summary_text
 from okl.solvers.settings import TrainSettings
 from tests.lifecycle.shards import land
-from tests.lifecycle.stories import champion, settings
+from tests.lifecycle.stories import champion, lineage, settings
 from tests.lifecycle.test_chosen import Stages, unnamed
 from tests.runs.small_choice import make_choice_small
 
@@ -179,6 +179,19 @@ def test_a_choice_that_was_rolled_back_stays_so_until_a_new_file_arrives(place: 
     third = retrain(asked(place))
     assert third["outcome"] == "published"
     assert third["choice"]["cause"].startswith("there are "), "twice the rows since the drift"
+
+
+def test_a_choice_that_an_excluded_shard_may_have_decided_is_made_again(place: Path) -> None:
+    assert begin(place)["choice"]["outcome"] == "published"
+    of_day_4 = champion(place).lineage.settings["choice"]
+    result = retrain(asked(place, exclude=("day-04.parquet",)))
+    assert result["choice"]["cause"] == "day-04.parquet was excluded"
+    assert result["outcome"] == "published", "it is not worse on the rows of the other days"
+    entry = champion(place).lineage.settings.get("choice", {})
+    assert entry.get("last") != of_day_4["last"]
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-03.parquet"]
+    mistakes = result["metrics"]["challenger"]["mistake_rate"]
+    assert mistakes < 0.5 * result["metrics"]["champion"]["mistake_rate"]
 
 
 def test_the_same_nights_give_the_same_bits_after_an_interrupt(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

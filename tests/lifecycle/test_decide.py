@@ -21,7 +21,7 @@ from okl.lifecycle.decide import (
     first_version,
     paired_test,
 )
-from okl.lifecycle.scoring import ProgressiveErrors, agreement_of, contradiction
+from okl.lifecycle.scoring import ProgressiveErrors, agreement_of, contradiction, error_by_chance
 from okl.metrics.calibration import fit_calibration, log_losses
 from okl.metrics.criterion import criterion_error
 from okl.report.format import CRITERION_NAMES
@@ -196,7 +196,7 @@ def test_better_takes_a_margin_and_more_than_chance() -> None:
         "wrong, the champion 20.00%."
     )
     by_chance = apply_rule("binary", {ALL: PairedSums(1000, 200.0, 195.0, 105.0, NOTHING)}, PublishRule())
-    assert "not significantly better than the champion (p = 0.35, limit 0.05)" in by_chance.reason
+    assert "not significantly better than the champion (p = 0.35, significant up to 0.05)" in by_chance.reason
     worse = {ALL: PairedSums(1000, 150.0, 200.0, 90.0, NOTHING)}
     assert not apply_rule("binary", worse, PublishRule("not worse")).publish
     assert apply_rule("binary", worse, PublishRule("not worse", margin=0.06, slice_margin=0.1)).publish
@@ -241,6 +241,20 @@ def test_agreement_by_chance_is_within_chance_and_its_contrary_is_found() -> Non
     assert agreement_of("binary", np.array([[0.0, 0.0], [7.0, 3.0]])) == (0.0, 0.0)  # one class only
 
 
+def test_a_constant_prediction_has_the_error_of_predictions_by_chance() -> None:
+    always = np.array([[270.0, 0.0], [130.0, 0.0]])
+    assert agreement_of("binary", always) == (0.0, 0.0)
+    true = RANDOM.random((2000, 400)) < 0.325
+    values = [
+        agreement_of("binary", np.bincount(2 * one + RANDOM.permutation(one), minlength=4).reshape(2, 2) * 1.0)[0]
+        for one in true.astype(int)
+    ]
+    assert error_by_chance("binary", always) == pytest.approx(np.std(values), rel=0.1)
+    assert error_by_chance("binary", np.array([[0.0, 0.0], [7.0, 3.0]])) == np.inf
+    sums = np.array([[0.0, 0.0, 0.0], [0.0, 50.0, 103.0]])
+    assert error_by_chance("regression", sums) == pytest.approx(0.1)
+
+
 def test_agreement_of_a_regression_is_the_correlation() -> None:
     x = RANDOM.normal(size=400)
     t = 0.5 * x + RANDOM.normal(size=400) + 3.0
@@ -264,16 +278,22 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
     assert apply_rule("binary", aged(clear, worse), PublishRule()).publish  # a change is followed
     followed = apply_rule("binary", aged(slight, alike), PublishRule())
     assert followed.publish
-    assert "on the newest rows, by a difference within chance (p = 0.38, limit 0.05), and not" in followed.reason
+    assert (
+        "on the newest rows, by a difference within chance (p = 0.38, significant up to 0.05), and not"
+        in followed.reason
+    )
     noise = apply_rule("binary", aged(slight, worse), PublishRule())
     assert not noise.publish
     assert (
-        "not significantly better than the champion on the newest rows (p = 0.38, limit 0.05), and it is worse on "
-        "the earlier rows (p = " in noise.reason
+        "not significantly better than the champion on the newest rows (p = 0.38, significant up to 0.05), and it is "
+        "worse on the earlier rows (p = " in noise.reason
     )
     drifted = apply_rule("binary", aged(slight, worse), PublishRule(), past_counts=False)
     assert drifted.publish
-    assert "by a difference within chance (p = 0.38, limit 0.05), and the earlier rows are older than" in drifted.reason
+    assert (
+        "by a difference within chance (p = 0.38, significant up to 0.05), and the earlier rows are older than"
+        in drifted.reason
+    )
     assert not apply_rule("binary", aged(alike, worse), PublishRule(), past_counts=False).publish
     assert not apply_rule("binary", aged(alike, clear), PublishRule()).publish  # better before only
     assert not apply_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish

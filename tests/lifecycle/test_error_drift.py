@@ -165,6 +165,29 @@ def test_labels_that_are_noise_are_quarantined_and_another_rule_is_learnt(
     assert "day-04.parquet" in lineage(tmp_path) or released["outcome"] == "kept"
 
 
+def test_noise_is_quarantined_where_a_model_of_it_predicts_one_class_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
+    linear = {"solver": "ridge", "kernel": "linear", "frequencies": None, "step_size": None, "order": None}
+
+    def night(day: int, mixed: bool = False) -> None:
+        rows = content(day, 1200)
+        labels = np.where(rows["x0"].to_numpy() > 0.6, 1, -1)  # 27% are of the second class
+        labels = np.random.default_rng(day).permutation(labels) if mixed else labels
+        land(tmp_path / "in", f"day-{day:02d}.parquet", rows.set_column(rows.schema.names.index("y"), "y", [labels]))
+
+    for day in (1, 2, 3):
+        night(day)
+    retrain(settings(tmp_path, train=linear))
+    night(4, mixed=True)
+    result = retrain(settings(tmp_path, train=linear))
+    (bad,) = result["shards"]["rejected"]
+    assert (bad["name"], bad["kinds"]) == ("day-04.parquet", ["unrelated"])
+    assert "so is that of a model of this shard alone (+0.00)" in bad["reason"]
+    assert champion(tmp_path).number == 1
+
+
 def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +202,13 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
     assert result["progressive"][0]["agreement"] == 0.0  # of which a model of that shard alone would be asked
     assert [one["name"] for one in result["shards"]["learnt"]] == ["day-04.parquet"]
     assert result["outcome"] in ("kept", "published")
+
+
+def test_a_larger_change_does_not_begin_with_a_smaller_one_before() -> None:
+    slow = followed([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.89]], 1600)
+    assert [one.together for one in slow if one.fired] == [1]
+    alike = followed([round(1600 * rate) for rate in [0.11, 0.12, 0.11, 0.12, 0.16, 0.17, 0.19]], 1600)
+    assert [one.together for one in alike if one.fired] == [3]
 
 
 def test_several_shards_together_fire_where_one_may_differ_by_chance() -> None:

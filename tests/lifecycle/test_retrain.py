@@ -368,6 +368,21 @@ def test_an_excluded_shard_is_as_if_it_had_never_come(place: Path) -> None:
     assert retrain(settings(place, exclude=[sha256[:16]]))["how"].startswith("started anew on 4 shards")
 
 
+def test_a_champion_of_an_excluded_shard_is_replaced_unless_the_new_model_is_clearly_worse(place: Path) -> None:
+    shards(place, 1, 2, 3)
+    retrain(settings(place, publish_if="better"))
+    few = settings(place, publish_if="better", exclude=["day-02.parquet"])
+    kept = retrain(few.model_copy(update={"train": few.train.replaced(step_size=1e-6)}))
+    assert kept["reason"].startswith("Kept: the challenger is worse than the champion")
+    said = "The champion m@1 was trained on day-02.parquet, which was excluded, and stays in use."
+    assert said in summary_text(kept)
+    published = retrain(settings(place, publish_if="better"))
+    assert published["outcome"] == "published"
+    assert published["reason"].startswith("Published: the challenger is not worse than the champion.")
+    assert sorted(lineage(place)) == ["day-01.parquet", "day-03.parquet"]
+    assert "stays in use" not in summary_text(published)
+
+
 def test_a_shard_of_a_version_that_was_rolled_back_can_be_excluded(place: Path) -> None:
     shards(place, 1, 2)
     retrain(settings(place))
