@@ -270,6 +270,7 @@ def text(stack: dict[str, Any]) -> str:
     since = [f"since {_moment(run['since'])}" if run["since"] else "not started" for run in stack["runs"]]
     lines += [f"  {run['name']}  {run['state']}  {when}" for run, when in zip(stack["runs"], since, strict=True)]
     lines += deployed_lines(stack["deployments"], stack["notices"])
+    lines += [f"logs: {Path(process['log']).parent}/*.log" for process in stack["processes"][:1]]
     return "\n".join(
         [*lines, f"pages: {stack['pages']} (login: {login_file(okl_home())})", f"export {variables(stack['url'])}"]
     )

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import stats
 
 from okl.data.dataset import INDICES, VALUES, ColumnStatistics, Encoding, Schema, SparseColumns, TextColumn
-from okl.data.encoder import number_of_word, unfit
+from okl.data.encoder import category_codes, number_of_word, unfit
 from okl.data.ingest.reference import text_labels
 from okl.data.ingest.sources import Source
 from okl.data.values import MISSING_WORDS, is_number, is_text
-from okl.foundation.errors import DataError, LocationError, listed
+from okl.foundation.errors import DataError, LocationError, listed, quoted
 from okl.foundation.locations import Place, size_of
 from okl.foundation.types import Integers
 from okl.lifecycle.profile import (
@@ -172,6 +174,21 @@ def unseen_findings(
 
 
 NOTED_SHARE, NOTED_ROWS = 0.01, 10  # of a shard with unknown values, more than so far: a warning
+
+
+def _with_values(finding: Finding, source: Source, schema: Schema) -> Finding:
+    """Return the finding of unknown values with the most frequent ones among the first rows, any other as it is."""
+    kinds = {one.column: one for one in schema.encodings if one.kind == "category"}
+    columns = [column for column in finding.figures.get("shares", ()) if column in kinds]
+    if finding.kind != "unseen-values" or not columns:
+        return finding
+    rows, counts = next(iter(source.batches(columns))).batch, Counter[str]()
+    for column in columns:
+        unknown = category_codes(kinds[column], rows.column(column)) == len(kinds[column].categories)
+        counts.update(str(value) for value in rows.column(column).filter(pa.array(unknown)).to_pylist())
+    values = listed([quoted(value) for value, _ in counts.most_common()], 3)
+    sentence = f"{finding.sentence} The model has no input for {values}; one of another name would."
+    return replace(finding, sentence=sentence) if counts else finding
 
 
 def _few_unseen(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> str:
@@ -424,7 +441,10 @@ def check_contract(
     first, last = profile.first_time, profile.last_time
     if time_column is None:
         first = last = time_in_name(name)
-    findings = [*columns, *_row_findings(profile, name, baseline, contract)]
+    findings = [
+        _with_values(finding, source, baseline.schema)
+        for finding in (*columns, *_row_findings(profile, name, baseline, contract))
+    ]
     of = baseline.rows.get(profile.rows_sha256, "")
     if of and profile.rows:
         sentence = f"{name} has the same rows as the shard {of[:16]} in another file format"
@@ -488,10 +508,11 @@ def _column_findings(
 ) -> Iterator[Finding]:
     types = dict(zip(source.schema.names, source.schema.types, strict=True))
     needed = _needed_columns(schema, time_column)
-    if missing := [column for column in needed if column not in types]:
-        sentence = f"{name} lacks {len(missing)} of {len(needed)} columns: {listed(missing)}."
-        yield Finding("missing-column", sentence, {"columns": missing})
     extra = _unknown_columns(source, schema, time_column)
+    if missing := [column for column in needed if column not in types]:
+        others = f" Others are unknown, perhaps renamed: {listed(extra)}." if extra else ""
+        sentence = f"{name} lacks {len(missing)} of {len(needed)} columns: {listed(missing)}.{others}"
+        yield Finding("missing-column", sentence, {"columns": missing})
     if extra and not contract.extra_columns:
         sentence = f"{name} has {len(extra)} columns that are not in the reference: {listed(extra)}."
         yield Finding("extra-column", sentence, {"columns": extra})

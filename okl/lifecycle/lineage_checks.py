@@ -213,6 +213,11 @@ def check_lineage_start(settings: RetrainSettings, reference: Schema) -> None:
                 f"The column {features[0]!r} is given as {use}, but the model {name} was created with it as an "
                 f"input. {ANOTHER}"
             )
+    if unknown := [column for column in ingest.keys if column not in (*reference.keys, *reference.source_columns)]:
+        raise ConfigError(
+            f"key = {unknown[0]!r}, but the model {name} was created without this column as a key, so its scores lack "
+            f"it. {ANOTHER}"
+        )
     if ingest.group not in (None, *reference.keys):
         raise ConfigError(
             f"group = {ingest.group!r}, but the model {name} was created without this column as a key. {ANOTHER}"

@@ -361,7 +361,8 @@ def _metrics(result: Mapping[str, Any]) -> Table:
     title = "On the same reserved rows"
     if _is_after_drift(result):
         title = f"On the same {result['decision']['newest']['rows']:,} newest reserved rows, which decide after drift"
-    return Table(title, ("", "champion", "challenger", "change"), rows)
+    first = "champion" if result["parent"] else "majority class or mean"
+    return Table(title, ("", first, "challenger", "change"), rows)
 
 
 def _is_after_drift(result: Mapping[str, Any]) -> bool:

@@ -55,6 +55,18 @@ def test_target_means_of_the_first_files_are_refused(place: Path) -> None:
         ),
         (PLACES, PARTS, {"many_values": "means"}, "many_values = 'means' conflicts with 'inputs', the value with"),
         (PLACES, PARTS, {"group": "zip"}, "group = 'zip', but the model m was created without this column as a key."),
+        (
+            PLACES,
+            PARTS,
+            {"keys": ["id"]},
+            "key = 'id', but the model m was created without this column as a key, so its",
+        ),
+        (
+            PLACES,
+            PARTS,
+            {"missing_words": ["-9"]},
+            r"missing_words = \('-9',\) conflicts with \(\), the value with which",
+        ),
         (PLACES, PARTS, {"dates": "drop"}, "dates = 'drop' conflicts with 'parts', the value with which the model m"),
         (INDICES, {}, {"svmlight_index": "0"}, "svmlight_index = '0' conflicts with '1', the value with which"),
         (INDICES, {}, {"hash_columns": 5}, "hash_columns = 5 conflicts with None, the value with which"),
