@@ -181,7 +181,7 @@ def attempts_text(attempts: Sequence[Mapping[str, Any]]) -> str:
     """Return `okl.lifecycle.report.latest_attempts` as text: each decision, why in short, and its report."""
     outcomes = [f"published {attempt['version']}" if attempt["version"] else "kept" for attempt in attempts]
     rows = [
-        [one["at"] or "-", outcome, shortened(one["reason"], 200)]
+        [one["at"] or "-", outcome, shortened(one["reason"], 400)]
         for one, outcome in zip(attempts, outcomes, strict=True)
     ]
     head, *lines = aligned([["attempt", "outcome", "why"], *rows])

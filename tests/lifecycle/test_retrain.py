@@ -135,8 +135,8 @@ def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
     assert (newest["champion"], first["version"], first["champion"]) == (1, 1, None)
     assert Path(first["page"]).is_file()
     assert first["at"] <= newest["at"]
-    long = newest | {"reason": "why " * 100}
-    assert f"kept     {'why ' * 49}why…\n  report: {kept['report']}" in attempts_text([long]), "in full in the report"
+    long = newest | {"reason": "why " * 150}
+    assert f"kept     {'why ' * 99}why…\n  report: {kept['report']}" in attempts_text([long]), "in full in the report"
     assert first["reason"] not in model_text(describe_model(Registry(place / "registry").model("m"))), "an attempt"
     shards(place, 4)
     assert [one["name"] for one in retrain(hard)["shards"]["learnt"]] == ["day-03.parquet", "day-04.parquet"]
