@@ -25,15 +25,8 @@ from okl.foundation.validation import Kind, parse_json, validated
 
 # The manifest: JSON with the same bytes for the same data, verified when opened.
 
-ENCODING_KEYS = (
-    "encodings",
-    "svmlight",
-    "formats",
-    "metric",
-    "sparse",
-    "squashed",
-    "missing_words",
-)  # where there are any
+# where there are any
+ENCODING_KEYS = ("encodings", "svmlight", "formats", "metric", "sparse", "squashed", "missing_words")
 SCHEMA_KEYS = tuple(f.name for f in fields(Schema) if f.name not in ("features", "feature_statistics", *ENCODING_KEYS))
 SHARD_KEYS = tuple(f.name for f in fields(Shard) if f.name != "index")
 COLUMN_KEYS = ("name", *(f.name for f in fields(ColumnStatistics)))

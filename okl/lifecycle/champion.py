@@ -11,7 +11,7 @@ from typing import Any
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.features.predictors import LinearPredictor, Predictor
-from okl.foundation.errors import CheckpointError, DataError
+from okl.foundation.errors import CheckpointError, DataError, listed
 from okl.foundation.locations import Place
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.shard_store import ShardRecord, ShardStore, Time, accepted_among
@@ -151,6 +151,12 @@ class ModelHistory:
     def excluded(self) -> list[ShardRecord]:
         """Return the shards of the champion's lineage that were excluded by hand since."""
         return [record for record in self.records.values() if record.excluded and record.sha256 in self.trained_on]
+
+    @property
+    def exclusion(self) -> str:
+        """Return which shards of the champion's lineage were excluded, as the end of a sentence; "" for none."""
+        names = [record.name for record in self.excluded]
+        return f"{listed(names)} {'was' if len(names) == 1 else 'were'} excluded" if names else ""
 
     @property
     def apart(self) -> int:

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from okl.data.dataset import Dataset, Schema
-from okl.foundation.errors import DataError, listed
+from okl.foundation.errors import DataError
 from okl.foundation.folders import write_durably
 from okl.foundation.locations import Place, json_files
 from okl.foundation.telemetry import Observer
@@ -154,12 +154,11 @@ def due_choice(
         return None
     if given.choose == "again":
         return DueChoice(FORCED)
-    excluded = [record.name for record in history.excluded]
-    if not (pending or excluded) or not is_chosen(champion, store):
+    if not (pending or history.excluded) or not is_chosen(champion, store):
         return None
     accepted = up_to(history, pending)
-    if excluded:
-        return DueChoice(f"{listed(excluded)} was excluded") if accepted else None
+    if history.excluded:
+        return DueChoice(history.exclusion) if accepted else None
     last, rows, first = _last_choice(champion, store, accepted)
     window = accepted[max(first, len(accepted) - given.window_shards) :]
     return find_cause(accepted, last, rows, _rows(window), given.window_shards)

@@ -377,6 +377,8 @@ def check_exclusive(settings: RetrainSettings) -> None:
             f"choose = 'again' conflicts with the given solver {settings.train.solver!r} (or an option of it). Remove "
             "one of them."
         )
+    if both := [key for key in settings.release if key in settings.exclude]:
+        raise ConfigError(f"release and exclude both have {both[0]!r}. Remove it from one of them.")
     for name in ("release", "exclude"):
         if settings.dry_run and (keys := getattr(settings, name)):
             raise ConfigError(

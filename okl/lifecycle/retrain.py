@@ -412,11 +412,10 @@ class RetrainingRun(Run[RetrainSettings]):
     def report(self) -> dict[str, Any]:
         """Record the decision and write the report."""
         record = self.record
-        if record.outcome != "published" and (excluded := [one.name for one in self.history.excluded]):
+        if record.outcome != "published" and (exclusion := self.history.exclusion):
             record.data_warnings.append(
-                f"The champion {self.name}@{self.history.parent} was trained on {listed(excluded)}, which was "
-                "excluded, and stays in use. To publish a model without it that is worse: --margin 1; or promote an "
-                "earlier version."
+                f"{exclusion}, but the champion {self.name}@{self.history.parent} was trained on it and stays in use. "
+                "To publish a model without it that is worse: --margin 1; or promote an earlier version."
             )
         if record.outcome == "kept":
             record.report = str(self._attempts.page(self._first_plan.judged))

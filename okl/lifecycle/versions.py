@@ -530,9 +530,7 @@ def plan_learning(
     otherwise = "" if begin is None else changed_training_setting(settings, history)
     if begin is not None and is_new_choice:
         otherwise = "solver and settings were chosen again"
-    if excluded := [record.name for record in history.excluded]:
-        otherwise = f"{listed(excluded)}, which the champion was trained on, was excluded"
-    if otherwise:
+    if otherwise := history.exclusion or otherwise:
         begin, why = None, otherwise
     records = accepted if why else tuple(pending)
     entry = choice or {}
