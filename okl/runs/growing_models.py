@@ -105,7 +105,7 @@ def train_growing_models(
     nominal = choice.record["nominal_seconds"] + sum(size.seconds for size, _ in tried) * (1 + clipped * HUBER_ROUNDS)
     record = choice.record | {"sizes": sizes, "why": why, "nominal_seconds": nominal}
     if last.endswith(_of_budget(choice.record["budget_seconds"])) and _still_falls(tried, leading):
-        record.setdefault("hint", larger_budget(choice.record["budget_seconds"]))
+        record.setdefault("hint", larger_budget(tried[-1][0]))
     return BestSize(best[0], replace(best[1], seconds=seconds), record)
 
 
@@ -177,6 +177,6 @@ def _why(
     end = _of_budget(budget_seconds)
     if skipped or tried[-1][0].solver in ended_solvers(tried):
         end = "Larger ones were not trained where a size was not better by more than chance."
-    elif last.largest:
+    elif not last.next_budget:
         end = "That is the largest size."
     return f"Sizes (of rows left out{', outliers clipped' if clipped else ''}): {sizes}. {end}"

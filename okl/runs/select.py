@@ -109,12 +109,15 @@ class Shape:
 
 @dataclass(frozen=True)
 class Size:
-    """Size of a model: its solver and options, the nominal seconds of its training, and whether none is larger."""
+    """Size of a model: its solver and options, and the nominal seconds of its training.
+
+    next_budget : of the largest size of a choice, the budget in seconds that allows the next one; 0 if there is none
+    """
 
     solver: Literal["ridge", "falkon", "fogd", "local"]
     options: dict[str, int]
     seconds: float
-    largest: bool = False
+    next_budget: float = 0.0
 
     @property
     def name(self) -> str:
@@ -271,8 +274,7 @@ def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
     ]
     if iterated and sizes[0].solver == "ridge":  # in less time than the largest direct solutions
         sizes = [size for size in sizes if size.seconds < iterated[0].seconds]
-    sizes += [size for size in iterated if size.seconds > sizes[-1].seconds]
-    return [*sizes[:-1], replace(sizes[-1], largest=True)]
+    return sizes + [size for size in iterated if size.seconds > sizes[-1].seconds]
 
 
 def largest_affordable(sizes: list[Size], seconds: float) -> list[Size]:
@@ -551,9 +553,9 @@ def _limit(task: _Task, size: Size) -> tuple[str, str]:
     if size.options.get("n_landmarks") == task.shape.rows:
         return f"All {task.shape.rows:,} training rows are landmarks, so the solution is exact.", ""
     name, seconds = _capitalised(size.name), task.options.budget_seconds
-    if size.largest:
+    if not size.next_budget:
         return f"{name}, the largest size that is tried.", ""
-    return f"{name}, as many as {seconds:g} s allow on a machine with two cores.", larger_budget(seconds)
+    return f"{name}, as many as {seconds:g} s allow on a machine with two cores.", larger_budget(size)
 
 
 def _in_words_of(task: _Task, why: list[str], by: Validation) -> list[str]:
@@ -661,14 +663,20 @@ def _sizes_with_cells(
     if local:
         offline = [size for size in sizes if size.solver != "fogd"]
         sizes = sorted([*offline, *cells_of], key=lambda size: size.seconds)
-        sizes = [replace(size, largest=size is sizes[-1]) for size in sizes]
     fitting = _fitting(task, update, sizes)
     if len(fitting) < len(sizes):
         why.append(_too_large(next(size for size in sizes if size not in fitting)))
         sizes = fitting or sizes[:1]  # training refuses the smallest, and says what it needs
     # errors by rows flatter under "blocks", and no rows are left to compare online models on: one size
     one = by == "blocks" or sizes[0].solver == "fogd"
-    return largest_affordable(sizes, seconds) if one else affordable_sizes(sizes, left), local, tuned_seconds
+    taken = largest_affordable(sizes, seconds) if one else affordable_sizes(sizes, left)
+    if larger := sizes[sizes.index(taken[-1]) + 1 :]:
+        missing = larger[0].seconds - seconds if one else sum(size.seconds for size in [*taken, larger[0]]) - left
+        missing *= 1 + HUBER_ROUNDS * ("huber" in update)
+        folds = by == "blocks" and options.validation != "blocks"
+        needed = options.budget_seconds + missing / (1.0 - (1 + folds) * SELECTION_SHARE)
+        taken[-1] = replace(taken[-1], next_budget=needed)
+    return taken, local, tuned_seconds
 
 
 def _fitting(task: _Task, update: dict[str, Any], sizes: list[Size]) -> list[Size]:
@@ -695,9 +703,11 @@ IN_CELLS = "Expansions in cells of neighbouring rows"
 """Beginning of the sentence on models in cells."""
 
 
-def larger_budget(budget_seconds: float) -> str:
-    """Return the advice for a model whose size the budget limits."""
-    return f"The budget limits the size of the model: --budget-seconds {5 * budget_seconds:g} may reduce its error."
+def larger_budget(size: Size) -> str:
+    """Return the advice for a model whose size the budget limits: the budget of the next size, rounded up."""
+    step = 10.0 ** (math.floor(math.log10(size.next_budget)) - 1)
+    needed = math.ceil(size.next_budget / step) * step
+    return f"The budget limits the size of the model: --budget-seconds {needed:g} may reduce its error."
 
 
 def ordered_reasons(why: list[str], settings: TrainSettings) -> list[str]:

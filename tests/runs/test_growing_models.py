@@ -194,3 +194,19 @@ def test_online_models_are_trained_in_the_largest_size_that_the_budget_allows(
     assert size.options["frequencies"] == frequencies
     best = trained(choice, rows)
     assert (best.settings, best.record) == (settings, choice.record)
+
+
+@pytest.mark.parametrize("long_seconds", [0.0, 40.0])
+def test_advised_budget_is_the_least_that_allows_the_next_size(
+    long_seconds: float, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select, "_LONG_SECONDS", long_seconds)  # 0: as of very many rows, trained online
+    monkeypatch.setattr(select, "_ONLINE", ((2, 1), (200, 2)))
+    (*_, (_, size)), seconds = chosen(data["two"], budget_seconds=1e-4)[0].models, []
+    assert size is not None
+    for budget in (0.99 * size.next_budget, 1.01 * size.next_budget):
+        models = chosen(data["two"], budget_seconds=budget)[0].models
+        seconds.append(sum(each.seconds for _, each in models if each is not None))
+    assert seconds[0] == size.seconds < seconds[1]
+    advised = float(select.larger_budget(size).split("--budget-seconds ")[1].split()[0])
+    assert size.next_budget <= advised <= 1.1 * size.next_budget

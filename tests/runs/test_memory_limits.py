@@ -96,6 +96,9 @@ def test_sizes_that_do_not_fit_into_the_memory_are_left_out_of_the_automatic_cho
     tight = chosen_in(data, int(largest / USABLE) - 2**20, monkeypatch)
     assert len(tight.models) < len(roomy.models)
     assert [size.name for _, size in roomy.models if size is not None][-1] in " ".join(tight.record["why"])
+    last = tight.models[-1][1]
+    assert last is not None
+    assert not last.next_budget  # no budget allows a larger one
     for settings, _ in tight.models:
         assert plan_memory(settings, workload_of(data), 0, None, 0).worker < largest
 
