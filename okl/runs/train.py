@@ -36,8 +36,8 @@ from okl.runs.select import Choice, Size, choose_solver, learn_metric
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver, training_columns
-from okl.solvers.online.constraints import columns_of, parse_constraints
-from okl.solvers.online.settings import OnlineSettings, constraints_of, tracks
+from okl.solvers.online.constraints import check_no_key, columns_of, parse_constraints
+from okl.solvers.online.settings import MapLearningOptions, OnlineSettings, constraints_of, tracks
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings
 
@@ -49,7 +49,10 @@ BEST = "so-far"
 
 
 def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
-    """Return settings in which text columns that constraints use are keys: encoded ones cannot be constrained."""
+    """Return settings in which text columns that constraints use are keys: encoded ones cannot be constrained.
+
+    Raises ConfigError : learn_sensitive is set, for which no column of constraints may be a key
+    """
     names = columns_of(parse_constraints(constraints_of(settings.options))[0])
     if not names:
         return settings
@@ -58,6 +61,8 @@ def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
     taken = (*given.keys, given.target)
     texts = [name for name in names if name in fields and not is_number(fields[name]) and name not in taken]
     keyed = given.model_copy(update={"keys": (*given.keys, *texts)})
+    if isinstance(settings.options, MapLearningOptions) and settings.options.learn_sensitive:
+        check_no_key(keyed.keys, names)
     return settings.model_copy(update={"ingest": keyed}) if texts else settings
 
 

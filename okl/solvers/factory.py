@@ -9,7 +9,7 @@ from okl.data.dataset import ROBUST, Dataset, Schema
 from okl.data.squash import with_squashed
 from okl.foundation.errors import ConfigError
 from okl.solvers.base import Solver
-from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
+from okl.solvers.online.constraints import check_columns, check_no_key, columns_of, parse_constraints, without_features
 from okl.solvers.online.settings import MapLearningOptions
 from okl.solvers.settings import TrainSettings
 
@@ -50,8 +50,8 @@ def training_columns(
     Its rescaling is that of the settings.
 
     named : name of the data in errors, such as its source; None: its folder; metric : learnt weights of these columns
-    Raises DataError : a constraint names a column that does not exist; ConfigError : no input would be left, or rows
-        are sparse and the solver takes dense ones
+    Raises DataError : a constraint names a column that does not exist; ConfigError : no input would be left, a column
+        of constraints to train on is a key, or rows are sparse and the solver takes dense ones
     """
     check_rows(settings, data.schema)
     if settings.rescale != "stored":
@@ -63,5 +63,7 @@ def training_columns(
         return data.with_metric(metric)
     constraints, _ = parse_constraints(options.constraints)
     check_columns(data.schema, constraints, named or str(data.folder))
-    kept = data if options.learn_sensitive else without_features(data, columns_of(constraints))
-    return kept.with_metric(metric)
+    if options.learn_sensitive:
+        check_no_key(data.schema.keys, columns_of(constraints))
+        return data.with_metric(metric)
+    return without_features(data, columns_of(constraints)).with_metric(metric)

@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from okl.data.ingest.run import ingest
+from okl.foundation.errors import ConfigError
+from okl.foundation.settings import IngestSettings
 from tests.rows import train, train_settings, write
 from tests.solvers.online.constraints_cases import sensitive_table
 
@@ -92,3 +95,14 @@ def test_a_gain_beyond_its_range_is_allowed_and_nothing_is_claimed(tmp_path: Pat
     assert "No theoretical bound holds" in (tmp_path / "run" / "report.html").read_text()
     within = train(train_settings(source, tmp_path / "less", ingest, constraint_gain=0.1, step_size=0.5, **untold))
     assert "Lemma 1" in within["constraints"]["theorem"]
+
+
+@pytest.mark.parametrize("keys", [(), ("how",)])
+def test_a_key_cannot_be_a_sensitive_input(keys: tuple[str, ...], tmp_path: Path) -> None:
+    source = write(tmp_path, sensitive_table())
+    asked = {"constraints": TEXTS[:2], "learn_sensitive": True}
+    with pytest.raises(ConfigError, match=r"'how' is a key: .* add a copy of the column with another name\."):
+        train(train_settings(source, tmp_path / "run", {"keys": keys}, **asked))
+    data = ingest(source, tmp_path / "data", IngestSettings(keys=("how",))).dataset
+    with pytest.raises(ConfigError, match="'how' is a key"):
+        train(train_settings(data.folder, tmp_path / "other", **asked))
