@@ -228,10 +228,14 @@ class TrainingRun(Run[TrainSettings]):
                 kept = best.rename(self._so_far)
                 _LOG.warning("The best model so far is kept. To predict: okl predict %s ROWS --out SCORES", kept)
             elif isinstance(error, KeyboardInterrupt) and stage == "learn" and not folders.resumable(self.staging):
-                _LOG.warning(
-                    "Nothing of %s is kept: training writes a checkpoint every %g s (--checkpoint-seconds).",
-                    self.name, self.settings.checkpoint_seconds,
-                )  # fmt: skip
+                seconds = self.settings.checkpoint_seconds
+                why = "no checkpoint was due (--checkpoint-seconds, --checkpoint-rounds)."
+                if seconds:
+                    why = (
+                        "it has no checkpoint yet. The first one is written when a step of the solver ends, at least "
+                        f"{seconds:g} s (--checkpoint-seconds) after training began."
+                    )
+                _LOG.warning("Nothing of %s is kept: %s", self.name, why)
             raise
 
     @property

@@ -144,6 +144,19 @@ def test_regression_predicts_in_the_targets_own_unit(ingest: dict[str, Any], tmp
     assert result["test"]["squared_loss"] == pytest.approx(result["test"]["mse"] / unit, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "why"),
+    [(2.5, r"no checkpoint yet\. .* when a step .* ends, at least 2\.5 s \(--c"), (0, r"no checkpoint was due \(--c")],
+)
+def test_an_interrupt_before_the_first_checkpoint_says_when_one_is_written(
+    seconds: float, why: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = train_settings(write(tmp_path, curved(300)), tmp_path / "run", frequencies=10)
+    with pytest.raises(KeyboardInterrupt):
+        train(settings.model_copy(update={"checkpoint_seconds": seconds}), Breaker("learn"))
+    assert re.search(f"Nothing of run is kept: .*{why}", caplog.text)
+
+
 @pytest.mark.parametrize("stage", TRAIN_STAGES)
 def test_a_run_that_is_broken_off_leaves_nothing(stage: str, tmp_path: Path) -> None:
     source = write(tmp_path, curved(300))
