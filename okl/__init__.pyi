@@ -1,3 +1,4 @@
+from . import extensions as extensions
 from . import runs as runs
 from .data.manifest import __version__ as __version__
 from .data.manifest import open_dataset as open_dataset
