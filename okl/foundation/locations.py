@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
+import json
 import os
 import random
 import re
@@ -113,12 +114,26 @@ COMPARED = "compare-"
 
 
 def runs_named(name: str) -> list[Path]:
-    """Return the complete runs in okl's home of a name, newest first; comparisons only if no other run has it."""
+    """Return the complete runs in okl's home of a name, newest first; comparisons only if no other run has it.
+
+    If some runs were given the name, those that are only named by their data, as they were given none, are left out.
+    """
     if not name:
         return []
     named = {folder.name.removeprefix(name): folder for folder in _runs() if folder.name.startswith(name)}
     found = [named[rest] for rest in sorted(named, reverse=True) if not rest or DATED.fullmatch(rest)]
-    return found if found or name.startswith(COMPARED) else runs_named(COMPARED + name)
+    if found or name.startswith(COMPARED):
+        return [run for run in found if len(found) > 1 and _given_name(run) == name] or found
+    return runs_named(COMPARED + name)
+
+
+def _given_name(run: Path) -> str | None:
+    """Return the name that a run was given, without its date; None without, or without a readable result."""
+    try:
+        name: str | None = json.loads((run / "result.json").read_text(encoding="utf-8"))["settings"]["name"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return name
 
 
 def close_to(name: str, others: Iterable[str] = ()) -> str:

@@ -76,3 +76,12 @@ def test_a_comparison_counts_by_its_name_where_no_other_run_has_it(home: Path) -
     assert [run.name for run in runs_named("churn")] == ["churn-20250101-000000-1"]
     assert [run.name for run in runs_named("price")] == ["compare-price-20260101-000000-1"]
     assert runs_named("cost") == []
+
+
+def test_a_given_name_counts_more_than_a_later_run_of_data_of_that_name(home: Path) -> None:
+    for date, name in enumerate(("spend", "spend", None), start=20260101):
+        folder = home / "runs" / f"spend-{date}-000000-1"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps({"settings": {"name": name}}))
+    assert [run.name for run in runs_named("spend")] == ["spend-20260102-000000-1", "spend-20260101-000000-1"]
+    assert [run.name for run in runs_named("spend-20260103-000000-1")] == ["spend-20260103-000000-1"]
