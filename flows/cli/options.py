@@ -351,8 +351,14 @@ class Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments, with the options of solvers, for typer; ConfigError for expanded patterns."""
+        """Parse the arguments, with the options of solvers, for typer.
+
+        Raises ConfigError : a pattern that the shell expanded, or an option of okl itself
+        """
         group = self._solver_group
+        if any(argument.partition("=")[0] == "--extension" for argument in args):
+            rest = ctx.command_path.partition(" ")[2]
+            raise ConfigError(f"--extension comes before the command: okl --extension FILE.py {rest} ...")
         solver, shows_help = _solver_in(args), bool({"--help", "-h"} & {*args})
         ctx.meta[SOLVER] = solver
         if group is not None:

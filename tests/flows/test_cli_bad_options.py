@@ -15,6 +15,7 @@ from tests.rows import curved
 
 BAD_OPTIONS: dict[str, tuple[str, str]] = {
     "no such setting": ("--set pxy=2", r"'pxy' is not an option; valid options: .*data"),
+    "an option of okl itself": ("--extension loss.py", r"before the command: okl --extension FILE\.py train \.\.\.$"),
     "no number": ("--passes two", r"passes = 'two': input should be a valid integer"),
     "no step": ("--step-size -1", r"step_size = '-1': input should be greater than 0"),
     "not a bandwidth": ("--bandwidth nan", r"bandwidth = 'nan': input should be a finite number"),
