@@ -20,7 +20,7 @@ EncodingKind = Literal["number", "category", "date", "timestamp"]
 
 
 PARTS = ("years", "year_sin", "year_cos", "week_sin", "week_cos", "day_sin", "day_cos")
-DATE_PARTS = PARTS[:5]
+DATE_PARTS, DAY_PARTS = PARTS[:5], PARTS[5:]
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 HOURS = tuple(f"hour_{hour:02d}" for hour in range(24))
 """Parts of `--dates calendar`, after the others: 1 on a day of the week, and in an hour of the day."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from okl.data.dataset import FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
+from okl.data.dataset import DAY_PARTS, FORMAT_VERSION, MANIFEST, ColumnStatistics, Dataset, Schema, Shard
 from okl.foundation.errors import DataError, first_of, quoted
 from okl.foundation.locations import Place, changed, file_sha256, place_of, whole_copy_of
 from okl.foundation.validation import Kind, parse_json, validated
@@ -224,7 +224,11 @@ def find_warnings(
     statistics = list(zip(schema.features, schema.feature_statistics, strict=True))
     close, warnings = (name for name, column in statistics if _is_blurred(column)), lost_digits(schema)
     seldom = {*close, *(name for encoding in schema.encodings for name in encoding.calendar_inputs)}  # hours of no row
-    if constant := [name for name, column in statistics if column.constant and name not in seldom]:
+    same = {name for name, column in statistics if column.constant}
+    for encoding in schema.encodings:
+        if encoding.kind == "timestamp" and not same.issuperset(encoding.inputs):  # of dates: the hour is always 0
+            seldom |= {name for name, part in zip(encoding.inputs, encoding.parts, strict=False) if part in DAY_PARTS}
+    if constant := [name for name in schema.features if name in same - seldom]:
         effect = "; scaling makes them 0" if schema.scale != "none" else ""
         if len(constant) == schema.n_features:
             effect += ". Every prediction will be the same"

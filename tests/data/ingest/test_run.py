@@ -357,3 +357,14 @@ def test_progress_ends_with_all_rows(tmp_path: Path) -> None:
     source = parquet(tmp_path, table(500), row_group_size=200)
     ingest(source, tmp_path / "data", settings(), progress=lambda done, total: told.append((done, total)))
     assert told == [(200, 500), (400, 500), (500, 500)]
+
+
+@pytest.mark.parametrize(("days", "n_same"), [(range(100), 0), ([7] * 100, 7)])
+def test_times_at_midnight_are_dates_without_a_warning_of_constant_hours(
+    days: list[int], n_same: int, tmp_path: Path
+) -> None:
+    data = made(tmp_path, table(100, at=pa.array(np.array(days) * 86_400, pa.timestamp("s"))))
+    assert [len(each.inputs) for each in data.schema.encodings if each.is_date] == [7]
+    assert [warning.split()[0] for warning in data.warnings if "never change" in warning] == [str(n_same)] * bool(
+        n_same
+    )
