@@ -12,7 +12,15 @@ from okl.foundation.catalogue import METRICS
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.types import Criterion
 from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table, paragraphs
-from okl.report.format import CRITERION_NAMES, SPLIT_NAMES, certificate_values, counted, metric_name, number
+from okl.report.format import (
+    CRITERION_NAMES,
+    SPLIT_NAMES,
+    certificate_values,
+    chosen_facts,
+    counted,
+    metric_name,
+    number,
+)
 from okl.report.render import text
 from okl.report.results import ROOT, UNSHOWN, given_settings
 from okl.solvers.settings import TrainSettings
@@ -44,11 +52,7 @@ def _model(explanation: Mapping[str, Any]) -> list[Block]:
         f"missing values: {explanation['missing']}",
         "model": predictor_sentence(explanation["what"]) + classes,
         "settings": settings_text(explanation["configuration"], chosen),
-        "chosen": ", ".join(
-            f"{name} {number(value)}" + (f" ({chosen[f'{name}_reason']})" if f"{name}_reason" in chosen else "")
-            for name, value in _scalars(chosen).items()
-            if not name.endswith("_reason")
-        ),
+        "chosen": ", ".join(f"{name} {value}" for name, value in chosen_facts(chosen)),
         "trained on": _origin(provenance, (explanation.get("lineage") or {}).get("learnt_rows")),
     }
     return [Paragraph(str(explanation["model"])), _table({name: value or "-" for name, value in facts.items()})]

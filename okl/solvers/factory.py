@@ -23,11 +23,12 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
     if schema.sparse is None or settings.solver == "auto":
         return
     options, name = settings.options, settings.solver
-    linear = getattr(options, "kernel", "linear") == "linear"
-    if name not in MAPPED_SOLVERS or (linear and name not in (*SPARSE_SOLVERS, "nogd")):
+    linear = name in MAPPED_SOLVERS and getattr(options, "kernel", "linear") == "linear"
+    able = (*SPARSE_SOLVERS, "nogd") if linear else MAPPED_SOLVERS
+    if name not in able:
         raise ConfigError(
-            f"The solver {name} takes dense rows{' with --kernel linear' * (name in MAPPED_SOLVERS)}, but these are "
-            f"sparse. Sparse rows are taken by --solver auto, {', '.join(MAPPED_SOLVERS)}."
+            f"The solver {name} takes dense rows{' with --kernel linear' * linear}, but these are sparse. Use --solver "
+            f"auto, {', '.join(able[:-1])} or {able[-1]}."
         )
     for option, able in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
         if (given := getattr(options, option, able[0])) not in able:
