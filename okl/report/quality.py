@@ -262,7 +262,7 @@ def class_table(
 ) -> Table:
     """Return rows, recall and precision by class, of counts (n_classes, n_classes) by class and predicted class."""
     of_class, predicted, hits = counts.sum(axis=1), counts.sum(axis=0), counts.diagonal()
-    rarest = int(np.argmin(np.where(of_class > 0, of_class, np.inf))) if len(counts) > 2 else -1
+    rarest = int(np.argmin(of_class)) if len(counts) > 2 else -1
     recalls = np.where(of_class > 0, hits / np.maximum(of_class, 1), np.inf)
     rows = [
         [

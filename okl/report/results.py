@@ -321,12 +321,12 @@ class Assessment:
         """Return an error as it is shown; with_chance : with two standard errors, if known."""
         if error is None:
             return "-"
-        chance = self.chance(error) if with_chance else 0.0
-        if self.is_share:
-            return mistake_rate_text(error) + (f" ± {percent(chance, 2).rstrip('%')}" if chance else "")
         if self.is_root:
             return number(self.length(error))
-        return criterion_value(self.criterion, error) + (f" ± {chance:.2g}" if chance else "")
+        value = mistake_rate_text(error) if self.is_share else criterion_value(self.criterion, error)
+        chance = self.chance(error) if with_chance else 0.0
+        spread = percent(chance, 2).rstrip("%") if value.endswith("%") else f"{chance:.2g}"
+        return f"{value} ± {spread}" if chance else value
 
     def sentence(self, error: float | None) -> str:
         if self.is_root:
@@ -339,7 +339,7 @@ class Assessment:
         """Return a difference with its two standard errors, as part of a sentence."""
         if self.is_root or not difference.chance:
             return f"{'within' if difference.is_tie else 'beyond'} two standard errors"
-        scale, unit = (100.0, " points") if self.is_share else (1.0, "")
+        scale, unit = (100.0, " points") if self.text(0.0).endswith("%") else (1.0, "")
         return f"difference {scale * abs(difference.gain):.2g} ± {scale * difference.chance:.2g}{unit}"
 
 

@@ -383,7 +383,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if errors.beats_constant is False:
         constant = errors.difference(errors.constant_name)
         verdict = "worse" if constant and constant.is_clear_loss else "no better"
-        warnings.append(f"The model is {verdict} than {baseline}: {both}. {_advice(result)}")
+        warnings.append(f"The model is {verdict} than {baseline}: {both}. {_advice(result)}".rstrip())
     elif errors.may_be_chance:
         warnings.append(
             f"The model may be better than {baseline} only by chance: {both}, a difference within "
@@ -411,7 +411,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
     if missed := _never_predicted(result):
         warnings.append(missed)
     if result.dataset.get("sparse") and result.settings.get("kernel", "linear") != "linear":
-        warnings.append("Rows are sparse: a linear model is usually better and faster. Try --kernel linear.")
+        warnings.append("Rows are sparse: a linear model is usually better and faster. Try --solver auto, no --kernel.")
     if negative := (result.get(errors.split) or {}).get("negative_predictions"):
         warnings.append(
             f"{counted(negative, 'prediction')} of {errors.rows:,} are below 0, but no target is. Use them as 0, or "
@@ -433,11 +433,20 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         warnings.append(f"The error was measured {cause} and may be larger on new rows. {remedy}")
     if (hint := result.choice.get("hint")) and not harder:  # a larger model helps on rows like those left out only
         warnings.append(str(hint))
-    of_data = [f"Data: {warning}" for warning in result.dataset.get("warnings") or []]
+    texts = _left_out_texts(result)  # the likely cause comes first
+    others = [warning for warning in result.dataset.get("warnings") or [] if warning not in texts]
+    of_data = [f"Data: {warning}" for warning in [*texts, *others]]
     if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
         folder = result.dataset.get("folder") or "DATA"
         of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe {folder}`."]
-    return warnings + of_data
+    n_first = min(len(texts), MOST_DATA_WARNINGS)
+    return of_data[:n_first] + warnings + of_data[n_first:]
+
+
+def _left_out_texts(result: RunResult) -> list[str]:
+    """Return the warnings of columns that were left out and whose words --text would take."""
+    warnings = result.dataset.get("warnings") or []
+    return [warning for warning in warnings if "is left out: " in warning and "--text " in warning]
 
 
 def _biased(result: RunResult, errors: Assessment) -> str:
@@ -555,6 +564,8 @@ def _advice(result: RunResult) -> str:
         )
     if result.choice.get("far_targets"):
         return "A few far targets decide the squared errors of both; the mean absolute error says more."
+    if _left_out_texts(result):
+        return ""
     if result.choice:
         return "The columns may say little about the target, or more rows are needed."
     options = ["step_size", "class_weights"] if errors.constant_name == "majority" else ["step_size"]

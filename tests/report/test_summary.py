@@ -14,7 +14,7 @@ from okl.metrics.definitions import measure
 from okl.report.blocks import Table
 from okl.report.format import number
 from okl.report.quality import threshold_rows
-from okl.report.results import RunResult, assess
+from okl.report.results import Assessment, RunResult, assess
 from okl.report.training import (
     facts_section,
     html_report,
@@ -410,9 +410,9 @@ def test_a_difference_of_means_within_chance_is_no_warning() -> None:
 
 def test_sparse_rows_in_random_frequencies_are_a_warning() -> None:
     result: dict[str, Any] = {"dataset": {"sparse": True}, "settings": {"kernel": "gaussian"}}
-    assert any("Try --kernel linear" in warning for warning in warning_sentences(result))
+    assert any("Try --solver auto, no --kernel" in warning for warning in warning_sentences(result))
     result["settings"]["kernel"] = "linear"
-    assert not any("Try --kernel linear" in warning for warning in warning_sentences(result))
+    assert not any("Rows are sparse" in warning for warning in warning_sentences(result))
 
 
 def test_an_evaluation_is_a_table_beside_a_constant() -> None:
@@ -439,6 +439,10 @@ def test_several_classes_have_a_table_with_the_rarest_marked() -> None:
     assert text_evaluation({"metrics": metrics, "rows": 203, "labels": ["a", "b", "c"]}).splitlines()[3:] == lines
     result = {"test": metrics, "dataset": {"labels": ["a", "b", "c"], "test_rows": 203}}
     assert "\n".join(lines) in text_summary(result)
+    absent = {"metrics": {"confusion": [[0, 0, 0], [2, 8, 0], [0, 1, 9]]}, "rows": 20, "labels": ["a", "b", "c"]}
+    assert [line.split()[:3] for line in text_evaluation(absent).splitlines() if "rarest" in line] == [
+        ["a", "(rarest)", "0"]
+    ]
     many = {"metrics": {"confusion": np.diag(range(20, 35)).tolist()}, "rows": 9, "labels": [*"abcdefghijklmno"]}
     assert text_evaluation(many).splitlines()[-1] == "The 10 classes with the lowest recall of 15."
 
@@ -544,3 +548,29 @@ def test_a_run_over_its_budget_says_by_how_much_and_why() -> None:
     assert "the trial of encodings, the choice and the training took 46.0 s, 36.0 s more than" in tried
     assert "operations (8.0 s of two cores)" in told(8.0, 30.0)
     assert "--budget-seconds 10: the smallest choice and model need 31.0 s\n" in told(31.0, 30.0)
+
+
+def test_a_left_out_text_is_named_first_and_in_place_of_vague_advice() -> None:
+    text = "Column 'body' is left out: its 90 different values look like texts. --text body takes their words."
+    result: dict[str, Any] = {
+        "test": {"mistake_rate": 0.4},
+        "baselines": {"majority": {"test": {"mistake_rate": 0.3}}},
+        "choice": {"candidates": []},
+        "dataset": {"warnings": ["first", "second", "third", text]},
+    }
+    warnings = warning_sentences(result)
+    assert warnings[:4:3] == [f"Data: {text}", "Data: second"]
+    assert warnings[1].endswith("baseline 30.00% mistakes.")
+    result["dataset"]["warnings"].remove(text)
+    assert "may say little" in warning_sentences(result)[0]
+
+
+def test_an_error_and_its_deviation_have_one_unit() -> None:
+    errors = Assessment(
+        "test", 100, "balanced_accuracy", "majority", 0.2, {"majority": 0.21}, criterion="balanced-accuracy",
+        class_counts=(50, 50),
+    )  # fmt: skip
+    assert errors.text(0.2, with_chance=True) == "80.00% ± 8"
+    difference = errors.difference("majority")
+    assert difference is not None
+    assert errors.difference_text(difference) == "difference 1 ± 8.1 points"
