@@ -478,8 +478,9 @@ class BatchDelivery:
             (first,) = self._attempts.values()
             named = self.call.named(self.batch)
             logger.warning(
-                "%s: %s: %.1f s on %s so far; also sent to %s.", self.call.label, named, taken, first, second
-            )
+                "%s: worker %s has taken %.1f s for %s. Worker %s now does the same work; the first result counts.",
+                self.call.label, first, taken, named, second,
+            )  # fmt: skip
             self.start_attempt(second, self._transport.send_to(second, self.call, self.batch))
 
 

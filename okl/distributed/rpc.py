@@ -79,7 +79,8 @@ class BatchCall:
             item.path if isinstance(item, Shard) else f"item {at}"
             for at, item in zip(batch.positions, some, strict=True)
         ]
-        return names[0] if len(names) == 1 else f"{len(names)} from {names[0]} on"
+        kind = "shards" if isinstance(some[0], Shard) else "items"
+        return names[0] if len(names) == 1 else f"{len(names)} {kind} ({names[0]}, ...)"
 
     def content(self, batch: Batch) -> bytes:
         return pickle.dumps([self.items[position] for position in batch.positions], protocol=pickle.HIGHEST_PROTOCOL)

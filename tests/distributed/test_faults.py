@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,13 +99,16 @@ def test_scheduler_that_was_restarted_gets_the_plugins_again(execution: DaskExec
 
 
 def test_stopped_worker_is_not_waited_for_and_takes_part_again_when_it_goes_on(
-    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path
+    execution: DaskExecution, data: Dataset, expected: list[bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     marker = tmp_path / "stopped"
     work = works.SignalledInRound(SampledSum(data, 11), 5, 3, marker, signal.SIGSTOP)
     try:
         assert list(rounds(execution, work, data)) == expected
         assert marker.exists()
+        shards = r"(part-\d+\.parquet|\d+ shards \(part-\d+\.parquet, \.\.\.\))"
+        slow = rf"sum \d+: worker tls://\S+ has taken \d+\.\d s for {shards}\. Worker tls://\S+ now does the same"
+        assert any(re.search(slow, record.getMessage()) for record in caplog.records)
         assert execution.n_workers == 2
     finally:
         with suppress(FileNotFoundError):
