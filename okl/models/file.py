@@ -211,7 +211,7 @@ class Model:
         if recall is None and precision is None:
             return quality.in_scaled_unit(schema, tally.report())
         tally, chosen = quality.decided(tally, recall, precision)
-        return tally.report() | {"threshold": chosen}
+        return quality.MetricValues(tally.report() | {"threshold": chosen})
 
     def explain(
         self, values: RawValues, targets: Any = None, most_rows: int = 5000, repeats: int = 5, seed: int = 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Protocol, runtime_checkable
@@ -55,13 +56,26 @@ def in_target_unit(schema: Schema, values: FloatArray) -> Doubles | FloatArray:
     return np.asarray(values, dtype=np.float64) / (factor or 1.0) + shift
 
 
-def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> dict[str, Any]:
+LONGEST_SHOWN = 100
+
+
+class MetricValues(dict[str, Any]):
+    """Metrics by name, a dictionary whose repr leaves out long values such as histograms."""
+
+    def __repr__(self) -> str:
+        texts = {name: repr(value) for name, value in self.items()}
+        shown = (f"{name!r}: {text if len(text) <= LONGEST_SHOWN else '...'}" for name, text in texts.items())
+        return f"{{{', '.join(shown)}}}"
+
+
+def in_scaled_unit(schema: Schema, report: dict[str, Any]) -> MetricValues:
     """Return a report with squared_loss of the scaled target, as in training; mse, mae and r2 stay in its unit."""
-    if report.get("squared_loss") is None:
-        return report
-    factor = schema.target_shift_and_factor[1]
-    # not factor**2: the square of the factor alone may overflow
-    return report | {"squared_loss": report["squared_loss"] * factor * factor}
+    values = MetricValues(report)
+    if values.get("squared_loss") is not None:
+        factor = schema.target_shift_and_factor[1]
+        # not factor**2: the square of the factor alone may overflow
+        values["squared_loss"] = values["squared_loss"] * factor * factor
+    return values
 
 
 def check_one_threshold(threshold: float | None, recall: float | None, precision: float | None) -> None:
@@ -104,7 +118,7 @@ class Importance:
 class Importances:
     """Importances of all source columns, the largest first.
 
-    error : error by the criterion without permutation
+    error : error by the criterion without permutation, of a regression the mean squared error; the repr shows its root
     """
 
     rows: int
@@ -115,19 +129,36 @@ class Importances:
 
     def __repr__(self) -> str:
         lines = ["    ".join(cells).rstrip() for cells in self._cells()]
-        return "\n".join([f"Importance of columns on {self.rows:,} rows ({self.criterion})", *lines])
+        return "\n".join([f"Importance of columns on {self.rows:,} rows ({self._unit})", *lines])
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><th>{escape(name)}</th><td>{text}</td></tr>" for name, text in self._cells())
-        return f"<table><caption>Rise of the error ({self.criterion}), columns permuted</caption>{rows}</table>"
+        return f"<table><caption>Rise of the error ({self._unit}), columns permuted</caption>{rows}</table>"
+
+    @property
+    def _unit(self) -> str:
+        return "root mean squared error" if self.criterion == "squared-error" else self.criterion
 
     def _cells(self) -> list[tuple[str, str]]:
         width = max((len(item.column) for item in self.columns), default=0)
-        return [(item.column.ljust(width), f"{item.rise:.3g} +- {item.spread:.2g}") for item in self.columns]
+        values = [(item.rise, item.spread) for item in self.columns]
+        shown = rises_of_root(self.error, values) if self.criterion == "squared-error" else values
+        cells = zip(self.columns, shown, strict=True)
+        return [(item.column.ljust(width), f"{rise:.3g} +- {spread:.2g}") for item, (rise, spread) in cells]
 
     def as_json(self) -> dict[str, Any]:
         named = {name: getattr(self, name) for name in ("rows", "repeats", "criterion", "error")}
         return named | {"columns": [vars(item) for item in self.columns]}
+
+
+def rises_of_root(error: float, values: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return rises of the root of an error, with their standard deviations, from those of the error itself.
+
+    >>> rises_of_root(9.0, [(16.0, 1.0)])
+    [(2.0, 0.1)]
+    """
+    roots = [(math.sqrt(max(0.0, error + rise)), spread) for rise, spread in values]
+    return [(root - math.sqrt(error), spread / (2.0 * root or 1.0)) for root, spread in roots]
 
 
 def permutation_importance(

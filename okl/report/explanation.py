@@ -11,6 +11,7 @@ import numpy as np
 from okl.foundation.catalogue import METRICS
 from okl.foundation.settings import ExecutionSettings
 from okl.foundation.types import Criterion
+from okl.models.quality import rises_of_root
 from okl.report.blocks import Bar, BarChart, Block, Heading, Paragraph, Table, paragraphs
 from okl.report.format import (
     CRITERION_NAMES,
@@ -249,9 +250,8 @@ def importance_blocks(importances: Mapping[str, Any], precision: str) -> list[Bl
     lengths = [max(rise, 0.0) / largest if largest > 0.0 else 0.0 for rise in rises]
     value = 1.0 - error if falls else error
     if criterion == "squared-error":  # shown by its root, in units of the target
-        value, roots = error**0.5, [max(0.0, error + rise) ** 0.5 for rise in rises]
-        rises = [root - value for root in roots]
-        spreads = [spread / (2.0 * root or 1.0) for spread, root in zip(spreads, roots, strict=True)]
+        value, shown = error**0.5, rises_of_root(error, [*zip(rises, spreads, strict=True)])
+        rises, spreads = [rise for rise, _ in shown], [spread for _, spread in shown]
     sizes = [abs(rise) for rise in rises]
     most = max(sizes, default=0.0)
     texts = ["-+"[rise > 0.0] + text if rise else "0" for rise, text in zip(rises, _alike(sizes, most), strict=True)]

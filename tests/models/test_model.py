@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score
 import okl
 from okl.foundation.errors import ConfigError, DataError, ModelError
 from okl.models.file import Model, load_model
+from okl.models.quality import Importance, Importances
+from okl.report.explanation import importance_blocks
 
 
 def table_of(rows: int, seed: int) -> pd.DataFrame:
@@ -67,6 +70,26 @@ def test_explanation_ranks_the_columns_that_decide(model: Model) -> None:
     assert model.explain(table_of(300, 3), most_rows=40).rows == 40
     assert repr(found).splitlines()[0] == "Importance of columns on 600 rows (accuracy)"
     assert len(repr(found).splitlines()) == 4
+
+
+def test_importances_of_a_regression_are_shown_in_units_of_the_target() -> None:
+    shown = Importances(10, 3, 9.0, (Importance("size", 16.0, 1.0),), "squared-error")
+    assert repr(shown).splitlines() == [
+        "Importance of columns on 10 rows (root mean squared error)",
+        "size    2 +- 0.1",
+    ]
+    (chart,) = importance_blocks(shown.as_json() | {"on": "rows"}, "float64")
+    assert [bar.text for bar in chart.bars] == ["+2.00 +- 0.10"]  # type: ignore[union-attr]
+
+
+def test_metrics_show_their_numbers_without_pictures(model: Model) -> None:
+    metrics = model.evaluate(table_of(200, 1))
+    assert len(json.dumps(metrics)) > 2000 > 4 * len(repr(metrics))
+    assert f"'accuracy': {metrics['accuracy']!r}, " in repr(metrics)
+    assert f"'confusion': {metrics['confusion']!r}, " in repr(metrics)
+    assert repr(metrics).endswith("'reliability': ..., 'thresholds': ...}")
+    assert repr(okl.evaluate(model, table_of(200, 1))["metrics"]) == repr(metrics)
+    assert "..." in repr(model.evaluate(table_of(200, 1), recall=0.5))
 
 
 def test_model_is_shown_in_a_few_lines_without_its_numbers(model: Model) -> None:
