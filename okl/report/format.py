@@ -260,6 +260,16 @@ def chosen_facts(chosen: Mapping[str, Any], names: Iterable[str] = ()) -> list[t
     return facts
 
 
+def solver_text(settings: Mapping[str, Any]) -> str:
+    """Return solver and kernel of settings; "" without a solver.
+
+    >>> [solver_text(each) for each in ({"solver": "ridge", "kernel": "laplacian"}, {"solver": "l2-svm"}, {})]
+    ['ridge (Laplacian kernel)', 'l2-svm', '']
+    """
+    solver, name = str(settings.get("solver") or ""), settings.get("kernel")
+    return f"{solver} ({(name in KERNELS and kernel_class(name).title) or name} kernel)" if solver and name else solver
+
+
 def model_sentence(result: Mapping[str, Any]) -> str:
     """Return a sentence that describes the model; "" if the result has no solver."""
     settings, chosen, proof = (result.get(name) or {} for name in ("settings", "chosen", "certificate"))

@@ -29,6 +29,7 @@ from okl.report.format import (
     number,
     percent,
     scalar_metrics,
+    solver_text,
 )
 from okl.solvers.settings import TrainSettings
 
@@ -131,6 +132,7 @@ class RunResult(Result):
     choice : candidates of the automatic choice, and why one was taken
     curve, convergence : learning curve of an online solver, or duality gap by iteration of another
     windows, drift, constraints, timeline, memory_plan : as in the report
+    warnings : sentences that the command prints as warnings
     """
 
     rows: int | None = entry("rows")
@@ -150,6 +152,7 @@ class RunResult(Result):
     constraints: Mapping[str, Any] = entry("constraints", {})
     timeline: Mapping[str, Any] = entry("timeline", {})
     memory_plan: Mapping[str, Any] = entry("memory_plan", {})
+    warnings: Sequence[str] = entry("warnings", ())
 
     @property
     def measured(self) -> tuple[Metrics, str]:
@@ -173,12 +176,19 @@ class RunResult(Result):
         measured = [f"okl {errors.text(errors.error)}"]
         measured += [f"{name.lower()} {errors.text(error)}" for name, error in errors.baselines().items()]
         trained = f"{number(self.rows)} rows in {duration(self.seconds)}"
+        solver = solver_text(self.settings) or "-"
+        hidden = len(self.warnings) - MOST_WARNINGS
         return [
-            ("Solver", f"{self.settings.get('solver', '-')}, {trained} ({duration(self.total_seconds)} in total)"),
+            ("Solver", f"{solver}, {trained} ({duration(self.total_seconds)} in total)"),
             (f"{errors.name} {MEASURED_ON[errors.split]}", ", ".join(measured)),
             ("Folder", self.run or "-"),
+            *(("Warning", sentence) for sentence in self.warnings[:MOST_WARNINGS]),
+            *([("Warnings", f"{hidden} more in .warnings")] if hidden > 0 else []),
         ]
 
+
+MOST_WARNINGS = 3
+"""Warnings that a result shows; the report has all."""
 
 # Errors of a model and its baselines
 
@@ -215,7 +225,8 @@ class SecondMetric(NamedTuple):
         """Return the clause that a tie by the criterion needs."""
         than = "lower" if self.is_better else "higher"
         name = metric_name(self.metric).lower()
-        return f"the {name} of the model, {number(self.model)}, is clearly {than} than its {number(self.baseline)}"
+        model, baseline = number(self.model), number(self.baseline)
+        return f"the {name} of the model, {model}, is clearly {than} than that of the baseline, {baseline}"
 
     @property
     def is_better(self) -> bool:

@@ -386,7 +386,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         warnings.append(f"The model is {verdict} than {baseline}: {both}. {_advice(result)}".rstrip())
     elif errors.may_be_chance:
         warnings.append(
-            f"The model may be better than {baseline} only by chance: {both}, a difference within "
+            f"Perhaps only by chance, the model is better than {baseline}: {both}, a difference within "
             f"two standard errors on {errors.rows:,} rows."
         )
     if harder := _harder_test_rows(result, errors):
@@ -412,10 +412,13 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         warnings.append(missed)
     if result.dataset.get("sparse") and result.settings.get("kernel", "linear") != "linear":
         warnings.append("Rows are sparse: a linear model is usually better and faster. Try --solver auto, no --kernel.")
-    if negative := (result.get(errors.split) or {}).get("negative_predictions"):
+    measured = result.get(errors.split) or {}
+    if negative := measured.get("negative_predictions"):
+        lowest = (measured.get("predicted_vs_true") or {}).get("range", [0.0])[0]
+        logarithm = f"log({result.target})" if lowest > 0.0 else f"log(1 + {result.target})"
         warnings.append(
             f"{counted(negative, 'prediction')} of {errors.rows:,} are below 0, but no target is. Use them as 0, or "
-            f"train on log({result.target}) as a column of its own if all targets are above 0."
+            f"train on {logarithm} as a column of its own."
         )
     if biased := _biased(result, errors):
         warnings.append(biased)
@@ -432,7 +435,8 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
         warnings.append(f"The error was measured {cause} and may be larger on new rows. {remedy}")
     if (hint := result.choice.get("hint")) and not harder:  # a larger model helps on rows like those left out only
-        warnings.append(str(hint))
+        means = " Transformed back, predictions of a logarithm are medians: too low on average."
+        warnings.append(hint + (means if "column with log(" in hint else ""))
     texts = _left_out_texts(result)  # the likely cause comes first
     others = [warning for warning in result.dataset.get("warnings") or [] if warning not in texts]
     of_data = [f"Data: {warning}" for warning in [*texts, *others]]
@@ -836,7 +840,7 @@ def usage_section(result: RunResult) -> Section:
 PARTS = {"certificate": "Certificate", "settings": "Settings", "dataset": "Data set", "provenance": "Provenance"}
 SHOWN_ABOVE = {
     "progressive", "train", "test", "baselines", "curve", "convergence", "windows", "drift", "constraints", "choice",
-    "metric", "chosen", "previous", "largest_errors",
+    "metric", "chosen", "previous", "largest_errors", "warnings",
 }  # fmt: skip
 
 

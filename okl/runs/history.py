@@ -12,14 +12,14 @@ from okl.foundation.folders import name_of, resumable_in
 from okl.foundation.locations import okl_home
 from okl.metrics.criterion import METRICS
 from okl.report.comparison import criterion_of_result, score_name
-from okl.report.format import MEASURED_ON, aligned, duration, mistake_rate_text, number
+from okl.report.format import MEASURED_ON, aligned, duration, mistake_rate_text, number, solver_text
 from okl.report.results import Assessment, assess
 
 RESULT = "result.json"
 
 
 def past_runs(most: int | None = None) -> list[dict[str, Any]]:
-    """Return complete runs, newest first: name, solver, data, rows, split, metric, error, constant, shown, seconds.
+    """Return complete runs, newest first, as dictionaries: name, folder, solver, kernel, data, data_sha256, rows, ...
 
     `split` is test, progressive, train, or, of a comparison without test rows, validated: `error` is then the mean over
     its folds, of a regression the unexplained share of the variance. `constant` is the error of the majority class or
@@ -54,7 +54,7 @@ def runs_text(runs: Sequence[Mapping[str, Any]], unfinished: Sequence[str] = ())
     for run in runs:
         shown = run["shown"]
         cells = [number(run["rows"]), shown["error"], shown["measured"], shown["constant"], duration(run["seconds"])]
-        rows.append([run["name"], run["solver"] or "-", Path(run["data"]).name or "-", *cells])
+        rows.append([run["name"], solver_text(run) or "-", Path(run["data"]).name or "-", *cells])
     return "\n".join([str(okl_home() / "runs"), *aligned(rows), *resume])
 
 
@@ -64,6 +64,7 @@ def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "name": folder.name,
         "folder": str(folder),
         "solver": settings.get("solver") or (result.get("winner") or {}).get("model"),
+        "kernel": settings.get("kernel"),
         "data": str(settings.get("data") or ""),
         "data_sha256": data.get("sha256"),
         "rows": result.get("rows") or data.get("train_rows"),

@@ -21,7 +21,14 @@ from okl.foundation.errors import ConfigError, DivergedError, LocationError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
-from okl.report.training import TIMELINE_FILE, describe_timeline, markdown_report, write_report, write_timeline
+from okl.report.training import (
+    TIMELINE_FILE,
+    describe_timeline,
+    markdown_report,
+    warning_sentences,
+    write_report,
+    write_timeline,
+)
 from okl.runs import checkpoint
 from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.calibrate import calibrated
@@ -285,7 +292,8 @@ class TrainingRun(Run[TrainSettings]):
             shutil.rmtree(self._worker_vectors, ignore_errors=True)
         try:
             write_timeline(self.timeline, self.staging / TIMELINE_FILE)
-            self._result = result | {"timeline": describe_timeline(self.timeline)}
+            result |= {"timeline": describe_timeline(self.timeline)}
+            self._result = result | {"warnings": warning_sentences(result)}
             try:
                 write_report(self._result, self.staging / "report.html")
             except OSError as error:  # such as a full disk: the model is worth more than its report

@@ -67,6 +67,19 @@ def test_repr_names_solver_error_baselines_and_folder_in_a_few_lines() -> None:
     assert lines[2].endswith(f", majority class {100 * majority:.2f}%")
     assert lines[3:] == ["  Folder                     /runs/first_run"]
     assert repr(RunResult()).count("\n") == 3
+    assert "  ridge (Laplacian kernel), " in repr(RunResult({"settings": {"solver": "ridge", "kernel": "laplacian"}}))
+
+
+def test_a_result_shows_its_first_warnings_and_counts_the_others() -> None:
+    result = RunResult({"warnings": ["one", "two", "three", "<four>", "five"]})
+    assert [line.split(maxsplit=1) for line in repr(result).splitlines()[4:]] == [
+        ["Warning", "one"],
+        ["Warning", "two"],
+        ["Warning", "three"],
+        ["Warnings", "2 more in .warnings"],
+    ]
+    assert "<th>Warning</th><td>three</td>" in result._repr_html_()
+    assert RunResult().warnings == ()
 
 
 def test_html_of_a_result_is_a_table_without_markup_from_the_data() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from okl.report.training import (
     warning_sentences,
 )
 from okl.runs.results import is_mode_of_workers
+from okl.runs.select import _logarithm
 from okl.solvers.settings import TrainSettings
 from tests.report.results import made_result, undrawn
 
@@ -162,8 +164,8 @@ def test_warning_of_a_log_loss_no_better_than_the_shares_of_the_classes() -> Non
     shares = "the shares of the classes, a probability of 5% for 'yes' in all rows: log loss"
     assert f"The model is no better than {shares} 0.2000, baseline log loss 0.2000." in warning(0.2, 0.001)
     assert f"The model is worse than {shares} 0.2100, baseline log loss 0.2000." in warning(0.21, 0.001)
-    chance = shares.replace(": log loss", " only by chance: log loss")
-    assert f"The model may be better than {chance} 0.1990, baseline log loss 0.2000, a" in warning(0.199, 0.001)
+    chance = f"Perhaps only by chance, the model is better than {shares} 0.1990, baseline log loss 0.2000, a difference"
+    assert chance in warning(0.199, 0.001)
     assert "by chance" not in warning(0.199, 0.0001)
     assert "no better than the shares of the classes, the same probabilities for all" in warning(0.2, 0.1, (8, 1, 1))
 
@@ -370,14 +372,26 @@ def test_many_warnings_of_the_data_are_counted_not_listed() -> None:
 
 def test_predictions_below_zero_of_targets_that_are_not_are_a_warning() -> None:
     result: dict[str, Any] = {
-        "target": "price",
         "test": {"mse": 4.0, "negative_predictions": 52},
-        "dataset": {"test_rows": 632},
+        "dataset": {"test_rows": 632, "target": "price"},
     }
     warnings = warning_sentences(result)
-    assert any(warning.startswith("52 predictions of 632 are below 0, but no target is.") for warning in warnings)
+    (below,) = (warning for warning in warnings if warning.startswith("52 predictions of 632 are below 0, but no tar"))
+    assert below.endswith("Use them as 0, or train on log(1 + price) as a column of its own.")
+    result["test"]["predicted_vs_true"] = {"range": [0.5, 9.0]}
+    assert any("or train on log(price) as" in warning for warning in warning_sentences(result)), "no target is 0"
     del result["test"]["negative_predictions"]
     assert not any("below 0" in warning for warning in warning_sentences(result))
+
+
+def test_predictions_of_a_logarithm_are_said_to_be_too_low_on_average() -> None:
+    track = SimpleNamespace(
+        compare_logarithm=lambda *_: SimpleNamespace(added=True, log=0.48, plain=0.52, is_better=True)
+    )
+    _, hint = _logarithm(track, SimpleNamespace(candidate=None), 10, "units")  # type: ignore[arg-type]
+    (warning,) = warning_sentences({"choice": {"hint": hint}})
+    assert warning == f"{hint} Transformed back, predictions of a logarithm are medians: too low on average."
+    assert warning_sentences({"choice": {"hint": "Raise the budget."}}) == ["Raise the budget."]
 
 
 @pytest.mark.parametrize(
@@ -489,16 +503,11 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
         baselines[baseline]["test"]["excess"] = excess  # type: ignore[assignment]
         return {"test": {"mse": 4.0, "mae": 0.75}, "baselines": baselines, "dataset": {"test_rows": 1000}}
 
-    clear = (
-        "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower than "
-    )
-    clear += "its 2."
-
     def told(mae_error: float) -> str:
         return text_summary(result(mae_error)).splitlines()[0]
 
     clear = "a tie (within two standard errors), but the mean absolute error of the model, 0.7500, is clearly lower "
-    clear += "than its 2."
+    clear += "than that of the baseline, 2."
     assert told(0.1).endswith(clear)
     assert told(1.0).endswith("a tie (within two standard errors).")
     alike = result(0.1)
@@ -507,7 +516,7 @@ def test_a_tie_by_the_criterion_names_another_metric_that_clearly_differs() -> N
     assert not any("by chance" in warning for warning in warning_sentences(result(0.1, "mean")))
     worse = result(0.1, "mean")
     worse["test"] |= {"mse": 31.0, "mae": 5.0}
-    second = "and the mean absolute error of the model, 5, is clearly higher than its 4"
+    second = "and the mean absolute error of the model, 5, is clearly higher than that of the baseline, 4"
     assert f"no better, {second}" in text_summary(worse).replace("5.000", "5").replace("4.000", "4")
     worse["baselines"]["mean"]["test"]["excess"]["mse"]["standard_error"] = 0.1
     assert f"worse, {second}" in text_summary(worse).replace("5.000", "5").replace("4.000", "4")

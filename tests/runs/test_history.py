@@ -59,7 +59,10 @@ def test_errors_are_shown_as_summaries_do(home: Path) -> None:
     for name, result in results.items():
         (home / "runs" / name).mkdir(parents=True)
         (home / "runs" / name / "result.json").write_text(json.dumps(result))
+    explained["settings"] = {"solver": "ridge", "kernel": "laplacian"}
+    (home / "runs" / "explained" / "result.json").write_text(json.dumps(explained))
     lines = {line.split()[0]: " ".join(line.split()) for line in runs_text(past_runs()).splitlines()[2:]}
+    assert lines["explained"].startswith("explained ridge (Laplacian kernel) ")
     assert "0.750 ROC AUC on test rows 0.500" in lines["area"]
     assert "2 billion root mean squared error on test rows 3 billion" in lines["squared"]
     assert "10.00% mistake rate (validated) 40.00%" in lines["compared"]
