@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
+from shlex import quote
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -149,24 +150,35 @@ def replaced_sentences(replaced: Mapping[str, int], schema: Schema) -> list[str]
         lines.append(
             f"Missing values were replaced by training means in columns that had none missing in training: {shown}."
         )
-    n_dated = replaced.get(DATED_ROWS, 0)
-    trained = max((column.count for column in schema.feature_statistics), default=0)
-    # of rows in random order, the share of new ones is the probability that a new one is the latest of those left
-    by_chance = n_dated / max(1, n_dated + trained)
-    later = [name for name in schema.source_columns if by_chance ** replaced.get(LATER + name, 0) < BY_CHANCE]
-    if later:
-        shown = listed([f"{name!r} ({n:,} row{'s' * (n != 1)})" for name in later if (n := replaced[LATER + name])])
-        lines.append(
-            f"Dates are later than all training dates: {shown}. The model has not learned from such dates, so check "
-            "its error on labelled new rows, or train on ages (days since) instead of dates."
-        )
-    return lines + missing_sentences(replaced, schema) + unseen_sentences(replaced, schema)
+    return [
+        *lines,
+        *later_sentences(replaced, schema),
+        *missing_sentences(replaced, schema),
+        *unseen_sentences(replaced, schema),
+    ]
 
 
 LATER = "later than in training: "
 """Start of the key of a date column in `Replaced`, before its name."""
 DATED_ROWS = f"{LATER}\n"
 BY_CHANCE = 0.01  # probability of as many later rows in a random split, below which they are named
+
+
+def later_sentences(replaced: Mapping[str, int], schema: Schema, kind: str = "") -> list[str]:
+    """Return a sentence that names columns whose dates are later than in training; kind : of the rows, as "test "."""
+    n_dated = replaced.get(DATED_ROWS, 0)
+    trained = max((column.count for column in schema.feature_statistics), default=0)
+    # of rows in random order, the share of new ones is the probability that a new one is the latest of those left
+    by_chance = n_dated / max(1, n_dated + trained)
+    later = [name for name in schema.source_columns if by_chance ** replaced.get(LATER + name, 0) < BY_CHANCE]
+    if not later:
+        return []
+    shown = listed([f"{name!r} ({n:,} {kind}row{'s' * (n != 1)})" for name in later if (n := replaced[LATER + name])])
+    check = "" if kind else ", so check its error on labelled new rows"
+    return [
+        f"Dates are later than all training dates: {shown}. The model has not learned from such dates{check}. "
+        f"Ages (days since) instead of dates, or no dates (--drop {quote(later[0])}), may predict better."
+    ]
 
 
 def later_dates(schema: Schema, values: FloatArray) -> Replaced:

@@ -32,7 +32,15 @@ from okl.metrics.calibration import ScoreCalibration
 from okl.metrics.criterion import criterion_of
 from okl.metrics.definitions import LargestLosses, Tally, finite_or_none
 from okl.models.file import Model
-from okl.models.inputs import class_indices, predictions, share_of_other
+from okl.models.inputs import (
+    DATED_ROWS,
+    LATER,
+    Replaced,
+    class_indices,
+    later_sentences,
+    predictions,
+    share_of_other,
+)
 from okl.models.quality import (
     Importances,
     in_scaled_unit,
@@ -205,8 +213,20 @@ def describe_data(data: Dataset, folder: Place) -> dict[str, Any]:
         "train_rows": data.rows("train"),
         "test_rows": data.rows("test"),
         "scale": schema.scaling,
-        "warnings": list(data.warnings),
+        "warnings": [*later_test_dates(data), *data.warnings],
     } | ({"sparse": True} if schema.sparse else {})
+
+
+def later_test_dates(data: Dataset) -> list[str]:
+    """Return a sentence on dates of test rows that are later than all training dates; none without such."""
+    schema, found = data.schema, Replaced({DATED_ROWS: data.rows("test")})
+    dates = {encoding.inputs[0]: encoding.column for encoding in schema.encodings if encoding.is_date}
+    last = {name: np.float32(schema.feature_statistics[schema.features.index(name)].maximum) for name in dates}
+    for shard in data.split("test") if dates else ():
+        for group in range(len(shard.row_groups)):
+            for name, values in zip(dates, read_columns(data, shard, group, [*dates]).columns, strict=True):
+                found[LATER + dates[name]] += int((values.to_numpy() > last[name]).sum())
+    return later_sentences(found, schema, "test ")
 
 
 def assumptions(data: Dataset, given: IngestSettings | None) -> list[str]:

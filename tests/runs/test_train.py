@@ -313,6 +313,20 @@ def test_a_share_of_test_rows_that_is_drawn_by_chance_is_about_the_one_stated(tm
     ]
 
 
+@pytest.mark.parametrize("holdout", ["last", 0.2])
+def test_test_rows_of_a_later_time_are_a_warning(holdout: str | float, tmp_path: Path) -> None:
+    days = pa.array(np.datetime64("2026-01-01") + np.arange(400))
+    table = pa.table({"x": np.arange(400.0) % 7, "last day": days, "y": np.arange(400.0) % 13})
+    source = write(tmp_path, table, "rows.parquet")
+    result = train(train_settings(source, tmp_path / "run", {"target": "y", "holdout": holdout}))
+    later = (
+        "Data: Dates are later than all training dates: 'last day' (80 test rows). The model has not learned from such "
+        "dates. Ages (days since) instead of dates, or no dates (--drop 'last day'), may predict better."
+    )
+    assert [one for one in result.warnings if "Dates" in one] == ([later] if holdout == "last" else [])
+    assert f"Warning: {result.warnings[-1]}" in text_summary(result)
+
+
 def test_a_share_by_class_is_exact_where_the_sentence_says_so(tmp_path: Path) -> None:
     table = pa.table({"x": [float(i % 9) for i in range(3000)], "y": [i % 5 == 0 for i in range(3000)]})
     file = write(tmp_path, table, "rows.parquet")
