@@ -120,7 +120,24 @@ odd(
 odd(
     "decimal_commas_beside_points.csv",
     "a;b;y\n1,5;2.5;0\n2,5;3.5;1\n",
-    r"column 'b' holds numbers with decimal points \('2\.5'\), column 'a' numbers with decimal commas\.",
+    {"a": [1.5, 2.5], "b": [2.5, 3.5], "y": [0.0, 1.0]},
+    "Text of b is read as numbers with decimal points: '2.5' is 2.5, unlike column 'a'",
+)
+odd(
+    "decimal_points_beside_commas.csv",
+    'a,b,y\n1.5,"2,5",0\n2.5,"3,5",1\n',
+    {"a": [1.5, 2.5], "b": [2.5, 3.5], "y": [0.0, 1.0]},
+    "Text of b is read as numbers with decimal commas: '2,5' is 2.5, unlike column 'a'",
+)
+odd(
+    "decimal_points_or_thousands_beside_commas.csv",
+    'a,b,y\n1.500,"2,5",0\n2.5,"3,5",1\n',
+    r"'b' holds numbers with decimal commas \('2,5'\), column 'a' numbers with decimal points, and '1\.500' fits b",
+)
+odd(
+    "decimal_commas_or_thousands_beside_points.csv",
+    'a;b;c;y\n1,5;2.5;"1,250";0\n2,5;3.5;"2,750";1\n',
+    r"'b' holds numbers with decimal points \('2\.5'\), column 'a' numbers with decimal commas, and '1,250' fits b",
 )
 column("thousands.csv", ["1,234", "12,345,678", "5"], [1234.0, 12345678.0, 5.0], "decimal points")
 column(

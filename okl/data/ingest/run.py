@@ -581,15 +581,19 @@ def find_formats(
     tallies = {} if first is None else _tallies_of(first, words)
     measured = first is not None and roles.target in names and is_measured(first.batch[roles.target], settings.task)
     names = [name for name, tally in tallies.items() if may_be_formatted(tally)]
-    if names and not preview:
-        work = partial(_tally_piece, names)
-        parts = over_pieces(work, source.pieces, execution)
+
+    def tallied(names: Sequence[str], pieces: Sequence[Piece]) -> dict[str, FormatTally]:
+        parts = over_pieces(partial(_tally_piece, names), pieces, execution)
         totals = reduce(lambda one, other: [a.plus(b) for a, b in zip(one, other, strict=True)], parts)
-        tallies = dict(zip(names, totals, strict=True))
+        return dict(zip(names, totals, strict=True))
+
+    if names and not preview:
+        tallies = tallied(names, source.pieces)
     text = source.kind == "csv"
     dialects = [piece.dialect for piece in source.pieces]
     marks = {dialect.decimal for dialect in dialects}
     floats = [name for name in (*roles.features, roles.target) if text and pa.types.is_floating(kinds[name])]
+    as_text = tuple(piece.as_text(floats) for piece in source.pieces)
     decided, notes = decide_formats(
         {name: tallies[name] for name in names},
         Context(
@@ -600,12 +604,13 @@ def find_formats(
             target=roles.target,
             measured=measured,
             strict=text,
+            plain=lambda: {} if preview else tallied(floats, as_text),
         ),
     )
     formats = list(decided)
     if text and settings.decimal == "comma":  # so that new files are read by it, too
         formats += [ColumnFormat(name, "number", ",") for name in floats]
-        source = replace(source, pieces=tuple(piece.as_text(floats) for piece in source.pieces))
+        source = replace(source, pieces=as_text)
     return (source.with_formats(formats) if formats else source), notes
 
 

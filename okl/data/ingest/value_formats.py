@@ -14,7 +14,7 @@ where Arrow takes 3.9 s, the scan for types included, and 200 MiB, for the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Any, Literal, NamedTuple
@@ -338,6 +338,7 @@ class Context(NamedTuple):
     marks : of decimals, by columns that the reader of the file takes for numbers; likely : mark if nothing shows it
     target : column that stays text rather than being refused; measured : its numbers are no classes, so it is refused
     strict : refuse words among plain numbers, as in CSV
+    plain : returns the tallies of the columns in marks, read as text
     """
 
     decimal: str = ""
@@ -347,16 +348,18 @@ class Context(NamedTuple):
     target: str = ""
     measured: bool = False
     strict: bool = False
+    plain: Callable[[], Mapping[str, FormatTally]] = dict
 
 
 def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tuple[tuple[ColumnFormat, ...], list[str]]:
     """Decide which columns of text hold numbers or dates, and how they are written; a sentence on each open choice.
 
-    All numbers have one mark of decimals. A column whose values fit both readings is read as other columns are;
-    otherwise with the likely mark of decimals, dates with points day first and others month first.
+    A column whose values fit both readings is read as other columns are; otherwise with the likely mark of decimals,
+    dates with points day first and others month first. Columns have different marks of decimals only if no number in
+    the source has another value with the other mark.
 
     Raises DataError : a column most of whose values are numbers, or dates, but not all in one format; two marks of
-        decimals
+        decimals and a number that fits both
     """
     numbers, dates = dict[str, FormatTally](), dict[str, FormatTally]()
     labels = "" if context.measured else context.target
@@ -371,11 +374,15 @@ def decide_formats(tallies: Mapping[str, FormatTally], context: Context) -> tupl
             numbers[name] = tally
     marks = {**context.marks, **_shown(numbers, MARKS)}
     orders = _shown(dates, ORDERS)
+    doubt: LocatedValue | None = None
+    if len({*marks.values()}) > 1 and not context.decimal:
+        firsts = (tally.firsts.get("numbers") for tally in (*numbers.values(), *context.plain().values()))
+        doubt = next(filter(None, firsts), None)
     made, refused = [], dict[str, DataError]()
     for name, tally in (numbers | dates).items():
         try:
             made.append(
-                _number_format(name, tally, context, marks)
+                _number_format(name, tally, context, marks, doubt)
                 if name in numbers
                 else _date_format(name, tally, context.order, orders)
             )
@@ -405,8 +412,8 @@ def _agreed(shown: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _number_format(
-    name: str, tally: FormatTally, context: Context, marks: Mapping[str, str]
-) -> tuple[ColumnFormat, str]:  # fmt: skip
+    name: str, tally: FormatTally, context: Context, marks: Mapping[str, str], doubt: LocatedValue | None
+) -> tuple[ColumnFormat, str]:
     fitting, hint = _fitting(tally, MARKS), ""
     mark = context.decimal or max(fitting or MARKS, key=tally.counts.__getitem__)
     if not context.decimal and len(fitting) == 2:
@@ -426,11 +433,13 @@ def _number_format(
         raise _refused(form, odd, _example(tally, f"unit {unit}"), context.target)
     other = next((other for other, of_other in marks.items() if of_other != mark), "")
     if other and fitting == [mark] and not context.decimal:
-        raise DataError(
-            f"{example.file}: column {name!r} holds numbers with decimal {MARKS[mark]} ({example.text!r}), column "
-            f"{other!r} numbers with decimal {MARKS[marks[other]]}. Write all numbers with one mark, or use --category "
-            "for a column of names."
-        )
+        if doubt:
+            raise DataError(
+                f"{example.file}: column {name!r} holds numbers with decimal {MARKS[mark]} ({example.text!r}), column "
+                f"{other!r} numbers with decimal {MARKS[marks[other]]}, and {doubt.text!r} fits both. Write all numbers "
+                "with one mark, or use --drop or --category for a column."
+            )
+        hint = f", unlike column {other!r}" if mark != context.likely else ""
     form = replace(form, example=example.text)
     return form, hint and f"T{described(form)[1:]}{hint}."
 
