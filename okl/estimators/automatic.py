@@ -552,8 +552,8 @@ class KernelRegressor(RegressorMixin, AutomaticEstimator):  # type: ignore[misc]
         DataError, a ValueError : a target that is missing or infinite; all targets are equal
         ConfigError, ValueError : as `KernelClassifier.fit` does
         """
+        base.check_numbers(y)
         table, targets = self._checked(X, y, y_numeric=True)
-        base.refuse_dates(targets)
         targets = np.asarray(targets, dtype=np.float64)
         if len(targets) > 1 and targets.min() == targets.max():
             raise DataError(f"Every target is {targets[0]:.15g}; expected numbers that differ. Choose another target.")

@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 
 from okl.data.dataset import Schema
 from okl.data.execution import Rows
-from okl.foundation.errors import ConfigError, DataError, listed
+from okl.foundation.errors import ConfigError, DataError, listed, quoted
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision, Task
 from okl.foundation.validation import check_choice
@@ -144,10 +144,20 @@ def weights_of_classes(
     return tuple(float(weight) for weight in compute_class_weight(given, classes=classes, y=labels, **own))
 
 
-def refuse_dates(targets: Labels) -> None:
-    """Raise DataError for targets that are dates or differences of dates."""
+def check_numbers(y: Any) -> None:
+    """Raise DataError for targets that are dates, differences of dates, or text without numbers."""
+    targets = np.asarray(y)
     if targets.dtype.kind in "mM":
         raise DataError(f"y holds dates or times ({targets.dtype}); expected numbers, such as days since a date.")
+    for value in targets.ravel().tolist() if targets.dtype.kind in "OU" else ():
+        try:
+            float(value if isinstance(value, str) else 0)
+        except ValueError:
+            name = getattr(y, "name", None) or "y"
+            raise DataError(
+                f"The target {name} holds {quoted(value)}; expected numbers. Classes need a classifier, such as "
+                "okl.KernelClassifier."
+            ) from None
 
 
 def large_values_refused() -> np.errstate:
@@ -196,7 +206,7 @@ class ScoringEstimator(BaseEstimator):  # type: ignore[misc]
         """Return inputs (rows, n_features), and y if it is given, both finite."""
         accepted = "csr" if self._takes_sparse else False
         if options.get("y_numeric"):
-            refuse_dates(np.asarray(data[1]))
+            check_numbers(data[1])
         with large_values_refused(), missing_values_refused(self):
             valid = validate_data(self, *data, accept_sparse=accepted, reset=reset, **options)
             if not options.get("y_numeric"):

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest as ingest_source
 from okl.data.ingest.writer import Progress
-from okl.foundation.errors import DataError, DivergedError, ModelError, OklError
+from okl.foundation.errors import ConfigError, DataError, DivergedError, ModelError, OklError
 from okl.foundation.settings import ONE_OF_MANY, IngestSettings, settings_from
 from okl.foundation.telemetry import Observer
 from okl.runs.run import IN_MEMORY
@@ -163,7 +163,12 @@ def evaluate(
 
 
 def predict(
-    model: Place | Any, source: Place | Any, out: Place, *, observer: Observer | None = None, **options: Any
+    model: Place | Any,
+    source: Place | Any,
+    out: Place | None = None,
+    *,
+    observer: Observer | None = None,
+    **options: Any,
 ) -> dict[str, Any]:
     """Score raw rows or a data set with a saved model, out of core, in the order of the rows.
 
@@ -174,7 +179,7 @@ def predict(
     Parameters
     ----------
     model : as of `evaluate`; source : rows, or a table in memory
-    out : new folder for Parquet files of scores, or new file (.csv, .parquet)
+    out : new folder for Parquet files of scores, or new file (.csv, .parquet); required
     options : fields of `ScoreSettings`: keys, registry, workers, scheduler, threads
 
     Returns
@@ -188,6 +193,11 @@ def predict(
     """
     from okl.runs.predict import ONE_FILE, ScoreSettings, ScoringRun, score_to_file
 
+    if out is None:
+        raise ConfigError(
+            'okl.predict writes scores to files: give it out="scores.csv". For predictions in memory, use '
+            "okl.load(MODEL).predict(rows), or estimator.predict(rows)."
+        )
     with _location_of_model(model) as place, location_of(source) as location:
         given = _plain({"model": place, "source": location, "out": out} | options)
         settings = settings_from(ScoreSettings, given, "okl.predict")

@@ -475,6 +475,19 @@ def test_targets_that_are_dates_are_refused() -> None:
                 estimator.fit(rows, dates)
 
 
+def test_targets_that_are_words_are_named() -> None:
+    inputs = np.random.default_rng(0).normal(size=(6, 2))
+    words = pd.Series(["1.5", "no", None, "yes", "2", "3"], name="churned")
+    for estimator in (KernelRegressor(), okl.KernelRidgeRegressor(), okl.FOGDRegressor()):
+        for rows in (inputs, pd.DataFrame(inputs, columns=["a", "b"])):
+            with pytest.raises(
+                DataError, match=r"The target churned holds 'no'; expected numbers\. Classes need a cla"
+            ):
+                estimator.fit(rows, words)
+            with pytest.raises(DataError, match=r"The target y holds 'no'"):
+                estimator.fit(rows, np.array(["no"] * 6))
+
+
 def test_targets_as_text_are_numbers_and_none_is_missing() -> None:
     inputs, targets = (part[:60] for part in load_diabetes(return_X_y=True))
     for estimator in (okl.KernelRidgeRegressor(), okl.FOGDRegressor(), okl.SCSRegressor(), okl.LocalRidgeRegressor()):
@@ -496,6 +509,13 @@ def test_a_class_of_too_few_rows_for_probabilities_is_noted() -> None:
     model.fit(table, np.where(rare, "rare", np.where(dogs, "a", "b")))
     assert len(model.notes_) == 0
     assert model.predict_proba(table)[rare, 2].mean() < 0.1, "the others have theirs"
+
+
+def test_predict_without_a_file_names_what_predicts_in_memory() -> None:
+    with pytest.raises(
+        ConfigError, match=r'give it out="scores.csv"\. For predictions in memory, use okl\.load\(MODEL\)'
+    ):
+        okl.predict("model", pd.DataFrame({"a": [1]}))
 
 
 def test_functions_take_a_fitted_estimator(tmp_path: Path) -> None:

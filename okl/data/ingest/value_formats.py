@@ -436,8 +436,8 @@ def _number_format(
         if doubt:
             raise DataError(
                 f"{example.file}: column {name!r} holds numbers with decimal {MARKS[mark]} ({example.text!r}), column "
-                f"{other!r} numbers with decimal {MARKS[marks[other]]}, and {doubt.text!r} fits both. Write all numbers "
-                "with one mark, or use --drop or --category for a column."
+                f"{other!r} numbers with decimal {MARKS[marks[other]]}, and {doubt.text!r} fits both. Write all "
+                "with one mark, or leave a column out (--drop)."
             )
         hint = f", unlike column {other!r}" if mark != context.likely else ""
     form = replace(form, example=example.text)
