@@ -311,6 +311,9 @@ def text_evaluation(result: Mapping[str, Any]) -> str:
     if result.get("wanted") or (confusion and outside_share([sum(row) for row in confusion]) < RARE):
         lines += threshold_lines(metrics, result.get("threshold"), result.get("labels") or [])
     lines += class_lines(metrics, result.get("labels") or [])
+    unknown = [metric_name(name) for name, value in shown.items() if value is None]
+    if unknown and sum(map(any, confusion)) == 1:
+        lines += ["", f"All rows are of one class, so these have no value: {', '.join(unknown)}."]
     return "\n".join([*lines, *_threshold_sentences(result)])
 
 

@@ -319,6 +319,12 @@ def constraint_assumptions(settings: TrainSettings, schema: Schema) -> list[str]
     return [*free, *([f"{_named(kept)}, used in constraints, is no input (--key)"] if kept else [])]
 
 
+def sparse_baselines(settings: TrainSettings, schema: Schema) -> list[str]:
+    """Return the sentence on the baselines that sparse rows do not have."""
+    own = ", which is itself linear" if getattr(settings.options, "kernel", "linear") == "linear" else ""
+    return [f"no model is trained beside this one{own}: --beside takes dense rows"] if schema.sparse else []
+
+
 def _words_as_categories(schema: Schema) -> list[str]:
     """Return a sentence on text columns with words such as 'n/a', which pandas reads as missing values."""
     words = {encoding.column: missing_word_of(encoding) for encoding in schema.encodings}
@@ -520,6 +526,7 @@ class RunRecord:
             "assumptions": [
                 *([] if is_dataset(settings.data) else assumptions(self.data, settings.ingest)),
                 *constraint_assumptions(settings, self.data.schema),
+                *([] if "linear" in self.beside else sparse_baselines(settings, self.data.schema)),
             ],
             **({"mode_of_workers": True} if is_mode_of_workers(settings) else {}),
             **({"calibration": self.calibration} if self.calibration else {}),

@@ -438,6 +438,8 @@ def test_an_evaluation_is_a_table_beside_a_constant() -> None:
         "Accuracy  0.5000          0.4000",
         "ROC AUC        -          0.5000",
     ]
+    metrics["confusion"] = [[0, 0], [3, 1]]
+    assert text_evaluation(result).splitlines()[-1] == "All rows are of one class, so these have no value: ROC AUC."
 
 
 def test_several_classes_have_a_table_with_the_rarest_marked() -> None:

@@ -288,6 +288,8 @@ def test_a_table_with_text_is_trained_scored_evaluated_and_explained(tmp_path: P
     result = okl.train(frame, target="label", text=("body",), scale="standard", out=str(tmp_path / "run"))
     assert result["test"]["accuracy"] > 0.9
     assert "with a text column (body), all columns are sparse inputs (--text)" in result["assumptions"]
+    alone = "no model is trained beside this one, which is itself linear: --beside takes dense rows"
+    assert (alone in result["assumptions"], result["baselines"]["linear"]) == (True, None)
     model = okl.load(str(tmp_path / "run" / "model"))
     new = documents(80, seed=1)
     new.loc[3, "body"] = "no word that training had"
