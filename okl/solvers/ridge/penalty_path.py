@@ -113,7 +113,7 @@ PENALTIES = tuple(10.0 ** (0.5 * k) for k in range(-18, 3))
 "Penalties that are tried if none is given: 1e-9 to 10, half a decade apart."
 
 _FEW = 1000
-_LEAST_SLACK = 1e-6  # of 1 - h: below it there is only rounding of kernel values
+_LEAST_SLACK = 1e-10  # of 1 - h, which is accurate far above it; a larger one shows the classes of large weights
 _MOST_SCORES = 1 << 26  # that are kept to judge and to calibrate by; of very many classes, of fewer rows
 
 

@@ -217,6 +217,16 @@ def test_labels_of_pure_chance_are_not_learnt_by_leaving_one_out(bandwidth: floa
     assert min(one.squared_error for one in found.tried) > 0.99
 
 
+@pytest.mark.parametrize("n_rows", [300, 700])
+def test_leave_one_out_errors_do_not_show_classes_by_their_weights(n_rows: int) -> None:
+    random = np.random.default_rng(1)
+    targets = np.where(np.arange(n_rows) % 8, -1.0, 1.0)[random.permutation(n_rows)]
+    rows = Rows(random.normal(size=(n_rows, 20)), targets)
+    found = fit_rows(LandmarkBasis(Gaussian(2.0), rows.inputs), rows, Outputs("binary", 1, (1.0, 10.0), "log-loss"))
+    assert min(one.error for one in found.tried) > 0.36  # of the shares alone .38
+    assert min(one.squared_error for one in found.tried) > 0.99
+
+
 def test_the_gap_bounds_what_other_weights_lose(posed: Problem) -> None:
     penalty, random = 1e-2, np.random.default_rng(0)
     sums = centred(posed.basis.turn(), gram_of(posed.basis, posed.outputs, (posed.rows,)))
