@@ -42,8 +42,8 @@ from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
 from okl.runs.select import Choice, Size, choose_solver, learn_metric
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
-from okl.solvers.factory import make_solver, training_columns
-from okl.solvers.online.constraints import check_no_key, columns_of, parse_constraints
+from okl.solvers.factory import check_no_key, make_solver, training_columns
+from okl.solvers.online.constraints import columns_of, parse_constraints
 from okl.solvers.online.settings import MapLearningOptions, OnlineSettings, constraints_of, tracks
 from okl.solvers.online.solver import OnlineSolver
 from okl.solvers.settings import TrainSettings

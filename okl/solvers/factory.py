@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ from okl.data.dataset import ROBUST, Dataset, Schema
 from okl.data.squash import with_squashed
 from okl.foundation.errors import ConfigError
 from okl.solvers.base import Solver
-from okl.solvers.online.constraints import check_columns, check_no_key, columns_of, parse_constraints, without_features
+from okl.solvers.online.constraints import check_columns, columns_of, parse_constraints, without_features
 from okl.solvers.online.settings import MapLearningOptions
 from okl.solvers.settings import TrainSettings
 
@@ -30,9 +31,9 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
             f"The solver {name} takes dense rows{' with --kernel linear' * linear}, but these are sparse. Use --solver "
             f"auto, {', '.join(able[:-1])} or {able[-1]}."
         )
-    for option, able in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
-        if (given := getattr(options, option, able[0])) not in able:
-            use = " or ".join(able[:2])
+    for option, known in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
+        if (given := getattr(options, option, known[0])) not in known:
+            use = " or ".join(known[:2])
             raise ConfigError(f"{option} = {given!r} takes dense rows, but these are sparse. Use {use}.")
 
 
@@ -41,6 +42,15 @@ def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
     settings.options.check(settings)
     check_rows(settings, data.schema)
     return settings.options.build(settings, data.schema, data.rows("train"))
+
+
+def check_no_key(keys: Sequence[str], names: Sequence[str]) -> None:
+    """Raise ConfigError if one of the names, columns of constraints to train on, is a key."""
+    if kept := [name for name in names if name in keys]:
+        raise ConfigError(
+            f"--learn-sensitive trains on the columns of constraints, but {kept[0]!r} is a key: constrained text "
+            "cannot be an input. Remove --learn-sensitive, and add a copy of the column with another name."
+        )
 
 
 def training_columns(

@@ -245,10 +245,8 @@ def test_a_constant_prediction_has_the_error_of_predictions_by_chance() -> None:
     always = np.array([[270.0, 0.0], [130.0, 0.0]])
     assert agreement_of("binary", always) == (0.0, 0.0)
     true = RANDOM.random((2000, 400)) < 0.325
-    values = [
-        agreement_of("binary", np.bincount(2 * one + RANDOM.permutation(one), minlength=4).reshape(2, 2) * 1.0)[0]
-        for one in true.astype(int)
-    ]
+    tables = [np.bincount(2 * one + RANDOM.permutation(one), minlength=4).reshape(2, 2) for one in true.astype(int)]
+    values = [agreement_of("binary", table.astype(np.float64))[0] for table in tables]
     assert error_by_chance("binary", always) == pytest.approx(np.std(values), rel=0.1)
     assert error_by_chance("binary", np.array([[0.0, 0.0], [7.0, 3.0]])) == np.inf
     sums = np.array([[0.0, 0.0, 0.0], [0.0, 50.0, 103.0]])

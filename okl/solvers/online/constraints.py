@@ -320,15 +320,6 @@ def check_columns(schema: Schema, constraints: tuple[Constraint, ...], where: st
             raise missing_column(name, (*schema.source_columns, *schema.keys), where, "constrained")
 
 
-def check_no_key(keys: Sequence[str], names: Sequence[str]) -> None:
-    """Raise ConfigError if one of the names, columns of constraints to train on, is a key."""
-    if kept := [name for name in names if name in keys]:
-        raise ConfigError(
-            f"--learn-sensitive trains on the columns of constraints, but {kept[0]!r} is a key: constrained text "
-            "cannot be an input. Remove --learn-sensitive, and add a copy of the column with another name."
-        )
-
-
 def without_features(data: Dataset, names: Sequence[str]) -> Dataset:
     """Return the same shards, some of whose inputs are only carried along, as keys are.
 
