@@ -221,8 +221,10 @@ def later_test_dates(data: Dataset) -> list[str]:
     """Return a sentence on dates of test rows that are later than all training dates; none without such."""
     schema, found = data.schema, Replaced({DATED_ROWS: data.rows("test")})
     dates = {encoding.inputs[0]: encoding.column for encoding in schema.encodings if encoding.is_date}
+    if not dates:
+        return []
     last = {name: np.float32(schema.feature_statistics[schema.features.index(name)].maximum) for name in dates}
-    for shard in data.split("test") if dates else ():
+    for shard in data.split("test"):
         for group in range(len(shard.row_groups)):
             for name, values in zip(dates, read_columns(data, shard, group, [*dates]).columns, strict=True):
                 found[LATER + dates[name]] += int((values.to_numpy() > last[name]).sum())
