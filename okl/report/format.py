@@ -260,13 +260,16 @@ def chosen_facts(chosen: Mapping[str, Any], names: Iterable[str] = ()) -> list[t
     return facts
 
 
-def solver_text(settings: Mapping[str, Any]) -> str:
-    """Return solver and kernel of settings; "" without a solver.
+def solver_text(result: Mapping[str, Any]) -> str:
+    """Return solver and kernel of a run's result; "" without a solver.
 
-    >>> [solver_text(each) for each in ({"solver": "ridge", "kernel": "laplacian"}, {"solver": "l2-svm"}, {})]
+    >>> ridge = {"solver": "ridge", "kernel": "laplacian"}
+    >>> [solver_text({"settings": each}) for each in (ridge, {"solver": "l2-svm"}, {})]
     ['ridge (Laplacian kernel)', 'l2-svm', '']
     """
-    solver, name = str(settings.get("solver") or ""), settings.get("kernel")
+    settings, chosen = result.get("settings") or {}, result.get("chosen") or {}
+    solver = str(settings.get("solver") or "")
+    name = "linear" if chosen.get("map") == "linear" else settings.get("kernel")
     return f"{solver} ({(name in KERNELS and kernel_class(name).title) or name} kernel)" if solver and name else solver
 
 

@@ -176,7 +176,7 @@ class RunResult(Result):
         measured = [f"okl {errors.text(errors.error)}"]
         measured += [f"{name.lower()} {errors.text(error)}" for name, error in errors.baselines().items()]
         trained = f"{number(self.rows)} rows in {duration(self.seconds)}"
-        solver = solver_text(self.settings) or "-"
+        solver = solver_text(self) or "-"
         hidden = len(self.warnings) - MOST_WARNINGS
         return [
             ("Solver", f"{solver}, {trained} ({duration(self.total_seconds)} in total)"),

@@ -19,12 +19,12 @@ RESULT = "result.json"
 
 
 def past_runs(most: int | None = None) -> list[dict[str, Any]]:
-    """Return complete runs, newest first, as dictionaries: name, folder, solver, kernel, data, data_sha256, rows, ...
+    """Return complete runs, newest first: name, solver, data, rows, split, metric, error, constant, shown, seconds.
 
     `split` is test, progressive, train, or, of a comparison without test rows, validated: `error` is then the mean over
     its folds, of a regression the unexplained share of the variance. `constant` is the error of the majority class or
     the mean on the same rows. `shown` has both as text, and what they measure: a squared error by its root, an area by
-    itself. Folders without a readable result are left out.
+    itself; and the solver with its kernel. Folders without a readable result are left out.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def runs_text(runs: Sequence[Mapping[str, Any]], unfinished: Sequence[str] = ())
     for run in runs:
         shown = run["shown"]
         cells = [number(run["rows"]), shown["error"], shown["measured"], shown["constant"], duration(run["seconds"])]
-        rows.append([run["name"], solver_text(run) or "-", Path(run["data"]).name or "-", *cells])
+        rows.append([run["name"], shown["solver"] or run["solver"] or "-", Path(run["data"]).name or "-", *cells])
     return "\n".join([str(okl_home() / "runs"), *aligned(rows), *resume])
 
 
@@ -64,7 +64,6 @@ def _summary(result: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "name": folder.name,
         "folder": str(folder),
         "solver": settings.get("solver") or (result.get("winner") or {}).get("model"),
-        "kernel": settings.get("kernel"),
         "data": str(settings.get("data") or ""),
         "data_sha256": data.get("sha256"),
         "rows": result.get("rows") or data.get("train_rows"),
@@ -88,12 +87,15 @@ def _errors(result: Mapping[str, Any]) -> Assessment:
 
 
 def _shown(result: Mapping[str, Any], verdict: Assessment) -> dict[str, str]:
-    """Return error and constant as text, and their names; of a regression's comparison, the explained variance."""
+    """Return solver, error and constant as text, and their name; of a regression's comparison, explained variances."""
+    solver = solver_text(result)
     if verdict.metric == "unexplained_variance":
         explained = [mistake_rate_text(1.0 - (error or 0.0)) for error in (verdict.error, verdict.constant)]
-        return {"measured": f"{score_name(result)} (validated)", "error": explained[0], "constant": explained[1]}
+        measured = f"{score_name(result)} (validated)"
+        return {"solver": solver, "measured": measured, "error": explained[0], "constant": explained[1]}
     name = verdict.name if verdict.name.isupper() else verdict.name[:1].lower() + verdict.name[1:]
     return {
+        "solver": solver,
         "measured": f"{name} {MEASURED_ON.get(verdict.split, '(validated)')}",
         "error": verdict.text(verdict.error),
         "constant": verdict.text(verdict.constant),

@@ -67,7 +67,9 @@ def test_repr_names_solver_error_baselines_and_folder_in_a_few_lines() -> None:
     assert lines[2].endswith(f", majority class {100 * majority:.2f}%")
     assert lines[3:] == ["  Folder                     /runs/first_run"]
     assert repr(RunResult()).count("\n") == 3
-    assert "  ridge (Laplacian kernel), " in repr(RunResult({"settings": {"solver": "ridge", "kernel": "laplacian"}}))
+    ridge = {"settings": {"solver": "ridge", "kernel": "laplacian"}}
+    assert "  ridge (Laplacian kernel), " in repr(RunResult(ridge))
+    assert "  ridge (linear kernel), " in repr(RunResult(ridge | {"chosen": {"map": "linear"}}))
 
 
 def test_a_result_shows_its_first_warnings_and_counts_the_others() -> None:
