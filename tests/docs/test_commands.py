@@ -29,6 +29,7 @@ NOT_RUN = {
     r"compare .*--models all|--optimise auc": "minutes: tests/runs/compare",
     r"okl reproduce": "minutes, and the data of the papers: tests/papers",
     r"s3://": "an object store: tests/models/test_remote.py",
+    r"--exclude day-3": "a file of an earlier night: tests/lifecycle/test_retrain.py",
     r"/tutorial/": "test_tutorial.py",
     r"/add\.md": "test_added.py",
 }
