@@ -25,11 +25,11 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
         return
     options, name = settings.options, settings.solver
     linear = name in MAPPED_SOLVERS and getattr(options, "kernel", "linear") == "linear"
-    able = (*SPARSE_SOLVERS, "nogd") if linear else MAPPED_SOLVERS
-    if name not in able:
+    solvers = (*SPARSE_SOLVERS, "nogd") if linear else MAPPED_SOLVERS
+    if name not in solvers:
         raise ConfigError(
             f"The solver {name} takes dense rows{' with --kernel linear' * linear}, but these are sparse. Use --solver "
-            f"auto, {', '.join(able[:-1])} or {able[-1]}."
+            f"auto, {', '.join(solvers[:-1])} or {solvers[-1]}."
         )
     for option, known in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
         if (given := getattr(options, option, known[0])) not in known:
