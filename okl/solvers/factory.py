@@ -31,9 +31,9 @@ def check_rows(settings: TrainSettings, schema: Schema) -> None:
             f"The solver {name} takes dense rows{' with --kernel linear' * linear}, but these are sparse. Use --solver "
             f"auto, {', '.join(solvers[:-1])} or {solvers[-1]}."
         )
-    for option, known in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
-        if (given := getattr(options, option, known[0])) not in known:
-            use = " or ".join(known[:2])
+    for option, allowed in (("map", SPARSE_MAPS), ("landmarks", SPARSE_LANDMARKS)):
+        if (given := getattr(options, option, allowed[0])) not in allowed:
+            use = " or ".join(allowed[:2])
             raise ConfigError(f"{option} = {given!r} takes dense rows, but these are sparse. Use {use}.")
 
 
