@@ -264,7 +264,8 @@ class ValidationSample:
         classes, criterion, costs = self._classes(targets), self.outputs.criterion, np.array(COSTS) / (n_inputs + 1)
         weights = self.outputs.weights(targets) if criterion == "accuracy" else None  # as mistakes of least squares
         counted = 1.0 if weights is None else weights / weights.mean()
-        two = self.outputs.task == "binary"
+        two, of_classes = self.outputs.task == "binary", self.outputs.class_weights or (1.0, 1.0)
+        prior = np.log(of_classes[0] / of_classes[1])  # scores are log-odds of weighted classes
         each = [one[:, 0] if two else one for one in self._logistic_scores(candidate, rows, costs)]
         if criterion in OF_RANKING:
             errors = [criterion_error(criterion, one, classes) for one in each]
@@ -273,13 +274,14 @@ class ValidationSample:
         else:  # of the scores of two classes as they are: they will be log-odds
             plain = two and criterion == "log-loss"
             losses = [
-                counted * (log_losses(one, classes) if plain else row_losses(criterion, one, classes)) for one in each
+                counted * (log_losses(one + prior, classes) if plain else row_losses(criterion, one, classes))
+                for one in each
             ]
             errors, spreads = [float(one.mean()) for one in losses], [float(one.std()) / rows**0.5 for one in losses]
             apart_by = [float((one - losses[int(np.argmin(errors))]).std()) / rows**0.5 for one in losses]
         good = [k for k, error in enumerate(errors) if error <= min(errors) + _ALIKE * apart_by[k]]
         if two and criterion != "log-loss":  # costs that predict alike may differ much in their probabilities
-            of_odds = [log_losses(one, classes) for one in each]
+            of_odds = [log_losses(one + prior, classes) for one in each]
             least = of_odds[min(good, key=lambda k: float(of_odds[k].mean()))]
             good = [k for k in good if (of_odds[k] - least).mean() <= _ALIKE * (of_odds[k] - least).std() / rows**0.5]
         best = good[0]  # the smallest: its problem is the easiest to solve

@@ -23,7 +23,7 @@ from okl.features.bandwidth import kernel_of_bandwidth
 from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import settings_from
-from okl.foundation.types import Task
+from okl.foundation.types import Criterion, Task
 from okl.metrics.calibration import fit_calibration, log_losses
 from okl.models.file import load_model
 from okl.models.onnx import to_onnx
@@ -909,6 +909,22 @@ def test_weights_count_in_the_mistakes_of_logistic_regression_as_in_those_of_lea
     squares = track.run(Candidate("standard", "linear"), 1000, 2, in_last_round=False)
     assert logistic.error == pytest.approx(200.0 / 1150.0)
     assert squares.error == pytest.approx(logistic.error)
+
+
+@pytest.mark.parametrize("criterion", ["log-loss", "auc"])
+def test_log_odds_of_weighted_classes_are_scored_as_those_of_classes_without_weights(criterion: Criterion) -> None:
+    random = np.random.default_rng(6)
+    inputs = random.normal(size=(2000, 3))
+    targets = np.where(inputs[:, 0] - 2.0 + random.logistic(size=2000) > 0.0, 1.0, -1.0)
+    statistics = tuple(ColumnStatistics(2000, 0.0, 1.0, -4.0, 4.0) for _ in range(3))
+    schema = Schema(("x0", "x1", "x2"), "y", "binary", (0, 1), feature_statistics=statistics)
+
+    def result(weights: tuple[float, ...] | None) -> CandidateResult:
+        outputs = Outputs("binary", 1, weights, criterion)
+        track = ValidationSample(schema, Rows(inputs, targets), np.arange(2000), outputs, 1)
+        return track.judging("fifths").run_logistic(2000, "standard")
+
+    assert result((1.0, 10.0)).error == pytest.approx(result(None).error, rel=0.02)
 
 
 @pytest.mark.usefixtures("few_candidates")
