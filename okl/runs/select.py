@@ -71,7 +71,7 @@ SELECTION_SHARE = 0.35  # of the budget; the rest is for training
 MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
 _ROWS_OF_LANDMARK = 4  # at least, for iterations
 _ROWS_OF_INPUT = 50  # at least, for a metric of the first round: of fewer rows, it fits these and not new ones
-_MOST_CHECKED, _LEAST_CHECKED = (4096, 768), 256  # rows and landmarks of a check of a metric; rows
+_MOST_CHECKED, _LEAST_CHECKED = (4096, 768), (256, 128)  # rows and landmarks of a check of a metric
 _CHECK_SHARE = 0.15  # of the budget, at most, for a check of more rows, and for a lasso
 _LASSO_NUMBER = 1e-6  # seconds of a lasso in folds, for each input of a row
 _MANY_INPUTS = 10  # rows of an input: with fewer, a metric is learnt from each kernel
@@ -195,9 +195,9 @@ def checked(track: ValidationSample, result: Selection, budget_seconds: float, s
     enough = shape.rows >= _ROWS_OF_INPUT * shape.inputs
     if not winner.candidate.metric or enough or not track.has_folds(rows):
         return result
-    while rows > _LEAST_CHECKED and check_seconds(shape, rows, landmarks) > _CHECK_SHARE * budget_seconds:
-        rows //= 2
-        landmarks = min(landmarks, rows)
+    # fewer landmarks first: of fewer rows, errors are larger, and the calibration is not that of the model
+    while rows > _LEAST_CHECKED[0] and check_seconds(shape, rows, landmarks) > _CHECK_SHARE * budget_seconds:
+        rows, landmarks = (rows, landmarks // 2) if landmarks > _LEAST_CHECKED[1] else (rows // 2, landmarks)
     separates = is_wide(shape) or (result.enlarged and shape.rows < LARGE_SAMPLE[0])
     return with_checked_metric(track, result, rows, landmarks, POWER if separates else 1.0)
 
@@ -1053,8 +1053,10 @@ def _best_of(
             options = {"solver": "logistic", "kernel": "linear", "rescale": logistic.candidate.scale}
             return options | {"C": logistic.penalty, "precision": "float64"}, why
     taken = linear if _is_linear_enough(result) else winner
-    folds = f"{result.check.folds} folds" if result.check and taken.candidate.metric else None
-    why = [_how_good(taken, len(result.ran), by, criterion, folds)]
+    if result.check and taken.candidate.metric:
+        why = [_how_good(result.check.learnt, len(result.ran), by, criterion, f"{result.check.folds} folds")]
+    else:
+        why = [_how_good(taken, len(result.ran), by, criterion)]
     if taken is linear:
         curved = next(candidate for candidate in result.ran if candidate.candidate.kernel != "linear")
         value = _value(criterion, curved.error)

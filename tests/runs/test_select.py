@@ -272,6 +272,22 @@ def test_held_out_folds_of_a_metric_show_that_labels_of_pure_chance_were_not_lea
     assert check.calibration.slope < 0.3 * flattered.slope
 
 
+@pytest.mark.parametrize(("budget", "share"), [(1.0, 1), (1e-3, 8)])
+def test_a_small_budget_checks_a_metric_with_fewer_landmarks_before_fewer_rows(
+    budget: float, share: int, tmp_path: Path
+) -> None:
+    inputs = np.random.default_rng(9).normal(size=(1500, 40))
+    found = stored(tmp_path / "few", inputs, np.sign(inputs[:, 3] * inputs[:, 9]), "binary")
+    rows = found.rows("train")
+    track = select._sample(asked(found), found, rows, Outputs("binary", 1))
+    linear, start = (track.run(Candidate("standard", name), rows, 384, True) for name in ("linear", "gaussian"))
+    steps = sorted(continued_metric(track, start), key=lambda step: step.squared_error)
+    result = select.checked(track, Selection((*steps, start, linear)), budget, Shape(rows, 40, 1))
+    assert result.check is not None
+    assert (result.check.learnt.rows, result.check.learnt.landmarks < 384) == (rows // share, True)
+    assert f" mistakes on {rows // share:,} sampled rows (" in select._best_of(result, "rows", "accuracy")[1][0]
+
+
 @pytest.mark.parametrize("by", ["rows", "blocks"])
 def test_a_metric_finds_columns_that_matter_in_products_alone(by: Validation, tmp_path: Path) -> None:
     inputs = np.random.default_rng(9).normal(size=(900, 40))
