@@ -271,7 +271,7 @@ class CellWork:
 
 # Bandwidth and penalty: those of least leave-one-out error in some small cells.
 
-TUNED_CELLS, TUNED_ROWS, COMPARED_CELLS = 16, 512, 64
+TUNED_CELLS, TUNED_ROWS, COMPARED_CELLS = 16, 512, 128
 _FIRST_FACTOR, _FIRST_RIDGE = 0.5, 10.0**-1.5  # of the median distance; penalty times rows
 _BANDWIDTH_STEP, _RIDGE_STEP, _MOST_MOVES = 2.0, 10.0**0.5, 12
 
@@ -455,7 +455,10 @@ class LocalSolver(LeastSquaresSolver):
         if self.bandwidth is not None and ridge is not None:
             return Tuned(bandwidth, ridge, without, chosen | {"penalty_reason": "as given"}, None)
         tree = CellTree.drawn(sample.inputs, few * len(sample.targets) / data.rows("train"), random)
-        cells = random.permutation(tree.n_cells)[: COMPARED_CELLS if compared else TUNED_CELLS].tolist()
+        number = min(tree.n_cells, COMPARED_CELLS if compared else TUNED_CELLS)
+        # evenly over the leaves: classes and errors of distant cells differ far more than those of neighbours
+        places = (np.arange(number) + random.random()) * tree.n_cells / number
+        cells = random.permutation(places.astype(int)).tolist()
         rows = _cells_of(read_members(data, tree, self.precision, cells), cells, 2 * few)
         free = self.bandwidth is None, ridge is None
         search = Tuning(rows[:TUNED_CELLS], self.kernel, outputs, without, self.precision, n_threads)

@@ -304,6 +304,18 @@ def test_chosen_values_have_no_better_neighbour_and_depend_on_rows_only(
     assert "least leave-one-out error of 900 training rows in 8 cells" in chosen["penalty_reason"]
 
 
+def test_sampled_cells_are_spread_evenly_over_the_rows(tmp_path: Path) -> None:
+    """Classes are noise in one half of the rows, so the mistakes show which cells were sampled."""
+    random = np.random.default_rng(4)
+    inputs = random.random((16_000, 1))
+    targets = np.where(inputs[:, 0] < 0.5, random.random(16_000) < 0.5, 1.0)
+    data = made(tmp_path, inputs, targets.astype(int))
+    solvers = (LocalSolver(cell_rows=50, bandwidth=0.05, seed=seed) for seed in range(8))
+    errors = [one.tuned(data, 1, compared=True).error for one in solvers]
+    assert 0.15 < np.mean(errors) < 0.3, "half of the mistakes of one half"
+    assert np.std(errors) < 0.011
+
+
 @pytest.mark.parametrize("given", [{"bandwidth": 0.7}, {"penalty": 0.01}, {"bandwidth": 0.7, "penalty": 0.01}])
 def test_given_values_are_kept(sets: dict[Task, Dataset], given: dict[str, float]) -> None:
     made = solver("binary", **({"bandwidth": None, "penalty": None} | given))
