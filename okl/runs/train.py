@@ -42,7 +42,7 @@ from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
 from okl.runs.select import Choice, Size, choose_solver, learn_metric
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
-from okl.solvers.factory import check_no_key, make_solver, training_columns
+from okl.solvers.factory import check_sensitive, make_solver, training_columns
 from okl.solvers.online.constraints import columns_of, parse_constraints
 from okl.solvers.online.settings import MapLearningOptions, OnlineSettings, constraints_of, tracks
 from okl.solvers.online.solver import OnlineSolver
@@ -58,7 +58,7 @@ BEST = "so-far"
 def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
     """Return settings in which text columns that constraints use are keys: encoded ones cannot be constrained.
 
-    Raises ConfigError : learn_sensitive is set, for which no column of constraints may be a key
+    Raises ConfigError : learn_sensitive is set, but all columns of constraints are keys
     """
     names = columns_of(parse_constraints(constraints_of(settings.options))[0])
     if not names:
@@ -69,7 +69,7 @@ def _with_constrained_keys(settings: TrainSettings) -> TrainSettings:
     texts = [name for name in names if name in fields and not is_number(fields[name]) and name not in taken]
     keyed = given.model_copy(update={"keys": (*given.keys, *texts)})
     if isinstance(settings.options, MapLearningOptions) and settings.options.learn_sensitive:
-        check_no_key(keyed.keys, names)
+        check_sensitive(keyed.keys, names)
     return settings.model_copy(update={"ingest": keyed}) if texts else settings
 
 

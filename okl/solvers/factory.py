@@ -44,11 +44,11 @@ def make_solver(settings: TrainSettings, data: Dataset) -> Solver[Any]:
     return settings.options.build(settings, data.schema, data.rows("train"))
 
 
-def check_no_key(keys: Sequence[str], names: Sequence[str]) -> None:
-    """Raise ConfigError if one of the names, columns of constraints to train on, is a key."""
-    if kept := [name for name in names if name in keys]:
+def check_sensitive(keys: Sequence[str], names: Sequence[str]) -> None:
+    """Raise ConfigError if all names, columns of constraints to train on, are keys."""
+    if names and set(names) <= set(keys):
         raise ConfigError(
-            f"--learn-sensitive trains on the columns of constraints, but {kept[0]!r} is a key: constrained text "
+            f"--learn-sensitive trains on the columns of constraints, but {names[0]!r} is a key: constrained text "
             "cannot be an input. Remove --learn-sensitive, and add a copy of the column with another name."
         )
 
@@ -61,8 +61,8 @@ def training_columns(
     Its rescaling is that of the settings.
 
     named : name of the data in errors, such as its source; None: its folder; metric : learnt weights of these columns
-    Raises DataError : a constraint names a column that does not exist; ConfigError : no input would be left, a column
-        of constraints to train on is a key, or rows are sparse and the solver takes dense ones
+    Raises DataError : a constraint names a column that does not exist; ConfigError : no input would be left, all
+        columns of constraints to train on are keys, or rows are sparse and the solver takes dense ones
     """
     check_rows(settings, data.schema)
     if settings.rescale != "stored":
@@ -75,6 +75,6 @@ def training_columns(
     constraints, _ = parse_constraints(options.constraints)
     check_columns(data.schema, constraints, named or str(data.folder))
     if options.learn_sensitive:
-        check_no_key(data.schema.keys, columns_of(constraints))
+        check_sensitive(data.schema.keys, columns_of(constraints))
         return data.with_metric(metric)
     return without_features(data, columns_of(constraints)).with_metric(metric)

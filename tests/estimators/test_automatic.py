@@ -408,7 +408,7 @@ def test_notes_name_no_options_of_commands() -> None:
     changed = table.assign(id=np.arange(200) + 7, key=[f"id{i}" for i in range(200)])
     changed["words of it"] = [f"words to read in row {i}" for i in range(200)]
     notes = KernelClassifier(budget_seconds=1).fit(changed, labels).notes_
-    assert len(notes) == 4
+    assert len(notes) == 3
     assert not any("--" in note for note in notes)
     assert any('text="words of it" takes their words' in note for note in notes)
 

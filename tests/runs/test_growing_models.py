@@ -147,7 +147,7 @@ def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(cells, "TUNED_ROWS", 20)
-        patch.setattr(select, "_NEAR", 1.0)
+        patch.setattr(select, "_NEAR", 0.9)  # noise is predicted equally badly in cells, better or worse by chance
         choice, _ = chosen(data["noise"])
     assert {settings.solver for settings, _ in choice.models} == {"ridge"}
     assert any(why.startswith(IN_CELLS) and why.endswith("not better.") for why in choice.record["why"])
