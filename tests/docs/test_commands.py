@@ -54,6 +54,8 @@ MEANT = (  # names in capitals, by the command
     (r"train DATASET", "train rows.csv --target y"),
     (r"compare rows ", "compare rows.csv --target y --rows 150 --folds 2 --grid 3 "),
     (r"(compare data/covtype.*)", r"\1 --rows 120 --folds 2 --grid 3"),
+    (r"(train data/flights.csv [^#]*[^# ])", r"\1 --budget-seconds 2"),  # an automatic choice, but a short one
+    (r"train data/covtype( *#|$)", r"train data/covtype --budget-seconds 2\1"),
     (r"reviews ~/inbox", "reviews texts"),
     (r"~/inbox", "inbox"),
 )
