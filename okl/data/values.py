@@ -71,7 +71,7 @@ def numbers(column: pa.Array) -> NDArray[Any]:
 def without_numbers(column: pa.Array, absent: Sequence[float]) -> pa.Array:
     """Return a column of numbers with null in place of some of them; any other column as it is."""
     kind = value_type(column.type)
-    if not is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
+    if not absent or not is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind):
         return column
     hits = np.isin(numbers(column), absent)
     return pc.if_else(pa.array(hits), pa.scalar(None, column.type), column) if hits.any() else column

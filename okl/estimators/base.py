@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, assert_all_finite, ch
 
 from okl.data.dataset import Schema
 from okl.data.execution import Rows
-from okl.foundation.errors import ConfigError, DataError, listed, quoted
+from okl.foundation.errors import ConfigError, DataError, listed
 from okl.foundation.settings import settings_from
 from okl.foundation.types import Doubles, FloatArray, Integers, Precision, Task
 from okl.foundation.validation import check_choice
@@ -149,15 +149,18 @@ def check_numbers(y: Any) -> None:
     targets = np.asarray(y)
     if targets.dtype.kind in "mM":
         raise DataError(f"y holds dates or times ({targets.dtype}); expected numbers, such as days since a date.")
-    for value in targets.ravel().tolist() if targets.dtype.kind in "OU" else ():
-        try:
-            float(value if isinstance(value, str) else 0)
-        except ValueError:
-            name = getattr(y, "name", None) or "y"
-            raise DataError(
-                f"The target {name} holds {quoted(value)}; expected numbers. Classes need a classifier, such as "
-                "okl.KernelClassifier."
-            ) from None
+    if targets.dtype.kind not in "OU":
+        return
+    try:
+        targets.astype(object).astype(np.float64)
+    except TypeError:  # objects of other kinds
+        return
+    except ValueError as error:
+        name, value = getattr(y, "name", None) or "y", str(error).partition(": ")[2]
+        raise DataError(
+            f"The target {name} holds {value}; expected numbers. Classes need a classifier, such as "
+            "okl.KernelClassifier."
+        ) from None
 
 
 def large_values_refused() -> np.errstate:

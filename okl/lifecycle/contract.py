@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -182,13 +182,14 @@ def _with_values(finding: Finding, source: Source, schema: Schema) -> Finding:
     columns = [column for column in finding.figures.get("shares", ()) if column in kinds]
     if finding.kind != "unseen-values" or not columns:
         return finding
-    rows, counts = next(iter(source.batches(columns))).batch, Counter[str]()
+    rows, values = next(iter(source.batches(columns))).batch, list[str]()
     for column in columns:
         unknown = category_codes(kinds[column], rows.column(column)) == len(kinds[column].categories)
-        counts.update(str(value) for value in rows.column(column).filter(pa.array(unknown)).to_pylist())
-    values = listed([quoted(value) for value, _ in counts.most_common()], 3)
-    sentence = f"{finding.sentence} The model has no input for {values}; one of another name would."
-    return replace(finding, sentence=sentence) if counts else finding
+        found = pc.value_counts(rows.column(column).filter(pa.array(unknown)).cast(pa.string()))
+        most = np.argsort(-np.asarray(found.field("counts")), kind="stable")
+        values += [quoted(value) for value in found.field("values").take(pa.array(most)).to_pylist()]
+    sentence = f"{finding.sentence} The model has no input for {listed(values, 3)}; one of another name would."
+    return replace(finding, sentence=sentence) if values else finding
 
 
 def _few_unseen(profile: Profile, name: str, baseline: Baseline, contract: ContractSettings) -> str:

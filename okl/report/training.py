@@ -438,8 +438,7 @@ def warning_sentences(result: Mapping[str, Any]) -> list[str]:
         )
         warnings.append(f"The error was measured {cause} and may be larger on new rows. {remedy}")
     if (hint := result.choice.get("hint")) and not harder:  # a larger model helps on rows like those left out only
-        means = " Transformed back, predictions of a logarithm are medians: too low on average."
-        warnings.append(hint + (means if "column with log(" in hint else ""))
+        warnings.append(str(hint))
     texts = _left_out_texts(result)  # the likely cause comes first
     others = [warning for warning in result.dataset.get("warnings") or [] if warning not in texts]
     of_data = [f"Data: {warning}" for warning in [*texts, *others]]

@@ -867,13 +867,14 @@ def _logarithm(track: ValidationSample, taken: CandidateResult, rows: int, targe
         f"{skewed} leave {errors.log:.2%} of its variance unexplained on held-out folds, models of itself "
         f"{errors.plain:.2%}"
     )
+    means = "Transformed back, its predictions are medians: too low on average."
     if errors.is_better:
-        return [], f"{sentence}. Train on a column with {log}."
+        return [], f"{sentence}. Train on a column with {log}. {means}"
     if errors.is_closer:
         return [], (
             f"{skewed} explain {1.0 - errors.relative:.0%} of the variance of {log} on held-out folds, models of "
             f"the target {max(0.0, 1.0 - errors.plain_relative):.0%}. If relative errors matter, train on a column "
-            f"with {log}."
+            f"with {log}. {means}"
         )
     verdict = "not clearly better" if errors.log < errors.plain else "no better"
     return [f"{sentence}; {verdict}, so the model is of the target itself."], ""

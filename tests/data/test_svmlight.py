@@ -89,6 +89,8 @@ def test_too_many_columns_are_refused_before_a_row_is_stored(tmp_path: Path) -> 
         ingest(source, tmp_path / "data", settings(hash_columns=5000))
     with pytest.raises(ConfigError, match=r"is parquet, but hash_columns folds columns of svmlight text"):
         ingest(parquet(tmp_path, table(50)), tmp_path / "data", settings(hash_columns=8))
+    with pytest.raises(ConfigError, match=r"rows\.svm is svmlight, but missing_words mean values of tables"):
+        ingest(source, tmp_path / "data", settings(missing_words=("-9",)))
 
 
 @pytest.mark.parametrize("zero_based", [False, True])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from okl.report.training import (
     warning_sentences,
 )
 from okl.runs.results import is_mode_of_workers
-from okl.runs.select import _logarithm
 from okl.solvers.settings import TrainSettings
 from tests.report.results import made_result, undrawn
 
@@ -382,16 +380,6 @@ def test_predictions_below_zero_of_targets_that_are_not_are_a_warning() -> None:
     assert any("or train on log(price) as" in warning for warning in warning_sentences(result)), "no target is 0"
     del result["test"]["negative_predictions"]
     assert not any("below 0" in warning for warning in warning_sentences(result))
-
-
-def test_predictions_of_a_logarithm_are_said_to_be_too_low_on_average() -> None:
-    track = SimpleNamespace(
-        compare_logarithm=lambda *_: SimpleNamespace(added=True, log=0.48, plain=0.52, is_better=True)
-    )
-    _, hint = _logarithm(track, SimpleNamespace(candidate=None), 10, "units")  # type: ignore[arg-type]
-    (warning,) = warning_sentences({"choice": {"hint": hint}})
-    assert warning == f"{hint} Transformed back, predictions of a logarithm are medians: too low on average."
-    assert warning_sentences({"choice": {"hint": "Raise the budget."}}) == ["Raise the budget."]
 
 
 @pytest.mark.parametrize(

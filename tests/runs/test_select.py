@@ -199,6 +199,7 @@ def test_reasons_name_the_loss_of_heavy_tails_and_what_a_logarithm_gives(tmp_pat
     assert re.search(
         r"models of log\(target\) explain \d\d% of .*, models of the target \d%\. If relative errors", hint
     )
+    assert hint.endswith("Transformed back, its predictions are medians: too low on average.")
 
 
 def few_that_matter(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:

@@ -757,6 +757,8 @@ def check_source(source: str | Place, settings: IngestSettings, reference: Schem
         types = dict.fromkeys((*settings.categories, *settings.text), pa.string())
         words = settings.missing_words
         opened = open_source(source, svmlight, types, decimal=DECIMALS[settings.decimal], missing_words=words)
+    if settings.missing_words and opened.kind == "svmlight":
+        raise ConfigError(f"{opened.location} is svmlight, but missing_words mean values of tables. Remove them.")
     formatted = find_formats(opened, settings, preview=True)[0] if reference is None else opened
     roles, reader = _roles_and_reader(formatted, settings, reference)
     reader.check_kind(opened.location)
