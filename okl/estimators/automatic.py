@@ -52,9 +52,10 @@ from okl.runs.baselines import fit_logistic
 from okl.runs.calibrate import MOST_ROWS, calibrated, class_weights_of, shifts_of
 from okl.runs.encodings import encoding_by_trial
 from okl.runs.growing_models import train_growing_models
+from okl.runs.model_sizes import ENOUGH_LANDMARKS
 from okl.runs.results import rare_values
 from okl.runs.run import DEFAULT_HOLDOUT
-from okl.runs.select import ENOUGH_LANDMARKS, choose_solver
+from okl.runs.select import choose_solver
 from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.settings import FogdSettings
 from okl.solvers.ridge.gram import Outputs, WeightedRows, part_of

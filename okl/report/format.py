@@ -165,6 +165,21 @@ def criterion_value(criterion: Criterion, error: float | None) -> str:
     return number(float(error))
 
 
+def error_value(criterion: Criterion, error: float) -> str:
+    """Format an error of a choice: a share of rows or of the variance in percent, otherwise the criterion's value.
+
+    >>> error_value("accuracy", 0.02), error_value("auc", 0.1634)
+    ('2.00%', '0.837')
+    """
+    return f"{error:.2%}" if criterion in ("accuracy", "squared-error") else criterion_value(criterion, error)
+
+
+def named_error(criterion: Criterion, error: float) -> str:
+    """Format an error of a choice with the name of its criterion."""
+    names = {"accuracy": "mistakes", "squared-error": "of the variance unexplained"}
+    return f"{error_value(criterion, error)} {names.get(criterion, CRITERION_NAMES[criterion])}"
+
+
 def mean_and_spread(mean: float, spread: float | None = None) -> str:
     """Return a mean share and its standard deviation in percent.
 

@@ -55,7 +55,8 @@ from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import factory_of, learner_of, passes_over, run_loop
 from okl.runs.results import assumptions, describe_data
 from okl.runs.run import Run, check_data, open_run_data, run_folder
-from okl.runs.select import SPARSE_TOLERANCE, best_sparse_cost, best_sparse_passes, choose_solver, sparse_solutions
+from okl.runs.select import choose_solver
+from okl.runs.select_sparse import SPARSE_TOLERANCE, best_sparse_cost, best_sparse_passes, sparse_solutions
 from okl.solvers.accelerated.choice import Chooser, MethodChoice, choose_method
 from okl.solvers.accelerated.fitting import Fitted, PathPoint, path
 from okl.solvers.accelerated.models import MODEL_NAMES, is_model, make_model, model_class

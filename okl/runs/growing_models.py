@@ -13,9 +13,11 @@ from okl.data.execution import Execution
 from okl.foundation.errors import ConfigError, DivergedError
 from okl.foundation.telemetry import NullObserver, Observer
 from okl.foundation.types import Criterion
+from okl.report.format import named_error
 from okl.runs.checkpoint import MAIN, LoopCheckpoints
 from okl.runs.loop import TrainedSolver, run_loop
-from okl.runs.select import Choice, Size, larger_budget, named_error, ordered_reasons
+from okl.runs.model_sizes import Size, larger_budget
+from okl.runs.select import Choice, ordered_reasons
 from okl.solvers.base import Solver
 from okl.solvers.factory import make_solver
 from okl.solvers.ridge.cells import LocalState

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from okl.compiled.jit import one_blas_thread
 from okl.data.dataset import ROBUST, Dataset, Scale, Scaling, Schema
 from okl.data.execution import Rows
 from okl.data.ingest.columns import share_of
@@ -22,29 +21,23 @@ from okl.features.metric_learning import metric_shares
 from okl.foundation.errors import ConfigError
 from okl.foundation.settings import last_share_of
 from okl.foundation.telemetry import NullObserver, Observer, memory_bytes
-from okl.foundation.types import Criterion, FloatArray, IntArray
+from okl.foundation.types import Criterion
 from okl.kernels import shift_invariant_kernels
-from okl.metrics.calibration import ScoreCalibration, fit_calibration
-from okl.metrics.criterion import OF_RANKING, criterion_error, criterion_of
-from okl.models.inputs import class_indices
-from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value
+from okl.metrics.calibration import ScoreCalibration
+from okl.metrics.criterion import OF_RANKING, criterion_of
+from okl.report.format import CRITERION_NAMES, NEIGHBOURS, criterion_value, error_value, named_error
+from okl.runs import model_sizes
 from okl.runs.baselines import COSTS
-from okl.runs.calibrate import LEAST_OF_CLASS, MOST_ROWS
+from okl.runs.calibrate import MOST_ROWS
 from okl.runs.candidates import (
-    FACTORS,
     LARGE_SAMPLE,
-    LARGE_STEPS,
-    METRIC_STEPS,
-    METRICS_KEPT,
     POWER,
-    SURVIVORS,
     Candidate,
     CandidateResult,
     MetricCheck,
     Selection,
     Validation,
     ValidationSample,
-    folds_of_check,
     initial_candidates,
     kernel_has_gradient,
     larger_sample,
@@ -52,244 +45,41 @@ from okl.runs.candidates import (
     with_checked_metric,
     with_larger_sample,
 )
-from okl.runs.loop import learner_of, passes_over
 from okl.runs.memory import MIB, USABLE, check_choice_memory, choice_bytes, fits, workload_of
-from okl.solvers.accelerated.base import Solution
-from okl.solvers.accelerated.choice import solve
-from okl.solvers.accelerated.fitting import relabelled
-from okl.solvers.accelerated.models import make_model
-from okl.solvers.accelerated.newton import Newton
-from okl.solvers.accelerated.operators import SparseRows
+from okl.runs.model_sizes import (
+    MANY_INPUTS,
+    SELECTION_SHARE,
+    Shape,
+    Size,
+    affordable_sizes,
+    check_seconds,
+    is_wide,
+    large_sample_seconds,
+    larger_budget,
+    largest_affordable,
+    local_sizes,
+    rounds_seconds,
+    selection_rounds,
+    sizes_of,
+    tuning_seconds,
+)
+from okl.runs.select_sparse import choose_sparse
 from okl.solvers.ridge.cells import LocalSolver
 from okl.solvers.ridge.gram import Clip, Outputs
 from okl.solvers.ridge.penalty_path import FOLDS, HUBER, HUBER_ROUNDS
 from okl.solvers.settings import AutoSettings, TrainSettings
 
-# Sizes of a model and their cost on a nominal machine: the choice depends on data and budget, never on the clock
-
-SELECTION_SHARE = 0.35  # of the budget; the rest is for training
-MOST_LANDMARKS, LEAST_LANDMARKS = 4096, 512
-_ROWS_OF_LANDMARK = 4  # at least, for iterations
 _ROWS_OF_INPUT = 50  # at least, for a metric of the first round: of fewer rows, it fits these and not new ones
 _MOST_CHECKED, _LEAST_CHECKED = (4096, 768), (256, 128)  # rows and landmarks of a check of a metric
 _CHECK_SHARE = 0.15  # of the budget, at most, for a check of more rows, and for a lasso
 _LASSO_NUMBER = 1e-6  # seconds of a lasso in folds, for each input of a row
-_MANY_INPUTS = 10  # rows of an input: with fewer, a metric is learnt from each kernel
-ENOUGH_LANDMARKS = 2048  # with fewer rows all are landmarks, and there are no cells
-_PRODUCTS = 4e10  # multiply-adds of sums of products a second, float64, two cores of 2019
 _FOLDED = 2.4  # times the seconds of a candidate in five folds
-_CUBE = 5e-10  # seconds of eigenvalues and triangular solutions, times n_landmarks^3, one core
-_VALUES = 2e10  # a second, of inputs that go into kernel values
-_WAVES = 3e11  # the same of a Fourier map that is learned row by row; a sine and its update count as 30 inputs
-_ONLINE = ((400, 1), (1600, 1), (3200, 3), (6400, 3), (6400, 7))  # frequencies and passes: many need several
-_ITERATED = ((8192, 7), (16384, 9), (32768, 12))  # landmarks and iterations of falkon
-_ITERATED_VALUES, _FACTORS = 3e10, 1.3e-11  # inputs a second that go into kernel values; seconds a landmark cubed
 _NARROWER = 1 / 3  # power of the number of landmarks: more of them stand closer, and suit a narrower kernel
-_LOCAL = ((500, 4), (1000, 8), (2000, 8), (4000, 8))  # rows of a cell and partitions of local
-_LEAST_LOCAL = ((500, 1), (500, 2))  # of very many rows, which the budget allows no more for
-_CELL_SQUARE, _CELL_VALUE = 2e-11, 7e-11  # seconds of a row in a cell, times its rows squared, and of a kernel value
-_TUNING = (3.0, 3e-3)  # seconds of a kernel in sampled cells, and of an input
 _CLEARLY = 0.95  # times the error of the best candidate: models in cells are preferred to Huber's loss, which they lack
 _NEAR = 1.25  # times the error of the best candidate: models in cells are trained, too, and compared
 _MOST_SUPPORTS = 1.25e8  # numbers in the rows that a model in cells holds: a gigabyte
-_LONG_SECONDS = 40.0  # for a direct solution with enough landmarks: more landmarks by iterations are better in less
-_ROUNDS = ((2048, 384), (4096, 768), (8192, 1024))
 _PROBES = (("laplacian", 2.0), ("gaussian", 1.0))  # kernels and factors that decide whether heavy tails are squashed
 _CLEARLY_LESS = 0.99  # times the error of the inputs as they are: of 17 sets, 7 within 0.3% of it gained nothing
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Numbers of training rows, inputs, and outputs (scores per row)."""
-
-    rows: int
-    inputs: int
-    outputs: int
-
-
-@dataclass(frozen=True)
-class Size:
-    """Size of a model: its solver and options, and the nominal seconds of its training.
-
-    next_budget : of the largest size of a choice, the budget in seconds that allows the next one; 0 if there is none
-    """
-
-    solver: Literal["ridge", "falkon", "fogd", "local"]
-    options: dict[str, int]
-    seconds: float
-    next_budget: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """Return a description for reports."""
-        if self.solver == "local":
-            return f"cells of {self.options['cell_rows']:,} rows in {self.options['partitions']} partitions"
-        if self.solver != "fogd":
-            iterated = f" by {self.options['iterations']} iterations" if self.solver == "falkon" else ""
-            return f"{self.options['n_landmarks']:,} landmarks{iterated}"
-        passes = self.options["passes"]
-        return f"{self.options['frequencies']:,} random frequencies in {passes} pass{'es' if passes > 1 else ''}"
-
-
-def selection_rounds(
-    budget_seconds: float, shape: Shape, n_candidates: int, learns_metric: bool = False
-) -> list[tuple[int, int]]:
-    """Return sampled rows and landmarks of the rounds that a share of the budget allows, the first one in any case.
-
-    A larger budget has the rounds of a smaller one, and perhaps more after them.
-
-    learns_metric : whether steps of a learnt metric, each of which costs as much as a candidate, are added
-    """
-    sizes = dict.fromkeys((min(shape.rows, sample), min(shape.rows, landmarks)) for sample, landmarks in _ROUNDS)
-    rounds = list(sizes)
-    while len(rounds) > 1 and (
-        rounds_seconds(rounds, shape, n_candidates, learns_metric) > SELECTION_SHARE * budget_seconds
-    ):
-        rounds.pop()
-    return rounds
-
-
-def rounds_seconds(
-    rounds: list[tuple[int, int]], shape: Shape, n_candidates: int, learns_metric: bool = False
-) -> float:
-    """Return the nominal seconds of rounds of sampled rows and landmarks."""
-    # steps of a metric start from two candidates or those of each kernel, in the last round from the winner
-    starts = len(FACTORS) if is_wide(shape) else 2
-    steps = [METRIC_STEPS * learns_metric * (1 if number == len(_ROUNDS) else starts) for number in range(1, 4)]
-    going = [n_candidates, *(number + 1 + METRICS_KEPT * learns_metric for number in SURVIVORS)]
-    running = [number + more for number, more in zip(going, steps, strict=True)]
-    return sum(
-        number * ridge_seconds(replace(shape, rows=rows), landmarks)
-        for number, (rows, landmarks) in zip(running, rounds, strict=False)
-    )
-
-
-def is_wide(shape: Shape) -> bool:
-    """Return whether there are many inputs for few rows, so that kernels are alike until a metric is learnt.
-
-    More rows than landmarks get a metric by more landmarks, see `larger_sample`: on madelon that was better.
-    """
-    return shape.rows <= _ROUNDS[-1][1] and shape.rows < _MANY_INPUTS * shape.inputs
-
-
-def large_sample_seconds(budget_seconds: float, shape: Shape, rounds: list[tuple[int, int]]) -> float:
-    """Return the nominal seconds of learning a metric again, see `larger_sample`; 0 without the rows or the budget.
-
-    rounds : those before, all that there are
-    """
-    rows, landmarks = larger_sample(shape.rows)
-    needed = (LARGE_STEPS + 3) * ridge_seconds(replace(shape, rows=rows), landmarks)
-    is_larger = len(rounds) == len(_ROUNDS) and (rows > rounds[-1][0] or landmarks > rounds[-1][1])
-    return needed if is_larger and needed <= SELECTION_SHARE * budget_seconds else 0.0
-
-
-def check_seconds(shape: Shape, rows: int, landmarks: int) -> float:
-    """Return the nominal seconds of a check of a metric on given numbers of rows and landmarks."""
-    return folds_of_check(rows) * (METRIC_STEPS + 1) * ridge_seconds(replace(shape, rows=rows), landmarks)
-
-
-def checked(track: ValidationSample, result: Selection, budget_seconds: float, shape: Shape) -> Selection:
-    """Return results whose winner's metric was checked, if it has one and rows are few for the inputs."""
-    winner = result.winner
-    rows, landmarks = min(winner.rows, _MOST_CHECKED[0]), min(winner.landmarks, _MOST_CHECKED[1])
-    enough = shape.rows >= _ROWS_OF_INPUT * shape.inputs
-    if not winner.candidate.metric or enough or not track.has_folds(rows):
-        return result
-    # fewer landmarks first: of fewer rows, errors are larger, and the calibration is not that of the model
-    while rows > _LEAST_CHECKED[0] and check_seconds(shape, rows, landmarks) > _CHECK_SHARE * budget_seconds:
-        rows, landmarks = (rows, landmarks // 2) if landmarks > _LEAST_CHECKED[1] else (rows // 2, landmarks)
-    separates = is_wide(shape) or (result.enlarged and shape.rows < LARGE_SAMPLE[0])
-    return with_checked_metric(track, result, rows, landmarks, POWER if separates else 1.0)
-
-
-def _seconds_of_check(result: Selection, shape: Shape) -> float:
-    if result.check is None:
-        return 0.0
-    return check_seconds(shape, result.check.learnt.rows, result.check.learnt.landmarks)
-
-
-def ridge_seconds(shape: Shape, landmarks: int) -> float:
-    """Return the nominal seconds of kernel least squares with a number of landmarks."""
-    sums = shape.rows * landmarks**2 / _PRODUCTS
-    values = 2.0 * shape.rows * landmarks * (shape.inputs + shape.outputs + 8) / _VALUES  # learned, and then scored
-    return sums + values + _CUBE * landmarks**3
-
-
-def falkon_seconds(shape: Shape, landmarks: int, iterations: int) -> float:
-    """Return the nominal seconds of kernel least squares by iterations, of which the first read few rows."""
-    values = shape.rows * landmarks * (shape.inputs + 24 + 2 * shape.outputs)
-    return (iterations + 2) * values / _ITERATED_VALUES + _FACTORS * landmarks**3
-
-
-def fogd_seconds(shape: Shape, frequencies: int, passes: int) -> float:
-    """Return the nominal seconds of online training with random frequencies."""
-    return shape.rows * passes * frequencies * 2.0 * (shape.inputs + 30 * shape.outputs) / _WAVES
-
-
-def local_seconds(shape: Shape, cell_rows: int, partitions: int) -> float:
-    """Return the nominal seconds of kernel least squares in cells."""
-    of_row = cell_rows * (_CELL_SQUARE * cell_rows + _CELL_VALUE * (shape.inputs + 8))
-    return partitions * shape.rows * of_row
-
-
-def local_sizes(shape: Shape, seconds: float = math.inf) -> list[Size]:
-    """Return the sizes of kernel least squares in cells; one below them if the first takes longer than given seconds.
-
-    Of 800,000 rows with 30 inputs, 2 partitions had 15.1% mistakes, fogd, which is trained otherwise, 18.0%.
-    """
-
-    def of(rows: int, partitions: int) -> Size:
-        options = {"cell_rows": rows, "partitions": partitions}
-        return Size("local", options, local_seconds(shape, rows, partitions))
-
-    sizes = [of(*size) for size in _LOCAL if 2 * size[0] <= shape.rows]
-    if not sizes or sizes[0].seconds <= seconds:
-        return sizes
-    return largest_affordable([of(*size) for size in _LEAST_LOCAL], seconds)
-
-
-def sizes_of(shape: Shape, of_classes: bool) -> list[Size]:
-    """Return the sizes of a model, each costlier than the one before; they depend on the data alone.
-
-    Least squares of few rows take all rows as landmarks, and are solved directly. Classes of very many rows are trained
-    online: on covtype, the accuracy of 1,600 landmarks was 79.4% on seven classes and 83.2% on two; with 6,400
-    frequencies in 7 passes, which take as long, 83.2% and 84.7%. More time allows more landmarks, by iterations.
-    """
-    if shape.rows <= ENOUGH_LANDMARKS:
-        numbers = [shape.rows]
-    else:
-        numbers = [LEAST_LANDMARKS * 2**k for k in range(4)]
-        numbers = [number for number in numbers if number < min(shape.rows, MOST_LANDMARKS)]
-        numbers.append(min(shape.rows, MOST_LANDMARKS))
-    sizes = [Size("ridge", {"n_landmarks": number}, ridge_seconds(shape, number)) for number in numbers]
-    if ridge_seconds(shape, ENOUGH_LANDMARKS if of_classes else LEAST_LANDMARKS) > _LONG_SECONDS:
-        sizes = [
-            Size("fogd", {"frequencies": frequencies, "passes": passes}, fogd_seconds(shape, frequencies, passes))
-            for frequencies, passes in _ONLINE
-        ]
-    iterated = [
-        Size("falkon", {"n_landmarks": number, "iterations": times}, falkon_seconds(shape, number, times))
-        for number, times in _ITERATED
-        if _ROWS_OF_LANDMARK * number <= shape.rows
-    ]
-    if iterated and sizes[0].solver == "ridge":  # in less time than the largest direct solutions
-        sizes = [size for size in sizes if size.seconds < iterated[0].seconds]
-    return sizes + [size for size in iterated if size.seconds > sizes[-1].seconds]
-
-
-def largest_affordable(sizes: list[Size], seconds: float) -> list[Size]:
-    """Return the largest size that can be trained in given nominal seconds, otherwise the smallest."""
-    return [size for size in sizes if size.seconds <= seconds][-1:] or sizes[:1]
-
-
-def affordable_sizes(sizes: list[Size], seconds: float) -> list[Size]:
-    """Return the first sizes, as many as can be trained one after the other in given nominal seconds; at least one.
-
-    More time allows the sizes of less time, and perhaps more after them.
-    """
-    spent = np.cumsum([size.seconds for size in sizes])
-    return sizes[: max(1, int((spent <= seconds).sum()))]
-
 
 # Similarity of neighbouring rows, which decides between shuffled and contiguous folds
 
@@ -442,7 +232,7 @@ def choose_solver(
     """
     started_at, task = time.perf_counter(), _task_of(settings, data, group)
     if data.schema.sparse is not None:
-        chosen, record, calibration = _choose_sparse(task)
+        chosen, record, calibration = choose_sparse(task.settings, data, task.outputs)
         record |= {"seconds": time.perf_counter() - started_at}
         return Choice(((chosen, None),), record, calibration=calibration)
     result, by, of_neighbours, track = _raced(task, _Progress(observer or NullObserver()))
@@ -605,7 +395,7 @@ def with_lasso(track: ValidationSample, settings: TrainSettings, result: Selecti
 
     track : the sample, in folds, which has all rows
     """
-    is_few = shape.rows < min(_ROUNDS[-1][0], _MANY_INPUTS * shape.inputs) and track.has_folds(shape.rows)
+    is_few = shape.rows < min(model_sizes.ROUNDS[-1][0], MANY_INPUTS * shape.inputs) and track.has_folds(shape.rows)
     affordable = lasso_seconds(shape) <= _CHECK_SHARE * _options_of(settings).budget_seconds
     if settings.metric == "none" or not is_few or not affordable or track.clip is not None:
         return result
@@ -639,11 +429,16 @@ def _sizes_with_cells(
     if by == "blocks" and options.validation != "blocks":  # there were rounds before those in folds
         seconds -= SELECTION_SHARE * options.budget_seconds
     if result.enlarged:
-        seconds -= large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
+        seconds -= large_sample_seconds(options.budget_seconds, shape, list(model_sizes.ROUNDS))
     seconds -= _seconds_of_check(result, shape)
     sizes = sizes_of(shape, task.outputs.task != "regression")
-    if cells and by == "rows" and shape.rows > ENOUGH_LANDMARKS and shape.rows * shape.inputs <= _MOST_SUPPORTS:
-        needed = (_TUNING[0] + _TUNING[1] * shape.inputs) * len(_local_kernels(update))
+    if (
+        cells
+        and by == "rows"
+        and shape.rows > model_sizes.ENOUGH_LANDMARKS
+        and shape.rows * shape.inputs <= _MOST_SUPPORTS
+    ):
+        needed = tuning_seconds(shape) * len(_local_kernels(update))
         cells_of = local_sizes(shape, seconds - needed if sizes[0].solver == "fogd" else math.inf)
         smallest = cells_of[:1]
         if smallest and not _fitting(task, update, smallest):
@@ -701,13 +496,6 @@ def _too_large(size: Size) -> str:
 
 IN_CELLS = "Expansions in cells of neighbouring rows"
 """Beginning of the sentence on models in cells."""
-
-
-def larger_budget(size: Size) -> str:
-    """Return the advice for a model whose size the budget limits: the budget of the next size, rounded up."""
-    step = 10.0 ** (math.floor(math.log10(size.next_budget)) - 1)
-    needed = math.ceil(size.next_budget / step) * step
-    return f"The budget limits the size of the model: --budget-seconds {needed:g} may reduce its error."
 
 
 def ordered_reasons(why: list[str], settings: TrainSettings) -> list[str]:
@@ -769,8 +557,28 @@ def _nominal_seconds(task: _Task, result: Selection, by: Validation) -> float:
     else:
         seconds = of_rounds(1.0, learns_metric) + (of_rounds(_FOLDED, False) if by == "blocks" else 0.0)
     if result.enlarged:
-        seconds += large_sample_seconds(options.budget_seconds, shape, list(_ROUNDS))
+        seconds += large_sample_seconds(options.budget_seconds, shape, list(model_sizes.ROUNDS))
     return seconds + _seconds_of_check(result, shape) + (lasso_seconds(shape) if result.sparse else 0.0)
+
+
+def checked(track: ValidationSample, result: Selection, budget_seconds: float, shape: Shape) -> Selection:
+    """Return results whose winner's metric was checked, if it has one and rows are few for the inputs."""
+    winner = result.winner
+    rows, landmarks = min(winner.rows, _MOST_CHECKED[0]), min(winner.landmarks, _MOST_CHECKED[1])
+    enough = shape.rows >= _ROWS_OF_INPUT * shape.inputs
+    if not winner.candidate.metric or enough or not track.has_folds(rows):
+        return result
+    # fewer landmarks first: of fewer rows, errors are larger, and the calibration is not that of the model
+    while rows > _LEAST_CHECKED[0] and check_seconds(shape, rows, landmarks) > _CHECK_SHARE * budget_seconds:
+        rows, landmarks = (rows, landmarks // 2) if landmarks > _LEAST_CHECKED[1] else (rows // 2, landmarks)
+    separates = is_wide(shape) or (result.enlarged and shape.rows < LARGE_SAMPLE[0])
+    return with_checked_metric(track, result, rows, landmarks, POWER if separates else 1.0)
+
+
+def _seconds_of_check(result: Selection, shape: Shape) -> float:
+    if result.check is None:
+        return 0.0
+    return check_seconds(shape, result.check.learnt.rows, result.check.learnt.landmarks)
 
 
 def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> str:
@@ -788,11 +596,11 @@ def metric_sentence(result: Selection, schema: Schema, criterion: Criterion) -> 
     if result.check:
         return f"{text} It was checked: {_check_words(result.check, criterion)}."
     plain = next(each for each in result.ran if not each.candidate.metric and each.candidate.kernel != "linear")
-    return f"{text} Best kernel without a learnt metric: {_value(criterion, plain.error)}."
+    return f"{text} Best kernel without a learnt metric: {error_value(criterion, plain.error)}."
 
 
 def _check_words(check: MetricCheck, criterion: Criterion) -> str:
-    learnt, plain = named_error(criterion, check.learnt.error), _value(criterion, check.plain.error)
+    learnt, plain = named_error(criterion, check.learnt.error), error_value(criterion, check.plain.error)
     return f"on {check.folds} held-out folds, {learnt} with a metric of the other folds, {plain} without one"
 
 
@@ -820,7 +628,7 @@ def learn_metric(
     shape = Shape(data.rows("train"), schema.n_features, schema.n_outputs)
     rounds = selection_rounds(METRIC_SECONDS / SELECTION_SHARE, shape, len(starters), learns_metric=True)
     progress, outputs = _Progress(observer), Outputs(schema.task, schema.n_outputs, None, criterion)
-    track = _sample(settings, data, _ROUNDS[-1][0], outputs, fitted=progress.fitted)
+    track = _sample(settings, data, model_sizes.ROUNDS[-1][0], outputs, fitted=progress.fitted)
     result = successive_halving(track, starters, rounds, progress.tell, learns_metric=True, wide=is_wide(shape))
     progress.confirm()
     result = checked(track, result, METRIC_SECONDS / SELECTION_SHARE, shape)
@@ -900,7 +708,9 @@ def _raced(task: _Task, progress: _Progress) -> tuple[Selection, Validation, lis
     budget = in_folds if by == "blocks" else options.budget_seconds
     rounds = selection_rounds(budget, shape, _n_candidates(scales), learns_metric)
     check_choice_memory(choice_bytes(*rounds[-1], shape.inputs), memory_bytes())
-    track = _sample(settings, data, _ROUNDS[-1][0], outputs, by, task.group, progress.fitted)  # the same for any budget
+    track = _sample(
+        settings, data, model_sizes.ROUNDS[-1][0], outputs, by, task.group, progress.fitted
+    )  # the same for any budget
     starters = _starters(track, scales, *rounds[0])
     # many more rows than the sample: steps that only fit the sample cost little there, and columns missed cost much
     patience = 2 if shape.rows >= LARGE_SAMPLE[0] else 1
@@ -911,7 +721,7 @@ def _raced(task: _Task, progress: _Progress) -> tuple[Selection, Validation, lis
     fitting = choice_bytes(*larger, shape.inputs) <= USABLE * memory_bytes()
     affordable = fitting and large_sample_seconds(options.budget_seconds, shape, rounds)
     if affordable and by == "rows" and result.few_columns_matter:
-        is_more = larger[0] > _ROUNDS[-1][0]
+        is_more = larger[0] > model_sizes.ROUNDS[-1][0]
         more = _sample(settings, data, larger[0], outputs, fitted=progress.fitted) if is_more else track
         result = with_larger_sample(more, result, *larger)
     result = checked(track, result, options.budget_seconds, shape)
@@ -1029,7 +839,7 @@ def _best_of(
     winner, linear = result.winner, result.best_linear
     if result.sparse is not None:
         other = result.sparse[0]
-        value = _value(criterion, other.error)
+        value = error_value(criterion, other.error)
         why = [
             _how_good(winner, len(result.ran), by, criterion, "held-out folds"),
             f"The best other candidate, {other.candidate.name}, has {value} on held-out folds.",
@@ -1044,7 +854,7 @@ def _best_of(
             same = 0.0  # several classes: both are calibrated, and kernels lose ties
         allowance = same * logistic.chance
         if logistic.error <= least_squares.error + allowance:
-            value, is_worse = _value(criterion, least_squares.error), least_squares.error < logistic.error
+            value, is_worse = error_value(criterion, least_squares.error), least_squares.error < logistic.error
             within = ", a difference within chance: the linear model is preferred" if is_worse else ""
             why = [
                 _how_good(logistic, 1 + len(result.ran), by, criterion, "5 folds"),
@@ -1060,16 +870,16 @@ def _best_of(
         why = [_how_good(taken, len(result.ran), by, criterion)]
     if taken is linear:
         curved = next(candidate for candidate in result.ran if candidate.candidate.kernel != "linear")
-        value = _value(criterion, curved.error)
+        value = error_value(criterion, curved.error)
         why.append(f"The best kernel, {curved.candidate.name} ({value}), is not significantly better.")
         return {"solver": "ridge", "kernel": "linear", "rescale": linear.candidate.scale}, why
-    why.append(f"Best linear model: {_value(criterion, linear.error)}.")
+    why.append(f"Best linear model: {error_value(criterion, linear.error)}.")
     # others may be better by both where the winner's metric was checked, or learnt again with more landmarks
     others = [each for each in result.ran if each.rows == winner.rows and each.squared_error > winner.squared_error]
     least = min((each.error for each in others), default=winner.error)
     if winner.error - winner.chance <= least < winner.error:
         why.append(
-            f"Another candidate had {_value(criterion, least)}, a difference within chance, but a larger squared "
+            f"Another candidate had {error_value(criterion, least)}, a difference within chance, but a larger squared "
             "error, which decides."
         )
     assert winner.bandwidth is not None
@@ -1091,130 +901,3 @@ def _how_good(taken: CandidateResult, of: int, by: Validation, criterion: Criter
 
 def _capitalised(text: str) -> str:
     return text[0].upper() + text[1:]
-
-
-def named_error(criterion: Criterion, error: float) -> str:
-    """Return an error with the name of its criterion."""
-    names = {"accuracy": "mistakes", "squared-error": "of the variance unexplained"}
-    return f"{_value(criterion, error)} {names.get(criterion, CRITERION_NAMES[criterion])}"
-
-
-def _value(criterion: Criterion, error: float) -> str:
-    return f"{error:.2%}" if criterion in ("accuracy", "squared-error") else criterion_value(criterion, error)
-
-
-# Sparse rows: a linear l2-svm, whose C has the least error on held-out rows; of a regression, the passes of fogd
-
-SPARSE_COSTS = (0.1, 0.3, 1.0, 3.0, 10.0)
-"""Weights of the losses, in ascending order; the search ends with the first that is worse than one before."""
-SPARSE_PASSES = (1, 3, 10, 30)
-"""Passes of a regression: likewise, of those that the budget allows."""
-SPARSE_SPEED = 4e6  # values that are not 0, read and learned in a second
-MOST_SPARSE, LEAST_SPARSE, HELD_OUT = 131_072, 16_384, 4  # of the sample, by scores a row; every fourth is held out
-SPARSE_TOLERANCE = 1e-3  # relative gap of the model
-
-
-def _choose_sparse(task: _Task) -> tuple[TrainSettings, dict[str, Any], ScoreCalibration | None]:
-    """Return settings of a linear l2-svm, of fogd for a regression, the record of the choice, and a calibration."""
-    settings, data, schema, criterion = task.settings, task.data, task.data.schema, task.criterion
-    budget_seconds = task.options.budget_seconds
-    # the best C falls with the rows: many, where they are cheap
-    n_rows = max(LEAST_SPARSE, MOST_SPARSE // schema.n_outputs)
-    sample = sample_rows(data, "train", n_rows, settings.seed, "float32", n_rows)
-    order = np.random.default_rng((settings.seed, 0x5CA1)).permutation(len(sample.targets))
-    inputs, targets = sample.inputs[order], sample.targets[order]
-    best: Any
-    errors: dict[Any, float]
-    calibration: ScoreCalibration | None = None
-    if schema.task == "regression":
-        seconds = cast(Any, inputs).nnz / len(order) * data.rows("train") / SPARSE_SPEED
-        affordable = tuple(passes for passes in SPARSE_PASSES if passes * seconds <= budget_seconds)
-        settings = settings.replaced(solver="fogd", kernel="linear", mode="stream")  # the same bits with workers
-        best, errors = best_sparse_passes(settings, schema, Rows(inputs, targets), affordable or SPARSE_PASSES[:1])
-        settings = settings.replaced(passes=best)
-        model, named = "linear fogd", "passes = {}"
-    else:
-        classes = class_indices(schema, targets)
-        weights, n_outputs = task.outputs.class_weights, schema.n_outputs
-        best, errors, calibration = best_sparse_cost(inputs, classes, criterion, weights, n_outputs)
-        settings = settings.replaced(solver="l2-svm", kernel="linear", C=best, tol=SPARSE_TOLERANCE)
-        model, named = "linear l2-svm", "C = {:g}"
-    candidates = [
-        {"name": f"{model}, {named.format(value)}", "score": 1.0 - error, "rows": len(order), "landmarks": 0,
-         "seconds": 0.0, "kept": value == best}
-        for value, error in errors.items()
-    ]  # fmt: skip
-    why = (
-        f"Rows are sparse, {schema.n_features:,} columns: a {model}. {named.format(best)} has the least error of "
-        f"{len(errors)} values, {named_error(criterion, errors[best])} on {-(-len(order) // HELD_OUT):,} held-out rows."
-    )
-    record = {
-        "validation": "rows",
-        "criterion": criterion,
-        "rows": len(order),
-        "budget_seconds": budget_seconds,
-        "candidates": candidates,
-        "why": [why],
-    }
-    return settings, record, calibration
-
-
-def best_sparse_passes(
-    settings: TrainSettings, schema: Schema, rows: Rows, numbers: Sequence[int] = SPARSE_PASSES
-) -> tuple[int, dict[int, float]]:
-    """Return the passes of least squared error on every fourth of shuffled rows, and the error of each number tried.
-
-    numbers : of passes to try, in ascending order; the error is a share of the variance of these rows' targets
-    """
-    held = np.arange(len(rows.targets)) % HELD_OUT == 0
-    learner, _ = learner_of(settings, schema, train := Rows(rows.inputs[~held], rows.targets[~held]))
-    wanted = rows.targets[held]
-    errors: dict[int, float] = {}
-    for passes, predictor in zip(numbers, passes_over(learner, train, numbers, settings.seed), strict=True):
-        missed = np.square(predictor.scores(rows.inputs[held]) - wanted).mean()
-        errors[passes] = float(missed / max(float(wanted.var()), np.finfo(np.float64).tiny))
-        if errors[passes] > min(errors.values()):
-            break
-    return min(errors, key=lambda passes: (errors[passes], passes)), errors
-
-
-def best_sparse_cost(
-    inputs: Any, classes: IntArray, criterion: Criterion, weights: tuple[float, ...] | None, n_outputs: int
-) -> tuple[float, dict[float, float], ScoreCalibration | None]:
-    """Return the C of least error on held-out rows, every fourth of shuffled ones, and the error of each C tried.
-
-    The third value is the calibration of the held-out scores of that C; None if a class has no row in the others, or
-    all classes but one have few.
-    """
-    held = np.arange(len(classes)) % HELD_OUT == 0
-    errors: dict[float, float] = {}
-    scores_of: dict[float, Any] = {}
-    for cost in SPARSE_COSTS:
-        own = None if weights is None else np.array(weights)[classes[~held]]
-        scores = np.full((int(held.sum()), n_outputs), -1e30)
-        for output, solution in sparse_solutions(cost, inputs[~held], classes[~held], own, n_outputs):
-            found = inputs[held] @ solution.weights - solution.certificate.bias
-            scores[:, output] = np.where(np.isfinite(found), found, -1e30)
-        scores_of[cost] = scores[:, 0] if n_outputs == 1 else scores
-        errors[cost] = criterion_error(criterion, scores_of[cost], classes[held])
-        if errors[cost] > min(errors.values()):
-            break
-    best = min(errors, key=lambda cost: (errors[cost], cost))
-    scores, counts = scores_of[best], np.bincount(classes[held], minlength=max(2, n_outputs))
-    calibrates = scores.min(initial=0.0) > -1e30 and np.sort(counts)[-2] >= LEAST_OF_CLASS
-    return best, errors, fit_calibration(scores, classes[held]) if calibrates else None
-
-
-def sparse_solutions(
-    cost: float, inputs: Any, classes: IntArray, weights: FloatArray | None, n_outputs: int, tolerance: float = 1e-2
-) -> Iterator[tuple[int, Solution]]:
-    """Yield each output and its l2-svm, trained on sparse rows; none of a class without a row."""
-    rows: SparseRows | None = None
-    for output in range(n_outputs):
-        signs = np.where(classes == (1 if n_outputs == 1 else output), 1.0, -1.0)
-        if len(np.unique(signs)) < 2:  # a class so rare that no row of it is in the sample
-            continue
-        rows = SparseRows(inputs, signs) if rows is None else relabelled(rows, signs)
-        with one_blas_thread():  # bits depend on the number of threads
-            state, _, method = solve(make_model("l2-svm", C=cost).problem(rows, weights), Newton(tolerance, 100))
-        yield output, method.solution(state, None)

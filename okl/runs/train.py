@@ -36,10 +36,11 @@ from okl.runs.encodings import encoding_by_trial
 from okl.runs.growing_models import train_growing_models
 from okl.runs.loop import TrainedSolver, run_loop
 from okl.runs.memory import plan_memory_on
+from okl.runs.model_sizes import Size
 from okl.runs.plan import check, check_solver
 from okl.runs.results import RunRecord, flat_metrics, split_metrics
 from okl.runs.run import DEFAULT_HOLDOUT, Run, open_run_data, run_folder
-from okl.runs.select import Choice, Size, choose_solver, learn_metric
+from okl.runs.select import Choice, choose_solver, learn_metric
 from okl.solvers.accelerated.solver import AcceleratedSolver
 from okl.solvers.base import Solver
 from okl.solvers.factory import check_sensitive, make_solver, training_columns

@@ -264,7 +264,7 @@ def test_values_in_some_rows_have_an_input_and_others_are_noted() -> None:
 
 
 def test_online_choice_has_probabilities_from_rows_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("okl.runs.select._LONG_SECONDS", 0.0)  # as of very many rows
+    monkeypatch.setattr("okl.runs.model_sizes._LONG_SECONDS", 0.0)  # as of very many rows
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((1500, 2))
     labels = np.digitize(inputs[:, 0] * inputs[:, 1], [-0.5, 0.5])

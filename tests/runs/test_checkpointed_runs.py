@@ -13,7 +13,7 @@ import pytest
 from okl.foundation.errors import CheckpointError, DivergedError
 from okl.foundation.folders import KEPT_SECONDS, NAMED, RunFolder, checkpoints_in
 from okl.foundation.settings import settings_from
-from okl.runs import candidates, select
+from okl.runs import candidates, model_sizes
 from okl.runs import train as train_module
 from okl.runs.checkpoint import Origin, check_same_settings, find_unfinished, newest_origin, settings_of, with_mode_of
 from okl.solvers.ridge import cells
@@ -83,13 +83,13 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
 ) -> None:
     """After a long choice, what was chosen is not chosen again."""
     for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
-        monkeypatch.setattr(select, name, value)
-    monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
+        monkeypatch.setattr(model_sizes, name, value)
+    monkeypatch.setattr(model_sizes, "ROUNDS", ((400, 60), (400, 60), (400, 60)))
     if solver == "fogd":
-        monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
+        monkeypatch.setattr(model_sizes, "_LONG_SECONDS", 0.0)  # as of very many rows
     if solver == "local":
-        monkeypatch.setattr(select, "_TUNING", (0.0, 0.0))
-        monkeypatch.setattr(select, "_LOCAL", ((50, 2), (100, 2)))
+        monkeypatch.setattr(model_sizes, "_TUNING", (0.0, 0.0))
+        monkeypatch.setattr(model_sizes, "_LOCAL", ((50, 2), (100, 2)))
         monkeypatch.setattr(cells, "TUNED_ROWS", 256)
     monkeypatch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0), "laplacian": (1.0,)})
     shard = 600 if solver == "local" else 300

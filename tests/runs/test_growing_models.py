@@ -16,9 +16,10 @@ from okl.data.dataset import Dataset
 from okl.data.ingest.run import ingest
 from okl.distributed.in_process import LocalExecution
 from okl.foundation.settings import settings_from
-from okl.runs import candidates, select
+from okl.runs import candidates, model_sizes, select
 from okl.runs.growing_models import BestSize, Judgement, ended_solvers, is_better, train_growing_models
-from okl.runs.select import IN_CELLS, Choice, Size, choose_solver
+from okl.runs.model_sizes import Size
+from okl.runs.select import IN_CELLS, Choice, choose_solver
 from okl.solvers.factory import training_columns
 from okl.solvers.ridge import cells
 from okl.solvers.settings import TrainSettings
@@ -44,10 +45,10 @@ def stored(folder: Path, target: str) -> Dataset:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few landmarks, one round and no cells: sizes of 16 to 128 landmarks."""
     for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
-        monkeypatch.setattr(select, name, value)
-    monkeypatch.setattr(select, "_ROUNDS", ((400, 60), (400, 60), (400, 60)))
+        monkeypatch.setattr(model_sizes, name, value)
+    monkeypatch.setattr(model_sizes, "ROUNDS", ((400, 60), (400, 60), (400, 60)))
     monkeypatch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0)})
-    monkeypatch.setattr(select, "_LOCAL", ())
+    monkeypatch.setattr(model_sizes, "_LOCAL", ())
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]
 def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models in small cells, as of more rows."""
     for name, value in (("_LOCAL", ((100, 2), (200, 4))), ("_TUNING", (0.0, 0.0))):
-        monkeypatch.setattr(select, name, value)
+        monkeypatch.setattr(model_sizes, name, value)
     monkeypatch.setattr(cells, "TUNED_ROWS", 150)
 
 
@@ -124,7 +125,7 @@ def test_cells_take_part_where_they_are_better_on_a_sample_and_in_place_of_onlin
     many: bool, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if many:
-        monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)
+        monkeypatch.setattr(model_sizes, "_LONG_SECONDS", 0.0)
     choice, rows = chosen(data["two"])
     solvers = [settings.solver for settings, _ in choice.models]
     assert set(solvers) == ({"local"} if many else {"ridge", "local"})
@@ -185,8 +186,8 @@ def test_a_size_of_another_solver_is_taken_only_if_it_is_better_beyond_chance() 
 def test_online_models_are_trained_in_the_largest_size_that_the_budget_allows(
     seconds: float, frequencies: int, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "_LONG_SECONDS", 0.0)  # as of very many rows
-    monkeypatch.setattr(select, "_ONLINE", ((2, 1), (10, 1), (200, 2)))
+    monkeypatch.setattr(model_sizes, "_LONG_SECONDS", 0.0)  # as of very many rows
+    monkeypatch.setattr(model_sizes, "_ONLINE", ((2, 1), (10, 1), (200, 2)))
     choice, rows = chosen(data["two"], budget_seconds=seconds)
     [(settings, size)] = choice.models
     assert settings.solver == "fogd"
@@ -200,13 +201,13 @@ def test_online_models_are_trained_in_the_largest_size_that_the_budget_allows(
 def test_advised_budget_is_the_least_that_allows_the_next_size(
     long_seconds: float, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(select, "_LONG_SECONDS", long_seconds)  # 0: as of very many rows, trained online
-    monkeypatch.setattr(select, "_ONLINE", ((2, 1), (200, 2)))
+    monkeypatch.setattr(model_sizes, "_LONG_SECONDS", long_seconds)  # 0: as of very many rows, trained online
+    monkeypatch.setattr(model_sizes, "_ONLINE", ((2, 1), (200, 2)))
     (*_, (_, size)), seconds = chosen(data["two"], budget_seconds=1e-4)[0].models, []
     assert size is not None
     for budget in (0.99 * size.next_budget, 1.01 * size.next_budget):
         models = chosen(data["two"], budget_seconds=budget)[0].models
         seconds.append(sum(each.seconds for _, each in models if each is not None))
     assert seconds[0] == size.seconds < seconds[1]
-    advised = float(select.larger_budget(size).split("--budget-seconds ")[1].split()[0])
+    advised = float(model_sizes.larger_budget(size).split("--budget-seconds ")[1].split()[0])
     assert size.next_budget <= advised <= 1.1 * size.next_budget

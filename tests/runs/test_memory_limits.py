@@ -78,7 +78,7 @@ def test_the_report_of_a_run_tells_its_memory_plan(data: Dataset, tmp_path: Path
 
 def chosen_in(data: Dataset, n_bytes: int, monkeypatch: pytest.MonkeyPatch) -> Choice:
     """Return the automatic choice on a machine with so much memory."""
-    monkeypatch.setattr("okl.runs.select._ROUNDS", ((256, 64),))  # the choice itself does not matter here
+    monkeypatch.setattr("okl.runs.model_sizes.ROUNDS", ((256, 64),))  # the choice itself does not matter here
     monkeypatch.setattr("okl.runs.candidates.FACTORS", {"gaussian": (1.0,)})
     monkeypatch.setattr("okl.solvers.ridge.cells.TUNED_ROWS", 64)
     for module in ("memory", "select"):

@@ -46,17 +46,12 @@ from okl.runs.candidates import (
     with_larger_sample,
 )
 from okl.runs.explain import ExplainSettings, explain
-from okl.runs.select import (
+from okl.runs.model_sizes import (
     ENOUGH_LANDMARKS,
     LEAST_LANDMARKS,
-    LEAST_ROWS,
     MOST_LANDMARKS,
-    Choice,
-    NeighbourSimilarity,
     Shape,
     affordable_sizes,
-    are_test_rows_given,
-    choose_solver,
     fogd_seconds,
     large_sample_seconds,
     local_sizes,
@@ -64,6 +59,7 @@ from okl.runs.select import (
     selection_rounds,
     sizes_of,
 )
+from okl.runs.select import LEAST_ROWS, Choice, NeighbourSimilarity, are_test_rows_given, choose_solver
 from okl.runs.train import TRAIN_STAGES, TrainingRun
 from okl.solvers.ridge.gram import Clip, LandmarkBasis, MapBasis, Outputs
 from okl.solvers.ridge.penalty_path import fit_rows
@@ -766,7 +762,7 @@ def test_contiguous_folds_of_a_slow_target_are_fifths_of_the_file(tmp_path: Path
 def test_folds_keep_to_the_budget_with_fewer_rounds(
     data: dict[str, Dataset], neighbour_data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("okl.runs.select._ROUNDS", ((100, 50), (200, 100), (400, 200)))
+    monkeypatch.setattr("okl.runs.model_sizes.ROUNDS", ((100, 50), (200, 100), (400, 200)))
     budget, found = 0.3, dict[str, Choice]()
     for validation in ("rows", "blocks"):
         settings = asked(data["circles"], validation=validation, budget_seconds=budget)

@@ -26,7 +26,7 @@ from okl.foundation.telemetry import NullObserver
 from okl.models.file import load_model
 from okl.report.results import RunResult
 from okl.report.training import text_summary
-from okl.runs import select
+from okl.runs import model_sizes
 from okl.runs import train as train_module
 from okl.runs.results import assumptions
 from okl.runs.train import TRAIN_STAGES, TrainingRun
@@ -286,8 +286,8 @@ def test_an_interrupt_leaves_the_best_model_so_far(
 
     if "solver" in options:  # sizes that a few rows have
         make_choice_small(monkeypatch)
-        monkeypatch.setattr(select, "LEAST_LANDMARKS", 32)
-        monkeypatch.setattr(select, "ENOUGH_LANDMARKS", 64)
+        monkeypatch.setattr(model_sizes, "LEAST_LANDMARKS", 32)
+        monkeypatch.setattr(model_sizes, "ENOUGH_LANDMARKS", 64)
     values = {name: value for name, value in options.items() if value is not None}
     settings = train_settings(write(tmp_path, curved(900)), tmp_path / "run", {}, **values)
     if "solver" in options:
