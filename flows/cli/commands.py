@@ -243,7 +243,8 @@ def train(
         run, folder = TrainingRun(settings), None
     parameters = {} if folder is None else {"resume": str(folder)}
     result = perform_run(run, "flows.runs:okl_train", terminal_observer(), record, parameters)
-    from okl.report.training import not_converged, text_summary
+    from okl.report.sentences import not_converged
+    from okl.report.training import text_summary
 
     print_result(result, json, "" if json else text_summary(result, verbose))
     if warning := not_converged(result):

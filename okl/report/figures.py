@@ -437,7 +437,7 @@ PHASE_COLOURS = {
 
 
 def timeline_picture(timeline: Mapping[str, Any]) -> str:
-    """Draw a timeline, as `okl.report.training.describe_timeline` returns it."""
+    """Draw a timeline, as `okl.report.timeline.describe_timeline` returns it."""
     lanes, width = timeline["lanes"], float(timeline["bucket_seconds"])
     figure = empty_figure(SIZE[0], REST_HEIGHT + LANE_HEIGHT * len(lanes))
     ended = max(float(stage[2]) for stage in timeline["stages"])

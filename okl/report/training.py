@@ -1,28 +1,22 @@
-"""Report of a training run, its summary for a terminal, and its timeline.
+"""Report of a training run, and its summary for a terminal.
 
 Report and summary are made only from the result: the same result gives the same bytes; missing entries are left out.
 """
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from okl.foundation.catalogue import SECTIONS, SOLVERS, load
+from okl.foundation.catalogue import SECTIONS, load
 from okl.foundation.errors import listed
 from okl.foundation.folders import atomic_file
 from okl.foundation.locations import typed_model
-from okl.foundation.settings import last_share_of
-from okl.foundation.telemetry import DRIVER, LEARNING, PHASES, Timeline, TimelineCell
 from okl.foundation.types import Criterion
 from okl.metrics.criterion import RARE, outside_share
 from okl.metrics.definitions import metrics
@@ -66,17 +60,19 @@ from okl.report.format import (
 )
 from okl.report.quality import THRESHOLD_HEADER, class_table, threshold_rows
 from okl.report.render import html, markdown
-from okl.report.results import (
-    Assessment,
-    RunResult,
-    assess,
-    baseline_names,
-    given_settings,
-    metric_rows,
-    progressive_errors,
+from okl.report.results import RunResult, assess, baseline_names, given_settings, metric_rows, progressive_errors
+from okl.report.sentences import (
+    FEW_OF_CLASS,
+    budget_sentence,
+    criterion_sentence,
+    headline_sentence,
+    memory_sentence,
+    memory_text,
+    summary_sentences,
+    warning_sentences,
 )
+from okl.report.timeline import phases, time_sentence, timeline_owner, timeline_sentence
 from okl.report.trust import probability_sentence, proof_facts
-from okl.solvers.settings import solver_settings
 
 
 def training_page(result: Mapping[str, Any]) -> Page:
@@ -133,6 +129,10 @@ def text_summary(result: Mapping[str, Any], verbose: bool = False) -> str:
     return "\n".join([*lines, *(f"Warning: {sentence}" for sentence in warning_sentences(result))])
 
 
+MOST_CLASSES = 10
+"""Classes in the table of a terminal."""
+
+
 def threshold_lines(measured: Mapping[str, Any], threshold: float | None, labels: Sequence[object]) -> list[str]:
     """Return the lines of the table of thresholds; none where there are not two classes."""
     rows = threshold_rows(measured, threshold)
@@ -172,29 +172,6 @@ def _brief_facts(result: RunResult) -> list[tuple[str, str]]:
     return [fact for fact in facts if fact[1]]
 
 
-def budget_sentence(result: RunResult) -> str:
-    """Return by how much the choice and the training exceeded --budget-seconds, and why; "" if they did not."""
-    choice = result.choice
-    budget, nominal = choice.get("budget_seconds"), choice.get("nominal_seconds")
-    if budget is None or nominal is None:
-        return ""
-    tried = sum(end - begin for name, begin, end in result.timeline.get("stages") or [] if name == "encode")
-    spent = tried + choice["seconds"] + result.seconds
-    if spent <= OVER * budget:
-        return ""
-    why = (
-        f"the budget counts operations ({duration(nominal)} of two cores), so that models do not depend on the clock, "
-        "and this machine is slower or busy"
-    )
-    if nominal > budget:
-        why = f"the smallest choice and model need {duration(nominal)}"
-    return (
-        f"{'the trial of encodings, ' if tried else ''}the choice and the training took {duration(spent)}, "
-        f"{duration(spent - budget)} more than "
-        f"--budget-seconds {budget:g}: {why}"
-    )
-
-
 def _verbose_facts(result: RunResult) -> list[tuple[str, str]]:
     passes = f", {result.passes} passes," if result.passes != 1 else ""
     speed = f"{number(result.rows_per_second)} rows per second"
@@ -212,88 +189,6 @@ def _verbose_facts(result: RunResult) -> list[tuple[str, str]]:
         *([("Memory", memory)] if memory else []),
         *(fact for fact in proof_facts(result) if fact[0] == "Outcome"),
     ]
-
-
-def _tests_one_class(result: RunResult) -> bool:
-    """Return whether all test rows are of one class, so that a criterion such as ROC AUC has no value there."""
-    return sum(map(any, (result.test or {}).get("confusion") or [])) == 1
-
-
-def headline_sentence(result: RunResult) -> str:
-    """Return how good the model is on how many rows, next to always predicting the same and to a linear model."""
-    errors = assess(result)
-    if errors.error is None:
-        return f"Predicting {result.target}: no errors were measured."
-    passes = "" if errors.passes == 1 or errors.split != "progressive" else f" over {errors.passes} passes"
-    rows = ROWS_OF[errors.split] if errors.rows > 1 else ROWS_OF[errors.split].replace("rows", "row", 1)
-    rows = rows.replace("no test rows", "all test rows are of one class") if _tests_one_class(result) else rows
-    where = f" on {number(errors.rows)} {rows}{passes}" if errors.rows else ""
-    parts = [f"{_said(errors, errors.error, first=True)}{where}"]
-    if (constant := errors.difference(errors.constant_name)) is not None:
-        verdict = ": worse" if constant.is_clear_loss else ": no better" if constant.gain <= 0.0 else ""
-        verdict = verdict or (": within chance" if constant.is_tie else "")
-        parts.append(f"{_constant_said(errors, result)}{verdict}{_second(errors, errors.constant_name, verdict)}")
-    limits = " within the same limits" if result.constraints else ""
-    for name, said in (("linear", f"a linear model{limits}"), ("boosting", "gradient boosting")):
-        if (difference := errors.difference(name)) is not None:
-            tie = f": a tie ({errors.difference_text(difference)})" if difference.is_tie else ""
-            verdict = tie or (", which is better" if difference.gain < 0.0 else "")
-            parts.append(f"{said} {_said(errors, errors.others[name])}{verdict}{_second(errors, name, tie)}")
-    return "; ".join(parts) + "."
-
-
-def _second(errors: Assessment, baseline: str, tie: str) -> str:
-    """Return what a tie hides: another metric in which the model and a baseline clearly differ."""
-    if not tie or baseline not in errors.hidden:
-        return ""
-    second = errors.hidden[baseline]
-    return f", {'but' if second.is_better or errors.beats_constant else 'and'} {second.text}"
-
-
-ROWS_OF = {
-    "test": "test rows",
-    "progressive": "training rows, each predicted before the update (no test rows)",
-    "train": "training rows (no test rows)",
-}
-
-
-def _said(errors: Assessment, error: float | None, first: bool = False) -> str:
-    if errors.is_share and error is not None:
-        # as many digits as it takes not to round mistakes away
-        digits = max(1, math.ceil(-math.log10(100.0 * error))) if error > 0.0 else 0
-        right = f"{100.0 * (1.0 - error):.{digits}f}% right"
-        return right if first else f"is {right}"
-    value = errors.text(error)
-    return f"{errors.name} {value}" if first else value
-
-
-def _constant_said(errors: Assessment, result: RunResult) -> str:
-    if errors.constant_name == "mean":
-        return f"always predicting the mean {_said(errors, errors.constant)}"
-    if errors.criterion == "log-loss":
-        return f"the shares of the classes alone {_said(errors, errors.constant)}"
-    if errors.criterion in ("auc", "average-precision"):
-        return f"chance {_said(errors, errors.constant)}"
-    counts, labels = result.dataset.get("class_counts") or [], result.dataset.get("labels") or []
-    common = f'"{shortened(labels[counts.index(max(counts))])}"' if counts and labels else "the most frequent class"
-    return f"always {common} {_said(errors, errors.constant)}"
-
-
-def criterion_sentence(result: RunResult) -> str:
-    """Return the criterion of a classification and why it was taken; "" for a regression or an older result."""
-    counts = result.dataset.get("class_counts") or []
-    if "criterion" not in result or result.is_regression:
-        return ""
-    name = CRITERION_NAMES[result.criterion]
-    given = result.settings.get("optimise", "auto")
-    if given == result.criterion:
-        return f"{name} (as given)"
-    if result.settings.get("class_weights") == "balanced" and result.criterion == "balanced-accuracy":
-        return f"{name}, because of balanced class weights (--optimise)"
-    reason = f"{percent(outside_share(counts), 2)} of the rows are outside the most frequent class"
-    if given == "log-loss" or (given == "auto" and outside_share(counts) < RARE and result.criterion != "log-loss"):
-        reason = "the log loss needs probabilities, which this model does not have"
-    return f"{name}, because {reason} (--optimise)"
 
 
 UNSCALED = ("squared_loss", True)  # the mean squared error of the scaled target, beside that of the target
@@ -327,336 +222,6 @@ def _threshold_sentences(result: Mapping[str, Any]) -> list[str]:
     threshold = f"{result['threshold']:.6g}"
     predict = f"okl predict {shlex.quote(str(result['model']))} ROWS --out SCORES --threshold {threshold}"
     return ["", f"Threshold {threshold} was chosen on these rows: {wanted[0]}. To predict: {predict}"]
-
-
-# Sentences and warnings
-
-OVER = 1.1
-"""Multiple of the budget above which a sentence states that it was exceeded."""
-MOST_DATA_WARNINGS = 3
-MOST_CLASSES = 10
-"""Classes in the table of a terminal."""
-FEW_OF_CLASS = 10
-"""Rows of a class below which a sentence says that its figures may be chance."""
-FAR_TARGETS = 2.0
-"""Root mean squared error, in mean absolute errors, above which few rows decide it: 1.25 of a normal distribution."""
-FEW_SURPRISING = 100
-"""Test rows below which a larger error than that of the choice, or a difference of means, may be chance."""
-CLEARLY_BIASED = 4.0
-"""Standard errors between the means of predictions and targets above which the difference is not chance."""
-FAR_MEANS = 0.1
-"""Difference of these means, over the size of the mean target, above which a warning states both."""
-FEW_ROWS = 30
-"""Test rows below which a warning says that figures may be chance."""
-
-
-def summary_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return a sentence on the training and one on the error compared with the baselines."""
-    result = RunResult(result)
-    labels = result.dataset.get("labels") or []
-    columns, inputs = result.dataset.get("columns"), result.dataset.get("features")
-    made = f" ({number(inputs)} inputs)" if columns is not None and columns != inputs else ""
-    training = (
-        f"Trained to predict {result.target}{f' ({len(labels)} classes)' if labels else ''} from "
-        f"{number(inputs if columns is None else columns)} columns{made} on {number(result.rows)} rows in "
-        f"{duration(result.seconds)} ({number(result.rows_per_second)} rows per second; "
-        f"{duration(result.total_seconds)} in total)."
-    )
-    r2 = (result.get(assess(result).split) or {}).get("r2")
-    return [training, headline_sentence(result) + ("" if r2 is None else f" R2 {number(r2)}.")]
-
-
-def not_converged(result: Mapping[str, Any]) -> str:
-    """Return the warning of a solver that ended above its tolerance; "" where it converged or has none."""
-    result = RunResult(result)
-    proof = result.certificate
-    if proof.get("converged", True):
-        return ""
-    advice = proof.get("advice") or "raise max_iterations, scale the columns (--scale standard), or raise the tolerance"
-    return f"The solver did not converge: {proof.get('outcome')}. To converge, {advice}."
-
-
-def warning_sentences(result: Mapping[str, Any]) -> list[str]:
-    """Return warnings: a solver that did not converge, a model no better than a baseline, no test rows, ingestion."""
-    result = RunResult(result)
-    errors = assess(result)
-    warnings = [sentence] if (sentence := not_converged(result)) else []
-    both = f"{errors.sentence(errors.error)}, baseline {errors.sentence(errors.constant)}"
-    baseline = _constant_named(errors, result)
-    if errors.beats_constant is False:
-        constant = errors.difference(errors.constant_name)
-        verdict = "worse" if constant and constant.is_clear_loss else "no better"
-        warnings.append(f"The model is {verdict} than {baseline}: {both}. {_advice(result)}".rstrip())
-    elif errors.may_be_chance:
-        warnings.append(
-            f"Perhaps only by chance, the model is better than {baseline}: {both}, a difference within "
-            f"two standard errors on {errors.rows:,} rows."
-        )
-    if harder := _harder_test_rows(result, errors):
-        warnings.append(harder)
-    if leak := _deciding_column(result, errors):
-        warnings.append(leak)
-    linear = errors.difference("linear")
-    is_linear = "linear" in (result.chosen.get("map"), result.settings.get("kernel"))
-    if linear is not None and linear.gain < 0.0 and not (linear.is_tie and is_linear):
-        verdict = f"as good ({errors.difference_text(linear)})" if linear.is_tie else "better"
-        hidden = _second(errors, "linear", verdict if linear.is_tie else "")
-        warnings.append(
-            f"A linear model is {verdict}: {errors.sentence(errors.others['linear'])}, this model "
-            f"{errors.sentence(errors.error)}{hidden}. {'' if hidden or harder else _why_linear_wins(result)}".rstrip()
-        )
-    if result.get("mode_of_workers"):
-        solver, mode = result.settings["solver"], result["mode"]
-        warnings.append(
-            f"On workers {solver} takes fewer steps (mode {mode}) than in one process, and may make far more errors. "
-            "Train in one process, or with a solver that gives the same model on workers, such as --solver ridge."
-        )
-    if missed := _never_predicted(result):
-        warnings.append(missed)
-    if result.dataset.get("sparse") and result.settings.get("kernel", "linear") != "linear":
-        warnings.append("Rows are sparse: a linear model is usually better and faster. Try --solver auto, no --kernel.")
-    measured = result.get(errors.split) or {}
-    if negative := measured.get("negative_predictions"):
-        lowest = (measured.get("predicted_vs_true") or {}).get("range", [0.0])[0]
-        logarithm = f"log({result.target})" if lowest > 0.0 else f"log(1 + {result.target})"
-        warnings.append(
-            f"{counted(negative, 'prediction')} of {errors.rows:,} are below 0, but no target is. Use them as 0, or "
-            f"train on {logarithm} as a column of its own."
-        )
-    if biased := _biased(result, errors):
-        warnings.append(biased)
-    if errors.split == "test" and 0 < errors.rows < FEW_ROWS:
-        warnings.append(
-            f"Only {counted(errors.rows, 'test row')}: figures of so few may be chance. `okl compare` uses all rows."
-        )
-    if not errors.is_of_unseen_rows and errors.error is not None:
-        cause = "only on training rows" if errors.split == "train" else f"over {errors.passes} passes of training"
-        remedy = (
-            "All test rows are of one class: hold out more, or choose another criterion (--optimise)."
-            if _tests_one_class(result)
-            else "Hold out test rows when training or ingesting a source: --holdout 0.2."
-        )
-        warnings.append(f"The error was measured {cause} and may be larger on new rows. {remedy}")
-    if (hint := result.choice.get("hint")) and not harder:  # a larger model helps on rows like those left out only
-        warnings.append(str(hint))
-    texts = _left_out_texts(result)  # the likely cause comes first
-    others = [warning for warning in result.dataset.get("warnings") or [] if warning not in texts]
-    of_data = [f"Data: {warning}" for warning in [*texts, *others]]
-    if (more := len(of_data) - MOST_DATA_WARNINGS) > 0:
-        folder = result.dataset.get("folder") or "DATA"
-        of_data[MOST_DATA_WARNINGS:] = [f"Data: {more:,} more warnings, shown by `okl describe {folder}`."]
-    n_first = min(len(texts), MOST_DATA_WARNINGS)
-    return of_data[:n_first] + warnings + of_data[n_first:]
-
-
-def _left_out_texts(result: RunResult) -> list[str]:
-    """Return the warnings of columns that were left out and whose words --text would take."""
-    warnings = result.dataset.get("warnings") or []
-    return [warning for warning in warnings if "is left out: " in warning and "--text " in warning]
-
-
-def _biased(result: RunResult, errors: Assessment) -> str:
-    """Return the warning of predictions whose mean on test rows is far from that of the targets; "" without."""
-    bias = (result.test or {}).get("bias") or {}
-    mean, chance, true = (bias.get(name) for name in ("mean", "standard_error", "target_mean"))
-    if mean is None or chance is None or true is None or errors.rows < FEW_SURPRISING:
-        return ""
-    if abs(mean) <= max(CLEARLY_BIASED * chance, FAR_MEANS * abs(true)):
-        return ""
-    huber = result.settings.get("huber") is not None
-    advice = " For sums, use --solver ridge without --huber (least squares)." if huber else ""
-    return (
-        f"On test rows, the mean prediction is {number(true + mean)}, the mean target {number(true)}: sums of "
-        f"predictions are too {'low' if mean < 0.0 else 'high'}.{advice}"
-    )
-
-
-def _harder_test_rows(result: RunResult, errors: Assessment) -> str:
-    """Return the warning of test rows with far larger errors than the left-out rows of the choice; "" without such."""
-    choice = result.choice
-    if result.settings.get("huber") is not None:  # its sizes are compared with outliers clipped
-        return ""
-    tried = choice.get("sizes") or [one for one in choice.get("candidates") or [] if one["kept"]]
-    scores = [one["score"] for one in tried if one["score"] is not None and math.isfinite(one["score"])]
-    comparable = (
-        errors.split == "test" and errors.rows >= FEW_SURPRISING and choice.get("criterion") == errors.criterion
-    )
-    if not scores or not comparable or errors.error is None or not errors.constant:
-        return ""
-    counts = errors.class_counts
-    if counts and sum(counts) - max(counts) < FEW_OF_CLASS:  # one row more of a rare class changes the error
-        return ""
-    expected = (1.0 - max(scores)) * (
-        errors.constant if errors.is_root else 1.0
-    )  # of a regression, a share of variance
-    excess = errors.error - max(0.0, expected)
-    if errors.error <= 2.0 * expected or excess <= max(0.1 * errors.constant, 2.0 * errors.chance(errors.error)):
-        return ""
-    blocks = "" if choice.get("validation") == "blocks" else " (--validation blocks, rows sorted by them)"
-    return (
-        f"Test rows are harder than rows left out of training: {errors.sentence(errors.error)}, expected "
-        f"{errors.text(expected)}. If they are of other groups or a later time, validate so{blocks}."
-    )
-
-
-def _deciding_column(result: RunResult, errors: Assessment) -> str:
-    """Return the warning of a column that decides most predictions of a nearly perfect model; "" without such."""
-    columns = (result.get("importance") or {}).get("columns") or []
-    rises = [max(0.0, column["rise"]) for column in columns]
-    nearly_perfect = (
-        errors.error is not None and bool(errors.constant) and errors.error <= 0.01 * (errors.constant or 0.0)
-    )
-    if len(rises) < 2 or not nearly_perfect or errors.rows < FEW_SURPRISING or rises[0] < 0.7 * sum(rises):
-        return ""
-    name, drop = columns[0]["column"], "if it contains the target: --drop"
-    decides = "alone decides the" if rises[0] >= 0.99 * sum(rises) else "decides most"
-    text = f"Column {shortened(name, 40)!r} {decides} predictions: {errors.sentence(errors.error)}."
-    if name in result["importance"].get("fractions", ()):
-        return f"{text} {drop.capitalize()} {shlex.quote(name)}."
-    return f"{text} If it names groups that new rows do not have: --group {shlex.quote(name)}; {drop}."
-
-
-def _constant_named(errors: Assessment, result: RunResult) -> str:
-    """Return the constant baseline as warnings name it: of the log loss, the probabilities that it gives all rows."""
-    if errors.criterion == "log-loss":
-        counts, labels = result.dataset.get("class_counts") or [], result.dataset.get("labels") or []
-        if len(counts) != 2 or len(labels) != 2:
-            return "the shares of the classes, the same probabilities for all rows"
-        share = percent(counts[1] / max(1, sum(counts)), 2)
-        return f"the shares of the classes, a probability of {share} for {shortened(labels[1], 20)!r} in all rows"
-    return f"always predicting {'the majority class' if errors.constant_name == 'majority' else 'the mean'}"
-
-
-def _never_predicted(result: RunResult) -> str:
-    """Return the warning of classes that are among the measured rows and never predicted; "" without such."""
-    measured, labels = result.test or {}, result.dataset.get("labels") or []
-    confusion = measured.get("confusion") or []
-    if len(confusion) != len(labels):
-        return ""
-    missed = {
-        f"{shortened(label, 30)!r} ({counted(sum(row), 'row')})": sum(row)
-        for index, (label, row) in enumerate(zip(labels, confusion, strict=True))
-        if sum(row) and not sum(other[index] for other in confusion)
-    }
-    if not missed:
-        return ""
-    said = f"Never predicted on test rows: {', '.join(list(missed)[:5])}."
-    if min(missed.values()) > RARE * sum(map(sum, confusion)):
-        return said  # not rare: the columns do not tell it
-    lower = " or a lower --threshold, such as okl evaluate --recall 0.5 finds"
-    if len(labels) == 2 and sum(confusion[0]) < sum(confusion[1]):  # the threshold is of the second one
-        lower = (
-            f" or a higher --threshold; --positive {shlex.quote(str(labels[0]))} makes it the class that rates are of"
-        )
-    way = "--class-weights balanced" + (lower if len(labels) == 2 else "")
-    return f"{said} To find more of rare classes, use {way}."
-
-
-RANKS = 0.6
-"""ROC AUC above which a model ranks rows, even if its predicted classes are useless."""
-
-
-def _advice(result: RunResult) -> str:
-    """Return advice for a model that is no better than a constant."""
-    errors, chosen = assess(result), result.chosen
-    area = (result.get(errors.split) or {}).get("roc_auc")
-    if errors.criterion in ("accuracy", "balanced-accuracy") and area is not None and area >= RANKS:
-        way = "its probabilities, a lower --threshold" if result.calibration.get("on") else "its scores"
-        return f"It does rank rows (ROC AUC {number(area)}): use {way}, or --optimise log-loss."
-    if result.constraints and result.is_regression and not (result.settings.get("ingest") or {}).get("scale_target"):
-        return (
-            "Constrained weights have a bounded norm (--radius), and so have the predictions: of a target in large "
-            "units, --scale standard --scale-target --radius 30."
-        )
-    if result.choice.get("far_targets"):
-        return "A few far targets decide the squared errors of both; the mean absolute error says more."
-    if _left_out_texts(result):
-        return ""
-    if result.choice:
-        return "The columns may say little about the target, or more rows are needed."
-    options = ["step_size", "class_weights"] if errors.constant_name == "majority" else ["step_size"]
-    others = [name.replace("_", " ") for name in options if _has_option(result, name)]
-    advice = " or ".join([", ".join(["another bandwidth", *others[:-1]]), *others[-1:]])
-    if "support_vectors" in chosen:
-        advice = f"another bandwidth{' or a larger budget' if 'budget' in chosen else ', fogd or nogd'}"
-    rescaled = result.settings.get("rescale", "stored") not in ("stored", "none")
-    scaled = rescaled or result.dataset.get("scale") not in (None, "none")
-    return f"Try {advice}." if scaled else f"Scale the columns, or try {advice}."
-
-
-def _has_option(result: RunResult, name: str) -> bool:
-    """Return whether the solver of a run has an option; True for a solver of an extension, which may be gone."""
-    solver = result.settings.get("solver")
-    return solver not in SOLVERS or name in solver_settings(str(solver)).model_fields
-
-
-def _why_linear_wins(result: RunResult) -> str:
-    """Return the likely reason why a linear model is better, and advice."""
-    chosen, settings = result.chosen, result.settings
-    if "linear" in (chosen.get("map"), settings.get("kernel")):
-        advice = "" if result.choice else " Try okl train without --solver, which compares maps and solvers."
-        return f"This model is also linear.{advice}"
-    measured, _ = result.measured
-    if last_share_of((result.settings.get("ingest") or {}).get("holdout")):
-        return (
-            "The test rows are the last ones, and a kernel does not continue a trend: ages in place of dates, or "
-            "--dates drop, may help."
-        )
-    if result.is_regression and measured.get("rmse", 0.0) > FAR_TARGETS * measured.get("mae", math.inf):
-        return "A few far targets decide the squared errors of both; the mean absolute error says more."
-    if result.choice:
-        solver = "ridge" if result.is_regression else "logistic"
-        return f"The dependence may be nearly linear: try --solver {solver} --kernel linear."
-    single_bandwidth = "bandwidth" in chosen or settings.get("bandwidth", "auto") != "auto"
-    rescaled = settings.get("rescale", "stored") not in ("stored", "none") or "maps" in chosen  # some maps standardise
-    unscaled = single_bandwidth and result.dataset.get("scale") == "none" and not rescaled
-    advice = "; for columns with different ranges, use --rescale standard" if unscaled else ""
-    chosen_badly = "bandwidth or step size" if _has_option(result, "step_size") else "bandwidth"
-    return f"The kernel does not help here, or its {chosen_badly} is unsuitable{advice}."
-
-
-def memory_text(result: RunResult) -> str:
-    """Return the planned memory as text; "" without a plan.
-
-    >>> plan = {"worker_bytes": 600 * MIB, "held_bytes": 256 * MIB, "read_again_share": 0.25}
-    >>> memory_text(RunResult({"memory_plan": plan | {"worker_limit_bytes": 1024 * MIB}, "workers": 2}))
-    'planned: at most 600 of 1,024 MiB per worker; 25% of its rows are read again in each round'
-    >>> memory_text(RunResult({"memory_plan": plan | {"worker_limit_bytes": None, "read_again_share": 0.0}}))
-    'planned: at most 600 MiB'
-    """
-    plan = result.memory_plan
-    if not plan:
-        return ""
-    limit, again = plan.get("worker_limit_bytes"), plan.get("read_again_share") or 0.0
-    of_limit = f" of {limit / MIB:,.0f}" if limit else ""
-    per_worker, whose = (" per worker", "its") if result.workers else ("", "the")
-    read_again = f"; {100 * again:.0f}% of {whose} rows are read again in each round" if again > 0.0 else ""
-    return f"planned: at most {plan['worker_bytes'] / MIB:,.0f}{of_limit} MiB{per_worker}{read_again}"
-
-
-def memory_sentence(result: RunResult) -> str:
-    """Return sentences on planned and used memory for the report; "" without a plan.
-
-    A worker's plan covers passes over rows during training; the driver, which adds up and solves, has a separate plan.
-    The peak covers the whole process and may exceed both.
-
-    >>> plan = {"worker_bytes": 650 * MIB, "driver_bytes": 1200 * MIB, "process_bytes": 360 * MIB}
-    >>> print(memory_sentence(RunResult({"memory_plan": plan, "peak_memory_bytes": 855 * MIB})))
-    Memory planned: at most 650 MiB for passes over rows. For sums and the solution, at most 1,200 MiB (each includes \
-360 MiB for Python and its libraries). Peak memory of this process: 855 MiB, including ingestion and evaluation.
-    """
-    plan, peak = result.memory_plan, result.peak_memory_bytes
-    if not plan:
-        return ""
-    text = f"Memory {memory_text(result)}"
-    if driver := plan.get("driver_bytes"):
-        text += (
-            f" for passes over rows. For sums and the solution, at most {driver / MIB:,.0f} MiB (each includes "
-            f"{plan['process_bytes'] / MIB:,.0f} MiB for Python and its libraries)"
-        )
-    if peak:
-        text += f". Peak memory of this process: {peak / MIB:,.0f} MiB, including ingestion and evaluation"
-    return f"{text}."
 
 
 # Sections: changes since the previous version
@@ -873,140 +438,3 @@ def facts_section(result: RunResult) -> Section:
         if values
     ]
     return Section("facts", "Settings, data and provenance", tables)
-
-
-# Timeline: written as Parquet, summarised for the report, and in words
-
-TIMELINE_FILE = "timeline.parquet"
-MOST_DRAWN_BUCKETS = 64
-MOST_DRAWN_LANES = 8
-
-
-def write_timeline(timeline: Timeline, path: Path) -> None:
-    """Write begin_seconds, width_seconds, seconds by stage, bucket, lane (driver, worker or thread) and phase."""
-    cells = timeline.cells()
-    columns: dict[str, Any] = {name: [getattr(cell, name) for cell in cells] for name in TimelineCell._fields}
-    table = pa.table(columns | {"width_seconds": [timeline.width] * len(cells)})
-    pq.write_table(table, path, compression="zstd")
-
-
-def describe_timeline(timeline: Timeline) -> dict[str, Any]:
-    """Return the summary of a timeline for the report, as JSON values.
-
-    Returns
-    -------
-    shares : shares of the phases in the stage learn, of the driver, and of all workers (or threads) if there are any
-    workers : number of lanes except the driver's
-    bucket_seconds : width of a bucket
-    stages : each [name, start, end], in seconds since the start of the run
-    lanes : at most eight lanes: name, and seconds in each bucket by phase; with more workers, also their mean
-    """
-    cells, times = timeline.cells(), 1
-    last = max((cell.begin_seconds for cell in cells), default=0.0)
-    while last >= MOST_DRAWN_BUCKETS * times * timeline.width:
-        times *= 2
-    width = times * timeline.width
-    lanes: dict[str, dict[str, list[float]]] = {}
-    for cell in cells:
-        lane = lanes.setdefault(cell.lane, {phase: [0.0] * (int(last / width) + 1) for phase in PHASES})
-        lane[cell.phase][int(cell.begin_seconds / width)] += cell.seconds
-    workers = [lane for lane in timeline.lanes() if lane in lanes and lane != DRIVER]
-    shares = {DRIVER: _phase_shares(cells, [DRIVER])} | ({"workers": _phase_shares(cells, workers)} if workers else {})
-    started = timeline.begun
-    return {
-        "shares": shares,
-        "workers": len(workers),
-        "bucket_seconds": width,
-        "stages": [[stage.name, round(stage.begun - started, 4), round(stage.ended - started, 4)]
-                   for stage in timeline.stages],
-        "lanes": [{"name": name, **{phase: [round(second, 5) for second in seconds]
-                                    for phase, seconds in lane.items() if any(seconds)}}
-                  for name, lane in _drawn_lanes(lanes, workers)],
-    }  # fmt: skip
-
-
-def _phase_shares(cells: Sequence[TimelineCell], lanes: Sequence[str]) -> dict[str, float]:
-    """Return the share of each phase in the training time of some lanes; empty without training time."""
-    spent: defaultdict[str, float] = defaultdict(float)
-    for cell in cells:
-        if cell.stage == LEARNING and cell.lane in lanes:
-            spent[cell.phase] += cell.seconds
-    total = sum(spent.values())
-    return {phase: round(spent[phase] / total, 5) for phase in PHASES if spent[phase] > 0.0} if total > 0.0 else {}
-
-
-def _drawn_lanes(
-    lanes: Mapping[str, Mapping[str, list[float]]], workers: Sequence[str]
-) -> list[tuple[str, Mapping[str, list[float]]]]:
-    drawn = [(DRIVER, lanes[DRIVER])] if DRIVER in lanes else []
-    shown = list(workers)
-    if len(workers) > MOST_DRAWN_LANES - 1:
-        of_all = {phase: zip(*(lanes[lane][phase] for lane in workers), strict=True) for phase in PHASES}
-        mean = {phase: [sum(seconds) / len(workers) for seconds in buckets] for phase, buckets in of_all.items()}
-        drawn.append((f"mean of {len(workers)}", mean))
-        shown = shown[: MOST_DRAWN_LANES - 2]
-    return [
-        *drawn,
-        *((f"worker {number}" if "://" in lane else lane, lanes[lane]) for number, lane in enumerate(shown, 1)),
-    ]
-
-
-LEAST_SHARE = 0.005
-LEAST_SECONDS = 1.0
-"""Shorter parts of a run are not named."""
-STAGE_NAMES = {
-    "ingest": "reading rows",
-    "encode": "trial of encodings",
-    "plan": "choice of the model",
-    "learn": "training",
-    "evaluate": "baselines, evaluation and importance",
-}
-"""Names of the stages that may take long; the others are the rest."""
-
-
-def time_sentence(result: RunResult) -> str:
-    """Return the seconds of the long stages of a run; "" if only training is long.
-
-    >>> stages = [["ingest", 0.0, 2.5], ["plan", 2.5, 62.5], ["learn", 62.5, 70.0], ["evaluate", 70.0, 70.1]]
-    >>> time_sentence(RunResult({"timeline": {"stages": stages}, "choice": {"why": []}, "total_seconds": 71.0}))
-    '2.5 s reading rows, 60.0 s choice of the model, 7.5 s training, 1.0 s the rest'
-    """
-    names = STAGE_NAMES if result.choice else STAGE_NAMES | {"plan": "preparation"}
-    spent = [(names[name], end - begin) for name, begin, end in result.timeline.get("stages") or [] if name in names]
-    named = [(name, seconds) for name, seconds in spent if seconds >= LEAST_SECONDS]
-    rest = (result.total_seconds or 0.0) - sum(seconds for _, seconds in named)
-    if {name for name, _ in named} <= {STAGE_NAMES["learn"]}:
-        return ""
-    named += [("the rest", rest)] if rest >= LEAST_SECONDS else []
-    return ", ".join(f"{duration(seconds)} {name}" for name, seconds in named)
-
-
-def timeline_sentence(result: RunResult) -> str:
-    """Return the sentence on shares of training time by phase; "" without a timeline."""
-    shares, owner = phases(result), timeline_owner(result)
-    if not shares:
-        return ""
-    count = result.timeline.get("workers") or 0
-    named = "this process" if owner == "Time" else f"{count} {owner.lower() if count != 1 else owner.lower()[:-1]}"
-    note = "If one compiled loop maps and trains, the time of the map counts as learn."
-    return f"Training time of {named}: {shares}. {note}"
-
-
-def timeline_owner(result: RunResult) -> str:
-    """Return whose time was shared: "Workers", "Threads" or, of one process, "Time"."""
-    if not (result.timeline.get("shares") or {}).get("workers"):
-        return "Time"
-    return "Workers" if result.workers else "Threads"
-
-
-def phases(result: RunResult) -> str:
-    """Return the shares of training time by phase as text, the largest first; "" without a timeline.
-
-    >>> shares = {"driver": {"wait": 1.0}, "workers": {"read": 0.196, "learn": 0.8, "wait": 0.004}}
-    >>> phases(RunResult({"timeline": {"shares": shares, "workers": 2}, "workers": 2}))
-    '80% learn, 20% read'
-    """
-    shares = result.timeline.get("shares") or {}
-    shares = shares.get("workers") or shares.get("driver") or {}
-    named = sorted(shares.items(), key=lambda item: -item[1])
-    return ", ".join(f"{100 * share:.0f}% {phase}" for phase, share in named if share >= LEAST_SHARE)

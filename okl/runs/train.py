@@ -21,14 +21,9 @@ from okl.foundation.errors import ConfigError, DivergedError, LocationError
 from okl.foundation.settings import IngestSettings, settings_from
 from okl.foundation.telemetry import run_logger
 from okl.models.file import Model, save_model
-from okl.report.training import (
-    TIMELINE_FILE,
-    describe_timeline,
-    markdown_report,
-    warning_sentences,
-    write_report,
-    write_timeline,
-)
+from okl.report.sentences import warning_sentences
+from okl.report.timeline import TIMELINE_FILE, describe_timeline, write_timeline
+from okl.report.training import markdown_report, write_report
 from okl.runs import checkpoint
 from okl.runs.baselines import train_boosting, train_linear
 from okl.runs.calibrate import calibrated

@@ -45,15 +45,15 @@ from okl.foundation.types import Task
 from okl.report.blocks import Table
 from okl.report.figures import timeline_picture
 from okl.report.results import RunResult
-from okl.report.training import (
+from okl.report.timeline import (
     MOST_DRAWN_BUCKETS,
     describe_timeline,
-    facts_section,
     phases,
     timeline_owner,
     timeline_sentence,
     write_timeline,
 )
+from okl.report.training import facts_section
 
 
 @pytest.fixture(autouse=True)

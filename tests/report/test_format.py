@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from okl.report.format import TERMINAL, certificate_values, chosen_facts, model_sentence
-from okl.report.training import html_report, markdown_report, text_summary, warning_sentences
+from okl.report.sentences import warning_sentences
+from okl.report.training import html_report, markdown_report, text_summary
 from tests.report.results import made_result, undrawn
 
 LED = "of the expert that leads"

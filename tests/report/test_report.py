@@ -20,7 +20,8 @@ import pytest
 from okl.report.figures import DARK, LIGHT, confusion_matrix, convergence_curve, violation_curve
 from okl.report.format import number, scalar_metrics
 from okl.report.results import UNSHOWN, assess
-from okl.report.training import html_report, markdown_report, summary_sentences, text_summary, write_report
+from okl.report.sentences import summary_sentences
+from okl.report.training import html_report, markdown_report, text_summary, write_report
 from tests.report.results import figures_of, made_result, undrawn
 
 COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood", "Aspen", "Douglas-fir", "Krummholz")

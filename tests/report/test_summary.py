@@ -15,15 +15,8 @@ from okl.report.blocks import Table
 from okl.report.format import number
 from okl.report.quality import threshold_rows
 from okl.report.results import Assessment, RunResult, assess
-from okl.report.training import (
-    facts_section,
-    html_report,
-    markdown_report,
-    summary_sentences,
-    text_evaluation,
-    text_summary,
-    warning_sentences,
-)
+from okl.report.sentences import summary_sentences, warning_sentences
+from okl.report.training import facts_section, html_report, markdown_report, text_evaluation, text_summary
 from okl.runs.results import is_mode_of_workers
 from okl.solvers.settings import TrainSettings
 from tests.report.results import made_result, undrawn
