@@ -93,6 +93,23 @@ def test_doubtful_numbers_are_reported_without_a_verdict(tmp_path: Path) -> None
     assert [cell["mean"] for cell in again["cells"]] == [cell["mean"] for cell in first["cells"]]
 
 
+def test_seeds_of_folds_in_which_no_value_gives_a_plane_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = [None] * (len(GRIDS["nu_svm"].values) - 2)
+    facts = {"largest_gap": 1e-3, "seconds": 1.0, "constant": 0.6}
+    one = {"parameters": [0.2, 0.1, *grid], "own": [0.7, 0.9, *grid], "least_errors": [0.8, 0.75, *grid]} | facts
+    none = {name: [None, None, *grid] for name in ("parameters", "own", "least_errors")} | facts
+    table = next(table for table in tables.TABLES if table.name == "ito2017-table11")
+    case = next(case for case in table.cases if (case.dataset, case.algorithm) == ("heart", "nu_svm"))
+    request, cells = Request(DataFolder(""), table.datasets, table.algorithms, 2), []
+    for outcomes in ([one, none], [none, none]):
+        monkeypatch.setattr(tables.AccuracyExperiment, "outcomes", lambda *_, given=outcomes: given)
+        cells.append(table.experiment.measure(request, case, case.quantities[0]))
+    best = {"own": 0.9, "least_errors": 0.8}[BIASES["nu_svm"]]
+    assert (cells[0].mean, cells[0].repeats) == (best, 1)
+    assert cells[0].setting["left_out"] == "1 of 2 seeds, without any value"
+    assert (cells[1].mean, cells[1].note) == (None, "no value of the grid gives a plane")
+
+
 @pytest.mark.parametrize(
     ("printed", "ours", "same"),
     [

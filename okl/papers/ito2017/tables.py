@@ -536,7 +536,10 @@ class AccuracyExperiment(Experiment):
         return [validation_item(dataset, model, seed, rows, request.precision) for seed in range(request.repeats)]
 
     def measure(self, request: Request, case: Case, quantity: Quantity) -> TableCell:
-        outcomes = self.outcomes(request, case)
+        # a path over nu may end before its first value: in some fold w is nearly 0 for all
+        outcomes = [outcome for outcome in self.outcomes(request, case) if outcome["parameters"][0] is not None]
+        if not outcomes:
+            return replace(case.cell(quantity), status=NOT_MEASURED, note="no value of the grid gives a plane")
         means = {bias: [[mean or 0.0 for mean in outcome[bias]] for outcome in outcomes] for bias in BIASES}
         best = {bias: [of_seed.index(max(of_seed)) for of_seed in means[bias]] for bias in BIASES}
         reached = {
@@ -550,6 +553,8 @@ class AccuracyExperiment(Experiment):
             "choice": f"{BIASES[chosen]}; best of {len(GRIDS[case.algorithm].values)} values over the same folds",
             "orders": "seeded",
         }
+        if len(outcomes) < request.repeats:
+            setting["left_out"] = f"{request.repeats - len(outcomes)} of {request.repeats} seeds, without any value"
         more: dict[str, float | None] = {f"accuracy_{bias}": fmean(values) for bias, values in reached.items()}
         more["accuracy_of_one_value"] = max(mean for mean in _seed_means(outcomes, chosen) if mean is not None)
         more["largest_gap"] = max(outcome["largest_gap"] for outcome in outcomes)
