@@ -15,7 +15,7 @@ from okl.foundation.settings import settings_from
 from okl.report.progress import observed
 
 if TYPE_CHECKING:
-    from okl.models.registry import Entry
+    from okl.models.registry_log import Entry
 
 # okl models
 
@@ -42,7 +42,8 @@ Expected = Annotated[
 @models.command("list", short_help="List models and their aliases.")
 def list_models(registry: Registered = None, json: Json = False) -> None:
     """List models and their aliases."""
-    from okl.models.registry import Registry, describe_registry
+    from okl.models.registry import Registry
+    from okl.models.registry_descriptions import describe_registry
     from okl.report.model_listing import registry_text
 
     stored = Registry(registry)
@@ -67,7 +68,8 @@ def show_model(
     json: Json = False,
 ) -> None:
     """Show the versions and log of a model; or the metrics, training shards and settings of one version."""
-    from okl.models.registry import Registry, describe_model, describe_one
+    from okl.models.registry import Registry
+    from okl.models.registry_descriptions import describe_model, describe_one
     from okl.report.model_listing import attempts_text, model_text, quarantined_text, version_text
 
     name, which = _parse_version(model, which, "show")
@@ -110,7 +112,8 @@ def diff(
 
     By default, the previous champion and the champion are compared.
     """
-    from okl.models.registry import Registry, describe_difference
+    from okl.models.registry import Registry
+    from okl.models.registry_descriptions import describe_difference
     from okl.report.model_listing import difference_text
 
     name, first, second = _parse_two_versions(name, first, second)
@@ -164,7 +167,8 @@ def promote(
     json: Json = False,
 ) -> None:
     """Promote a version to champion; the old champion becomes `previous`."""
-    from okl.models.registry import CHAMPION, Registry
+    from okl.models.registry import Registry
+    from okl.models.registry_log import CHAMPION
 
     name, version = _parse_version(name, which, "promote")
     if not version:
@@ -182,7 +186,8 @@ def rollback(
     name: Name, expect: Expected = None, why: Why = "", registry: Registered = None, json: Json = False
 ) -> None:
     """Restore the previous champion; a second rollback restores the champion before that."""
-    from okl.models.registry import CHAMPION, Registry
+    from okl.models.registry import Registry
+    from okl.models.registry_log import CHAMPION
 
     model = Registry(registry).model(name)
     before = model.state().champion
@@ -234,7 +239,7 @@ def _parse_version(name: str, which: str | None, command: str) -> tuple[str, str
 
 def _parse_two_versions(name: str, first: str | None, second: str | None) -> tuple[str, str, str]:
     """Return a model and two of its versions from NAME VERSION VERSION or NAME@VERSION NAME@VERSION."""
-    from okl.models.registry import CHAMPION, PREVIOUS
+    from okl.models.registry_log import CHAMPION, PREVIOUS
 
     model, at, which = name.partition("@")
     if not at:
@@ -248,7 +253,9 @@ def _parse_two_versions(name: str, first: str | None, second: str | None) -> tup
 
 
 def _pin(name: str, release: bool, why: str, registry: str | None, json: bool) -> None:
-    from okl.models.registry import CHAMPION, Registry, describe_entry
+    from okl.models.registry import Registry
+    from okl.models.registry_descriptions import describe_entry
+    from okl.models.registry_log import CHAMPION
 
     entry = Registry(registry).model(name).pin(release=release, why=why)
     version = f"{name}@{entry.state.aliases[CHAMPION]}"
@@ -263,7 +270,7 @@ def _show_moved(name: str, before: int | None, entry: Entry, registry: str | Non
     may have changed it in between.
     """
     from flows.stack.status import rescoring
-    from okl.models.registry import describe_entry
+    from okl.models.registry_descriptions import describe_entry
     from okl.report.model_listing import moved_text
 
     described = {"model": name, "champion_before": before} | describe_entry(entry)

@@ -16,7 +16,8 @@ from okl.foundation.locations import Place
 from okl.foundation.telemetry import Observer
 from okl.lifecycle.shard_store import ShardRecord, ShardStore, Time, accepted_among
 from okl.models.file import Model
-from okl.models.registry import CHAMPION, RegisteredModel, Version
+from okl.models.registry import RegisteredModel, Version
+from okl.models.registry_log import CHAMPION
 from okl.report.format import counted
 from okl.runs.checkpoint import ARRAYS, HEAD, STATE, checkpoints_of, name_of, read_head, read_value, write_checkpoint
 from okl.runs.loop import TrainedSolver, run_loop

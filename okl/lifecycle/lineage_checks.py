@@ -18,7 +18,8 @@ from okl.lifecycle.profile import merged_statistics
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import Arrival, ShardStore, arrivals, find_accepted, find_quarantined, prepared_as, union
 from okl.metrics.criterion import criterion_of
-from okl.models.registry import CHAMPION, RegisteredModel, Registry
+from okl.models.registry import RegisteredModel, Registry
+from okl.models.registry_log import CHAMPION
 from okl.runs.calibrate import check_threshold
 from okl.runs.run import Trial
 from okl.solvers.online.constraints import NormBound, check_columns, columns_of, parse_constraint, parse_constraints

@@ -36,7 +36,9 @@ from okl.lifecycle.scoring import Scoring
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import PAGE, ShardRecord, ShardStore, is_late, prepared_as
 from okl.models.file import Model, save_model
-from okl.models.registry import CHAMPION, MODEL, PINNED, PREVIOUS, Registry, Version, flattened
+from okl.models.registry import MODEL, Registry, Version
+from okl.models.registry_descriptions import flattened
+from okl.models.registry_log import CHAMPION, PINNED, PREVIOUS
 from okl.report.format import counted
 from okl.report.render import html, markdown
 from okl.report.retraining import skipped_files, solvers_sentence, unseen_rows_sentence

@@ -31,18 +31,9 @@ from okl.lifecycle.lineage_checks import input_difference
 from okl.lifecycle.settings import NOT_OF_TRAIN, OF_CHOICE, RetrainSettings
 from okl.lifecycle.shard_store import ATTEMPTS, ShardRecord, ShardStore
 from okl.models.file import DESCRIPTION, WEIGHTS, Model, load_model, save_model, weights_digest
-from okl.models.registry import (
-    BASELINE,
-    CHAMPION,
-    MODEL,
-    WINDOW_ROWS,
-    Lineage,
-    Published,
-    RegisteredModel,
-    Version,
-    differences,
-    is_of_retraining,
-)
+from okl.models.registry import MODEL, Published, RegisteredModel, Version
+from okl.models.registry_descriptions import differences, is_of_retraining
+from okl.models.registry_log import BASELINE, CHAMPION, WINDOW_ROWS, Lineage
 from okl.report.format import flatten
 from okl.report.results import assess
 from okl.report.training import write_report

@@ -16,7 +16,8 @@ from okl.foundation.locations import DATED, Place, RemotePath, close_to, okl_hom
 from okl.foundation.telemetry import run_logger
 from okl.foundation.validation import NAME
 from okl.models.file import DESCRIPTION, WHAT_TO_GIVE, Model, load_model
-from okl.models.registry import CHAMPION, MODEL, Registry, Version
+from okl.models.registry import MODEL, Registry, Version
+from okl.models.registry_log import CHAMPION
 
 _LOG = run_logger()
 REFERENCE = re.compile(rf"({NAME.pattern})@([a-z][a-z0-9_-]*|[1-9][0-9]*)")

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from okl.data.describe import size
-from okl.models.registry import BASELINE, CANDIDATE, CHAMPION, PREVIOUS, Pruned, flattened, shown_test
+from okl.models.registry import Pruned
+from okl.models.registry_descriptions import flattened, shown_test
+from okl.models.registry_log import BASELINE, CANDIDATE, CHAMPION, PREVIOUS
 from okl.report.blocks import Paragraph, Table, paragraphs, records_table
 from okl.report.format import (
     CRITERION_NAMES,

@@ -24,7 +24,8 @@ from okl.models.inputs import Replaced, count_training_rows, read_as, replaced_s
 from okl.models.pieces import check_pieces, raw_rows, table_pieces
 from okl.models.quality import Importances, permutation_importance, permuted_criterion
 from okl.models.reference import REGISTRY, find_version, is_reference, resolve_name, result_of_run
-from okl.models.registry import Registry, is_of_retraining, learnt_rows, rows_of, shown_test
+from okl.models.registry import Registry
+from okl.models.registry_descriptions import is_of_retraining, learnt_rows, rows_of, shown_test
 
 
 def sample_source(model: Model, source: str, n_rows: int, seed: int) -> tuple[Rows, list[str]]:

@@ -43,7 +43,7 @@ import numpy as np
 
 import okl.data.manifest
 import okl.lifecycle.versions
-import okl.models.registry
+import okl.models.registry_log
 from okl.foundation.errors import OklError
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
@@ -113,7 +113,7 @@ def set_clock(seconds: float) -> None:
 
     time.time = lambda: now() + seconds
     time.time_ns = lambda: now_ns() + int(seconds * 1e9)
-    for module in (okl.data.manifest, okl.lifecycle.versions, okl.models.registry):
+    for module in (okl.data.manifest, okl.lifecycle.versions, okl.models.registry_log):
         setattr(module, "datetime", Shifted)  # noqa: B010
 
 

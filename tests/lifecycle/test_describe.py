@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from okl.lifecycle.versions import changes_since
-from okl.models.registry import Lineage, Publication, Version
+from okl.models.registry import Version
+from okl.models.registry_log import Lineage, Publication
 from okl.report.training import html_report, markdown_report
 from tests.report.results import made_result, undrawn
 

@@ -18,7 +18,8 @@ from okl.lifecycle.retrain import RETRAIN_STAGES, RetrainingRun, retrain
 from okl.lifecycle.settings import RetrainSettings
 from okl.lifecycle.shard_store import ShardStore
 from okl.lifecycle.versions import publish_trained
-from okl.models.registry import Registry, describe_model, describe_one
+from okl.models.registry import Registry
+from okl.models.registry_descriptions import describe_model, describe_one
 from okl.report.explanation import explanation_text
 from okl.report.format import number
 from okl.report.model_listing import attempts_text, model_text, version_text

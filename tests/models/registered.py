@@ -13,7 +13,8 @@ from okl.features.fourier import draw_fourier_map
 from okl.features.predictors import LinearPredictor
 from okl.kernels import Gaussian
 from okl.models.file import Model, save_model
-from okl.models.registry import Lineage, RegisteredModel, Version
+from okl.models.registry import RegisteredModel, Version
+from okl.models.registry_log import Lineage
 
 COLUMN = ColumnStatistics(count=10, mean=2.0, standard_deviation=4.0, minimum=-1.0, maximum=9.0)
 SCHEMA = Schema(

@@ -13,9 +13,11 @@ import pytest
 
 from okl.foundation.errors import ConfigError, ConflictError, ModelError, RegistryError
 from okl.models import registry as models_registry
+from okl.models import registry_log
 from okl.models.file import save_model
 from okl.models.reference import load, pinned
-from okl.models.registry import MARK, Lineage, RegisteredModel, Registry, seal
+from okl.models.registry import MARK, RegisteredModel, Registry
+from okl.models.registry_log import Lineage, seal
 from tests.models.registered import lineage, model_numbered, number_in, publish, writer
 
 
@@ -213,7 +215,7 @@ def test_a_clock_that_is_set_back_changes_nothing(model: RegisteredModel, monkey
             cls.year_now -= 1
             return cls(cls.year_now, 1, 1)
 
-    monkeypatch.setattr(models_registry, "datetime", Clock)
+    monkeypatch.setattr(registry_log, "datetime", Clock)
     three_champions(model)
     stamps = [entry.at for entry in model.entries()]
     assert stamps == sorted(stamps, reverse=True)
