@@ -73,7 +73,7 @@ def main(folder: Path) -> dict[str, Any]:
     from okl.foundation.settings import settings_from
     from okl.report import figures
     from okl.runs.candidates import FACTORS
-    from okl.runs.compare import ONLINE_NAMES
+    from okl.runs.compare_models import ONLINE_NAMES
     from okl.runs.compare_settings import CompareSettings
     from okl.solvers.settings import solver_settings
     from tests.rows import compare

@@ -37,8 +37,9 @@ from okl.report.comparison import (
     warning_sentences,
 )
 from okl.runs.api import evaluate
-from okl.runs.compare import ONLINE_NAMES, check_models, model_names, train_ridge
 from okl.runs.compare_grids import Sample
+from okl.runs.compare_models import ONLINE_NAMES, check_models, model_names
+from okl.runs.compare_search import train_ridge
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
 from okl.solvers.settings import TrainSettings

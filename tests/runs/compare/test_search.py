@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import okl.runs.compare as search_module
+import okl.runs.compare_search as search_module
 from okl.data.dataset import Dataset
 from okl.data.execution import Execution
 from okl.distributed import open_execution
-from okl.runs.compare import CompareCandidate, Judge, ModelSearch, Trial, round_rows, table_of, winner_of
+from okl.runs.compare import table_of, winner_of
 from okl.runs.compare_grids import ComparedGrid, Sample, make_grid, signs_of_classes
+from okl.runs.compare_search import CompareCandidate, Judge, ModelSearch, Trial, round_rows
 from okl.runs.compare_settings import CompareSettings
 from okl.solvers.accelerated.models import MODEL_NAMES
 
