@@ -109,8 +109,7 @@ def _create_local(path: Path, content: bytes) -> bool:
             os.link(temporary_path, path)
         except FileExistsError:  # on a network's file system perhaps our own, made by a call whose answer was lost
             return path.read_bytes() == content
-        for folder in (path.parent, path.parent.parent):
-            sync(folder)
+        _sync_folders(path)
         return True
     except OSError as error:
         if error.errno in NO_LINKS and temporary_path.exists():
@@ -122,6 +121,18 @@ def _create_local(path: Path, content: bytes) -> bool:
     finally:
         with suppress(OSError):  # it was never made
             temporary_path.unlink()
+
+
+def _sync_folders(path: Path) -> None:
+    """Sync the folders of a file that is there now: a failure here must not say that nothing was changed."""
+    try:
+        for folder in (path.parent, path.parent.parent):
+            sync(folder)
+    except OSError as error:
+        raise RegistryError(
+            f"{path} is written and counts, but its folder cannot be synced: {error.strerror}. A power failure may "
+            "remove it. Check the disk, then look at the model by okl models."
+        ) from None
 
 
 def _create_remote(remote: locations.RemotePath, content: bytes) -> bool:

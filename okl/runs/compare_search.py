@@ -11,7 +11,7 @@ from operator import methodcaller
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -52,8 +52,6 @@ from okl.solvers.ridge.solver import RidgeSolver
 from okl.solvers.settings import TrainSettings
 
 # Result of one parameter value in one part.
-
-Bias = Literal["own", "none", "error-minimising"]
 
 
 @dataclass(frozen=True)

@@ -325,6 +325,20 @@ def test_a_full_disk_at_any_write_leaves_the_registry_as_it_was(
     assert model.state().aliases == {"champion": 2, "previous": 1}
 
 
+def test_an_entry_whose_folder_cannot_be_synced_is_not_called_unchanged(
+    model: RegisteredModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    publish(model, 1, promote=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(registry_log, "sync", broken)
+        with pytest.raises(RegistryError, match=r"is written and counts, .+ cannot be synced: Input/output error"):
+            publish(model, 2, 1, promote=True)
+    assert model.head().number == 2
+
+
 def test_a_folder_without_hard_links_is_refused(model: RegisteredModel, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
