@@ -1,4 +1,4 @@
-"""Random streams played by FOGD and NOGD in a ball, with optima in hindsight of a cone solver."""
+"""Random streams for FOGD and NOGD in a ball, with optima in hindsight from a cone solver."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def least_loss(
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream, and what a learner did with it."""
+    """A stream and the results of a learner on it."""
 
     loss: Loss
     inputs: Doubles
@@ -150,7 +150,7 @@ def limits_about(inputs: Doubles, features: Doubles, shares: Doubles, radius: fl
 
 
 def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100, limited: bool = False) -> Stream:
-    """A curved stream with wrong labels, a random kernel, radius and step, with and without class weights."""
+    """Return a nonlinear stream with wrong labels, a random kernel, radius and step, with or without class weights."""
     rng, loss = np.random.default_rng(seed), LOSSES[task]
     inputs = rng.standard_normal((rows, 3))
     curve = np.sin(2.0 * inputs[:, 0]) + 0.5 * inputs[:, 1] + rng.uniform(0.0, 0.8) * rng.standard_normal(rows)
@@ -170,7 +170,7 @@ def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100, limited: b
         sizes = budget, int(rng.integers(2, budget + 1)), outputs
         learner: Any = NOGDLearner(kernel, 3, loss, step, *sizes, class_weights, False, "float64", radius, decaying)
     else:
-        # within limits in the precision that runs have by default: its machine code is there already
+        # with limits, use the default precision of runs, whose machine code is compiled already
         feature_map = draw_fourier_map(kernel, 3, 10, seed, "float32" if limited else "float64")
         learner = LinearLearner(feature_map, loss, step, outputs, class_weights, False, radius, decaying)
     if limited:
@@ -201,7 +201,7 @@ def play_stream(task: str, seed: int, nystrom: bool, rows: int = 100, limited: b
 
 @dataclass(frozen=True)
 class Checked:
-    """A stream's regret against what is proved of it, all from a cone solver but the bounds."""
+    """Regret of a stream and its proved bounds; all values but the bounds come from a cone solver."""
 
     regret: float
     bound: float

@@ -1,4 +1,4 @@
-"""Regret of learners in a ball, the best weights in hindsight, and what theory allows."""
+"""Regret of learners in a ball, the best weights in hindsight, and theoretical bounds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_best_weights_of_a_ball_match_brute_force(loss: Any, radius: float) -> N
     assert found.certificate.dual <= exact + 1e-9
     assert found.certificate.primal == pytest.approx(exact, rel=1e-4)
     assert norm <= radius * (1 + 1e-12)
-    assert norm == pytest.approx(radius, rel=1e-2)  # the ball binds
+    assert norm == pytest.approx(radius, rel=1e-2)  # the ball is active
     assert found.certificate.primal == pytest.approx(
         float(weights @ LOSSES[loss].value(features @ found.weights, labels))
     )
@@ -94,7 +94,7 @@ def test_a_comparator_starts_from_that_of_fewer_rows() -> None:
     assert near.iterations < afresh.iterations
 
 
-def test_inputs_mapped_in_every_read_give_the_bits_of_held_features() -> None:
+def test_inputs_mapped_on_each_read_give_the_bits_of_features_in_memory() -> None:
     inputs, labels = noisy_rows(3, rows=5000)
     inputs = np.ascontiguousarray(inputs, dtype=np.float32)
     feature_map = draw_fourier_map(Gaussian(0.7), inputs.shape[1], 11, 0)
@@ -130,7 +130,7 @@ def test_regret_against_any_weights_of_the_ball_obeys_the_bound(loss: Any, decay
             bound = map_space_bound(played, steps, radius, float(np.linalg.norm(other)))
             assert regret <= bound
             least = min(least, bound / max(regret, 1e-9))
-    assert least < 4.0  # the bound is not idle
+    assert least < 4.0  # the bound is active
 
 
 def play(loss: Loss, features: FloatArray, labels: FloatArray, radius: float, steps: StepSizes) -> LearnerLosses:
@@ -152,7 +152,7 @@ def test_growth_is_the_slope_of_the_logarithms() -> None:
     assert growth_exponent(rows[:1], rows[:1]) is None
 
 
-def test_theorem_1_says_nothing_of_few_frequencies_and_something_of_very_many() -> None:
+def test_theorem_1_is_vacuous_for_few_frequencies_and_not_for_very_many() -> None:
     played = LearnerLosses(100_000, 30_000.0, 500.0)
     setting = KernelSetting(5, 400, 10.0, 5.0, 1.0, 4.0)
     few = kernel_space_bound(played, 0.01, setting)
@@ -171,18 +171,18 @@ def test_theorem_1_says_nothing_of_few_frequencies_and_something_of_very_many() 
 
 
 class Watcher:
-    """Notes what a run tells of its stage "certify"."""
+    """Observer that records the progress of the stage "certify"."""
 
     def __init__(self) -> None:
         self.now = ""
-        self.told: list[tuple[int, int, dict[str, float]]] = []
+        self.reports: list[tuple[int, int, dict[str, float]]] = []
 
     def stage(self, name: str) -> None:
         self.now = name
 
     def advance(self, done: int, total: int, metrics: dict[str, float]) -> None:
         if self.now == "certify":
-            self.told.append((done, total, metrics))
+            self.reports.append((done, total, metrics))
 
     def finish(self) -> None:
         self.now = ""
@@ -198,20 +198,20 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return train(settings, WATCHER)
 
 
-def test_whoever_watches_sees_certifying_go_on_to_its_end(certified: dict[str, Any]) -> None:
-    done = [one[0] for one in WATCHER.told]
-    totals = {one[1] for one in WATCHER.told}
+def test_an_observer_receives_progress_of_certifying_to_its_end(certified: dict[str, Any]) -> None:
+    done = [one[0] for one in WATCHER.reports]
+    totals = {one[1] for one in WATCHER.reports}
     rows = [one["rows"] for one in certified["certificate"]["horizons"]]
     assert totals == {certified["rows"] + sum(rows)}
     assert done == sorted(done)
     assert done[-1] == max(totals)
     assert len(set(done)) > 6
-    gaps = [one[2]["relative_gap"] for one in WATCHER.told if one[2]]
+    gaps = [one[2]["relative_gap"] for one in WATCHER.reports if one[2]]
     assert max(gaps) > 0.05
     assert gaps[-1] <= 0.01
 
 
-def test_a_certified_run_is_told_in_its_report(certified: dict[str, Any]) -> None:
+def test_a_certificate_is_in_the_report_of_its_run(certified: dict[str, Any]) -> None:
     page = (Path(certified["run"]) / "report.html").read_text()
     written = json.loads((Path(certified["run"]) / "result.json").read_text())["certificate"]
     assert "<h3>Regret</h3>" in page
@@ -249,7 +249,7 @@ def test_the_loss_of_a_certified_run_is_that_of_a_slow_learner(certified: dict[s
     assert proof["horizons"][0]["loss"] < proof["horizons"][1]["loss"] < proof["loss"]
 
 
-def test_without_a_ball_no_regret_is_shown(certified: dict[str, Any], tmp_path: Path) -> None:
+def test_regret_is_shown_only_with_a_radius(certified: dict[str, Any], tmp_path: Path) -> None:
     data = Path(certified["run"]) / "data"
     proof = train(train_settings(data, tmp_path / "run", certify=True, step_size=0.5))["certificate"]
     assert not proof["shown"]

@@ -19,7 +19,7 @@ N, RADIUS = 6, 3.0
 
 
 def made_up_runs(n: int = N) -> WindowRuns:
-    """Losses of runs that grow with their length."""
+    """Return runs whose losses increase with their length."""
     rng = np.random.default_rng(5)
     losses = np.zeros((n + 1, n + 1))
     for i in range(n):
@@ -39,9 +39,9 @@ def cost(losses: NDArray[np.float64], places: tuple[int, ...]) -> float:
 
 def test_the_best_changes_are_those_of_all_partitions() -> None:
     runs = made_up_runs()
-    told = compare_regret(runs)
-    assert [one.changes for one in told] == [0, 1, 2, 4, 5]
-    for one in told:
+    comparisons = compare_regret(runs)
+    assert [one.changes for one in comparisons] == [0, 1, 2, 4, 5]
+    for one in comparisons:
         every = {places: cost(runs.losses, places) for places in partitions(N, one.changes)}
         best = min(every, key=lambda places: every[places])
         assert one.loss == pytest.approx(every[best])
@@ -51,7 +51,7 @@ def test_the_best_changes_are_those_of_all_partitions() -> None:
     assert [one.changes for one in compare_regret(made_up_runs(1))] == [0]
 
 
-def test_changes_at_any_rows_cost_the_windows_that_they_are_in() -> None:
+def test_floor_for_changes_at_any_row_drops_the_windows_with_a_change() -> None:
     runs = made_up_runs()
     for one in compare_regret(runs)[:3]:
         every = []
@@ -93,5 +93,5 @@ def test_optima_of_runs_are_proved_and_a_change_of_the_rows_is_found() -> None:
         weights *= RADIUS / np.linalg.norm(weights)
         loss = np.maximum(0.0, 1.0 - labels[120:480] * (held.rows[120:480] @ weights)).sum()
         assert loss >= runs.floors[1, 4]
-    told = once.as_json(400.0)
-    assert told["regret"] <= told["regret_at_most"] <= told["regret_at_most_anywhere"] <= 400.0
+    record = once.as_json(400.0)
+    assert record["regret"] <= record["regret_at_most"] <= record["regret_at_most_anywhere"] <= 400.0

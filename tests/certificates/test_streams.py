@@ -25,7 +25,7 @@ KINDS = [("multiclass", False), ("regression", False), ("binary", True), ("multi
 def test_certificates_cover_the_true_regret_of_random_streams(task: str, nystrom: bool) -> None:
     checked = [check_stream(task, seed, nystrom) for seed in range(STREAMS)]
     assert all(one.covered for one in checked)
-    assert min(one.bound / one.regret for one in checked if one.regret > 0.0) < 4.0  # the bound is not idle
+    assert min(one.bound / one.regret for one in checked if one.regret > 0.0) < 4.0  # the bound is active
     if nystrom:
         vacuous = sum(bool(one.kernel_vacuous) for one in checked)
         assert 0 < vacuous < STREAMS
@@ -97,7 +97,7 @@ def test_projected_functions_lose_no_more_than_the_floor_allows(task: str) -> No
 
 
 def _total(stream: Stream, scores: FloatArray) -> float:
-    """Sum of the losses; half squared errors in a regression."""
+    """Return the sum of the losses: half squared errors in a regression."""
     if stream.loss.task == "regression":
         return float(0.5 * np.sum((scores - stream.targets) ** 2))
     return float(stream.weights @ stream.loss.value(scores, stream.targets))
@@ -134,7 +134,7 @@ def test_functions_of_the_kernel_lose_no_less_than_the_floor_of_a_fourier_map(ta
     assert bound["bound"] == pytest.approx(100.0 - bound["least_loss"])
 
 
-def test_a_floor_of_known_numbers() -> None:
+def test_nystrom_floor_matches_values_computed_by_hand() -> None:
     residuals = np.array([0.25, 0.0, 1.0])
     assert nystrom_floor(10.0, residuals, 2.0, 1.0) == pytest.approx(10.0 - 2.0 * 1.5)
     assert nystrom_floor(10.0, residuals, 2.0, np.sqrt(2.0), np.array([2.0, 5.0, 0.5])) == pytest.approx(
@@ -144,13 +144,13 @@ def test_a_floor_of_known_numbers() -> None:
     assert nystrom_floor(0.1, residuals, 2.0, 1.0) == nystrom_floor(0.1, residuals, 2.0, np.inf) == 0.0
 
 
-def test_the_cone_solver_meets_a_loss_known_by_hand() -> None:
+def test_cone_solver_finds_a_loss_computed_by_hand() -> None:
     features, targets = np.array([[1.0], [1.0]]), np.array([1.0, -1.0])
     assert least_loss(LOSSES["binary"], features, targets, 1.0, np.array([3.0, 1.0]))[0] == pytest.approx(2.0, abs=1e-6)
 
 
 @pytest.mark.parametrize("task", ["multiclass", "regression"])
-def test_inputs_mapped_in_every_read_and_a_start_from_fewer_rows_find_the_same_optimum(task: str) -> None:
+def test_inputs_mapped_on_each_read_and_a_warm_start_give_the_same_optimum(task: str) -> None:
     stream = play_stream(task, 2, nystrom=False)
     held, found = stream.hindsight()
     mapped = replace(held, rows=stream.inputs, mapped=False)

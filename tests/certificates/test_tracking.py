@@ -1,4 +1,4 @@
-"""A run that tracks: rows in their order, windows and their signal, and what is certified."""
+"""Runs that track changing data: row order, windows, signals and certificates."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_the_certificate_finds_the_change_and_bounds_what_was_lost(result: dict[
     assert proof["mistakes"] <= proof["loss"]
 
 
-def test_reports_tell_of_windows_signal_and_certificate(result: dict[str, Any]) -> None:
-    page, told, text = html_report(result), markdown_report(result), text_summary(result)
+def test_reports_show_windows_signal_and_certificate(result: dict[str, Any]) -> None:
+    page, markdown, text = html_report(result), markdown_report(result), text_summary(result)
     assert "Error in each window" in page
     assert "model tracks changing data" in page
-    for report in (page, told):
+    for report in (page, markdown):
         assert "Drift: 1 of 16 windows" in report
         assert "Regret against models that change" in report
         assert "that change at most the given number of times" in report
@@ -67,7 +67,7 @@ def test_reports_tell_of_windows_signal_and_certificate(result: dict[str, Any]) 
     json.dumps(result, allow_nan=False)
 
 
-def test_a_regression_is_watched_too_and_orders_do_what_they_say(tmp_path: Path) -> None:
+def test_regression_is_tracked_in_stored_order_only(tmp_path: Path) -> None:
     source = write(tmp_path, changing("regression", 2))
     tracked = train(train_settings(source, tmp_path / "tracked", track=True))
     assert [one["first_row"] // 256 for one in tracked["drift"]["signals"]] in ([18], [19])

@@ -1,1 +1,1 @@
-"""Digests of what every solver learns, to tell whether a change of the code changed a number."""
+"""Digests of the results of every solver, which show whether a code change changed a number."""

@@ -3,7 +3,7 @@
     python -m tests.digests write [FILE] [--only PATTERN] [--jobs N]
     python -m tests.digests compare [FILE] [--only PATTERN] [--jobs N]
 
-Each case has hashes and the first few numbers in full precision, so that a difference by rounding is told apart. Only
+Each case has hashes and the first few numbers in full precision, so that a difference by rounding is recognised. Only
 public names of okl and the command line are used. Times and paths are no part of a digest.
 """
 
@@ -23,7 +23,7 @@ from tests.digests.bench import Entry, digests, selected
 
 EXPECTED = Path(__file__).with_name("expected.json")
 ROUNDING = 1e-6  # float32 has a precision of 1.2e-7
-PROCESSOR = " processor"  # name of the entry that is no case: bits hold for one kind of processor
+PROCESSOR = " processor"  # name of an entry that is not a case: bits are valid for one kind of processor
 
 
 def numbers_in(entry: Any) -> list[float] | None:
@@ -71,7 +71,7 @@ def compare(expected: dict[str, Entry], found: dict[str, Entry]) -> int:
             kind, line = "equal", ""
         else:
             apart, all_paired = distance(entry, found[name])
-            # equal numbers with another hash: what differs lies beyond the first numbers and cannot be measured
+            # equal numbers with another hash: the difference is after the first numbers and cannot be measured
             kind = "differ by rounding" if all_paired and 0.0 < apart <= ROUNDING else "differ"
             line = f"{kind.replace('differ', 'differs')} (max relative difference {apart:.1e})"
             line += f" in {parts_that_differ(entry, found[name])}"
@@ -85,7 +85,7 @@ def compare(expected: dict[str, Entry], found: dict[str, Entry]) -> int:
 
 
 def save(path: Path, entries: dict[str, Entry]) -> None:
-    """Write entries in one step, so that a run that is broken off leaves those that it has."""
+    """Write entries in one step, so that an interrupted run keeps its previous entries."""
     part = path.with_suffix(".part")
     part.write_text(json.dumps(entries, indent=0, sort_keys=True) + "\n")
     part.replace(path)
@@ -98,23 +98,23 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, default=EXPECTED)
     parser.add_argument("--only", default="", help="part of a case's name, or a pattern")
     parser.add_argument("--jobs", type=int, default=2, help="processes that run cases side by side")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     begun = time.perf_counter()
     cpu = llvmlite.binding.get_host_cpu_name()
-    stored: dict[str, Entry] = json.loads(asked.file.read_text()) if asked.file.exists() else {}
+    stored: dict[str, Entry] = json.loads(options.file.read_text()) if options.file.exists() else {}
     written_on = stored.pop(PROCESSOR, {}).get("name")
     found: dict[str, Entry] = {}
-    kept = stored if asked.action == "write" and asked.only else {}
-    for name, entry in digests(asked.only, asked.jobs):
+    kept = stored if options.action == "write" and options.only else {}
+    for name, entry in digests(options.only, options.jobs):
         found[name] = entry
-        if asked.action == "write":
-            save(asked.file, {PROCESSOR: {"name": cpu}} | kept | found)
+        if options.action == "write":
+            save(options.file, {PROCESSOR: {"name": cpu}} | kept | found)
     print(f"{len(found)} cases in {time.perf_counter() - begun:.0f} s", file=sys.stderr)
-    if asked.action == "write":
+    if options.action == "write":
         return int(any("failed" in entry for entry in found.values()))
     if written_on != cpu:
         print(f"The digests were written on {written_on}; this processor is {cpu}, where bits may differ.")
-    return compare({name: stored[name] for name in selected(stored, asked.only)}, found)
+    return compare({name: stored[name] for name in selected(stored, options.only)}, found)
 
 
 if __name__ == "__main__":

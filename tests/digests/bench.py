@@ -48,7 +48,7 @@ def numbers_of(values: Any) -> Entry:
 
 
 def text_of(value: Any) -> Any:
-    """Return a figure as JSON with numbers as repr strings, without times and places."""
+    """Return a value as JSON with numbers as repr strings, without times and paths."""
     if isinstance(value, dict):
         return {
             key: text_of(one)
@@ -65,14 +65,14 @@ def figures_of(result: dict[str, Any]) -> Entry:
     found: Entry = {}
     for name in FIGURES:
         if result.get(name) is not None:
-            told = text_of(result[name])
-            text = json.dumps(told, sort_keys=True)
-            found[name] = told if len(text) < 600 else {"sha256": hashlib.sha256(text.encode()).hexdigest()}
+            values = text_of(result[name])
+            text = json.dumps(values, sort_keys=True)
+            found[name] = values if len(text) < 600 else {"sha256": hashlib.sha256(text.encode()).hexdigest()}
     return found
 
 
 class Bench:
-    """The data sets, made when they are first used, and the cases."""
+    """The data sets, created at first use, and the cases."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -163,10 +163,10 @@ class Bench:
                 "columns": hashlib.sha256(json.dumps(columns, sort_keys=True).encode()).hexdigest()}  # fmt: skip
 
     def compare(self, models: str) -> Entry:
-        told = command("compare", str(self.data("cancer")), "--models", models, "--folds", "2", "--grid", "3",
+        result = command("compare", str(self.data("cancer")), "--models", models, "--folds", "2", "--grid", "3",
                        "--threads", "1", "--out", str(self.out()))  # fmt: skip
-        kept = {key: told[key] for key in ("table", "best", "winner", "weights_sha256") if key in told}
-        return {"result": text_of(kept), "scores": self.scores(told["model"], "cancer")}
+        kept = {key: result[key] for key in ("table", "best", "winner", "weights_sha256") if key in result}
+        return {"result": text_of(kept), "scores": self.scores(result["model"], "cancer")}
 
     def retrain(self, solver: str, size: str) -> Entry:
         arrivals, registry = self.out(), self.out()
@@ -175,11 +175,11 @@ class Bench:
         entry: Entry = {}
         for night in range(2):
             pq.write_table(table.slice(night * 280, 280), arrivals / f"day-{night}.parquet")
-            told = command("retrain", "m", str(arrivals), "--registry", str(registry), "--set", "settle_seconds=0",
+            result = command("retrain", "m", str(arrivals), "--registry", str(registry), "--set", "settle_seconds=0",
                            "--set", f"train.solver={solver}", "--set", size, "--set",
                            "ingest.scale=standard", "--publish-if", "not worse")  # fmt: skip
-            entry[f"night-{night}"] = {"outcome": told["outcome"], "version": told["version"]}
-            if told["version"]:
+            entry[f"night-{night}"] = {"outcome": result["outcome"], "version": result["version"]}
+            if result["version"]:
                 rows = np.column_stack([table.column(c).to_numpy() for c in table.column_names if c != "y"])
                 model = okl.Registry(registry).model("m").version().load()
                 entry[f"night-{night}"]["predictions"] = numbers_of(model.predict(rows))
@@ -227,19 +227,19 @@ class Bench:
         return found
 
 
-def command(*words: str) -> dict[str, Any]:
+def command(*arguments: str) -> dict[str, Any]:
     """Run a command of okl in a process of its own and return what --json prints."""
     import subprocess
 
-    done = subprocess.run([sys.executable, "-m", "flows.cli", *words, "--json"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "flows.cli", *arguments, "--json"], capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"okl {' '.join(words)}: {done.stderr[-600:]}")
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+        raise RuntimeError(f"okl {' '.join(arguments)}: {done.stderr[-600:]}")
+    output: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return output
 
 
 def selected(names: Iterable[str], only: str) -> list[str]:
-    """Return the names that hold a text or match a pattern."""
+    """Return the names that contain a text or match a pattern."""
     return [name for name in names if fnmatch.fnmatchcase(name, f"*{only}*")]
 
 
@@ -247,7 +247,7 @@ _bench: list[Bench] = []
 
 
 def open_bench(folder: str) -> None:
-    """Prepare a process: give it a folder of its own and a home of okl in it."""
+    """Prepare a process with its own folder and a home folder of okl in it."""
     own = Path(folder) / str(os.getpid())
     own.mkdir()
     os.environ["OKL_HOME"] = str(own / "home")

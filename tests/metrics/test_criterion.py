@@ -72,7 +72,7 @@ def test_calibration_has_the_least_penalised_loss(n_classes: int) -> None:
     assert found.slope > 0.3
 
 
-def test_scores_that_rank_the_wrong_way_keep_their_order_and_give_the_shares() -> None:
+def test_scores_in_reverse_order_are_calibrated_to_the_class_shares() -> None:
     scores, classes = ranked()
     found = fit_calibration(-scores, classes)
     assert found.slope > 0.0
@@ -126,7 +126,7 @@ def test_paired_tests_find_a_better_predictor_and_none_among_equals(criterion: C
 
 
 def test_paired_tests_keep_their_level() -> None:
-    """About one in ten of 200 pairs of predictors that are alike is called better at a level of a tenth."""
+    """At level 0.1, about one in ten of 200 pairs of equally good predictors is reported as better."""
     found: dict[Criterion, list[float]] = {"auc": [], "log-loss": []}
     for _ in range(200):
         scores, classes = ranked(200, share=0.3)
@@ -179,7 +179,7 @@ def test_calibration_does_not_depend_on_the_unit_of_scores(unit: float) -> None:
 
 
 def test_scores_of_classes_between_others_are_mixed() -> None:
-    """Least squares see only noise of classes between two others; the scores of the outer two tell them apart."""
+    """Least squares cannot separate classes between two others, but the scores of the outer classes can."""
     rng = np.random.default_rng(5)
     position = rng.uniform(-1.0, 1.0, size=3000)
     classes = np.digitize(position, [-0.6, -0.2, 0.2, 0.6])
@@ -199,7 +199,7 @@ def test_scores_of_classes_between_others_are_mixed() -> None:
     np.testing.assert_array_equal(mixed.apply(scores[7:8]), mixed.apply(scores)[7:8])
 
 
-def test_scores_are_not_mixed_where_that_gives_nothing() -> None:
+def test_scores_are_not_mixed_where_mixing_does_not_improve() -> None:
     rng = np.random.default_rng(6)
     classes = rng.integers(0, 4, size=2000)
     scores = 0.5 * rng.normal(size=(2000, 4)) + np.eye(4)[classes]

@@ -88,7 +88,7 @@ def test_binary_metrics_equal_scikit_learn(decimals: int) -> None:
 
 def test_multiclass_metrics_equal_scikit_learn() -> None:
     scores, targets = rows_of("multiclass", 3000)
-    assert set(targets) == {0.0, 1.0, 2.0, 3.0}  # the last class never comes, but is predicted
+    assert set(targets) == {0.0, 1.0, 2.0, 3.0}  # the last class has no rows, but is predicted
     predicted = np.argmax(scores, axis=1)
     assert (predicted == 4).any()
     report = measure("multiclass", scores, targets, n_classes=5).report()
@@ -127,7 +127,7 @@ def test_residual_histogram_holds_every_row_about_where_it_lies() -> None:
     residual = scores - targets
     expected = np.histogram(residual, np.concatenate([[-np.inf], edges, [np.inf]]))[0]
     assert np.abs(np.cumsum(counts) - np.cumsum(expected)).max() < 0.01 * 20000
-    assert np.abs(residual).max() > 2 * edges[-1]  # one far row does not squeeze the others into one bin
+    assert np.abs(residual).max() > 2 * edges[-1]  # one outlier does not put all other rows into one bin
 
 
 def test_residuals_of_zero_and_of_any_size_have_a_histogram() -> None:

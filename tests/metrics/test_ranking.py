@@ -1,4 +1,4 @@
-"""Laws of counts by sortable key: order kept, exact while they fit, coarsened alike however the rows are cut."""
+"""Counts by sortable key keep the order, are exact below the limit, and do not depend on how rows are split."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from okl.metrics.ranking import (
     values_of,
 )
 
-# Laws of counts by sortable key: order kept, exact while they fit, coarsened alike however the rows are cut.
+# Counts by sortable key keep the order, are exact below the limit, and do not depend on how rows are split.
 
 
 def roc_auc_bound(ranking: KeyedCounts) -> float:
@@ -33,7 +33,7 @@ def roc_auc_bound(ranking: KeyedCounts) -> float:
 
 
 def spread_scores(rows: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Scores over both signs and many octaves, and which of them are positive."""
+    """Return scores of both signs and many magnitudes, and which rows are positive."""
     rng = np.random.default_rng(seed)
     positive = (rng.random(rows) < 0.3).astype(np.int64)
     scores = (rng.normal(size=rows) + 0.7 * positive) * np.exp2(rng.integers(-8, 8, rows))
@@ -44,7 +44,7 @@ def coarse(scores: NDArray[np.float32], positive: NDArray[np.int64], most_keys: 
     return merge_counts([count_values(scores, positive, 2)], most_keys)
 
 
-def test_keys_sort_as_the_values_do_and_come_back() -> None:
+def test_keys_sort_like_the_values_and_convert_back() -> None:
     rng = np.random.default_rng(0)
     values = np.concatenate([rng.normal(size=1000) * 10.0 ** rng.integers(-30, 30, 1000), [0.0, -0.0, 1e-44, -1e-44]])
     values = np.unique(values.astype(np.float32))
@@ -95,16 +95,16 @@ def test_coarsening_does_not_depend_on_the_cut_or_on_the_order_of_merging() -> N
         assert (other.counts == whole.counts).all()
 
 
-def test_one_kind_of_rows_has_no_ranking() -> None:
+def test_rows_of_one_class_have_no_ranking() -> None:
     counts = count_values(np.array([1.0, 2.0]), np.array([1, 1]), 2)
     assert roc_auc(counts) is average_precision(counts) is None
 
 
-# Laws of reliability: every row is in one bin, bins say what is true of their rows, however the rows were cut.
+# Reliability: every row is in one bin, and bins describe their rows correctly, however the rows are split.
 
 
 def scored(rows: int = 4000) -> tuple[np.ndarray, np.ndarray]:
-    """Scores, and targets that are positive as often as the logistic link says."""
+    """Return scores, and targets with the probabilities of the logistic link."""
     rng = np.random.default_rng(3)
     scores = 2.0 * rng.standard_normal(rows)
     return scores, np.where(rng.random(rows) < 1.0 / (1.0 + np.exp(-scores)), 1.0, -1.0)
@@ -112,22 +112,22 @@ def scored(rows: int = 4000) -> tuple[np.ndarray, np.ndarray]:
 
 def test_bins_hold_equally_many_rows_and_say_how_many_are_positive() -> None:
     scores, targets = scored()
-    told = measure("binary", scores, targets).report()["reliability"]
-    assert told["of"] == "score"
-    assert len(told["bins"]) == MOST_BINS
-    assert sum(one["rows"] for one in told["bins"]) == 4000
+    reliability = measure("binary", scores, targets).report()["reliability"]
+    assert reliability["of"] == "score"
+    assert len(reliability["bins"]) == MOST_BINS
+    assert sum(one["rows"] for one in reliability["bins"]) == 4000
     kept = scores.astype(np.float32).astype(np.float64)
-    for one in told["bins"]:
+    for one in reliability["bins"]:
         inside = (kept >= one["lowest"]) & (kept <= one["highest"])
         assert one["rows"] == inside.sum() == pytest.approx(4000 / MOST_BINS, abs=1)
         assert one["hits"] == (targets[inside] > 0).sum()
         assert one["mean"] == pytest.approx(kept[inside].mean())
         assert one["probability"] == pytest.approx((1.0 / (1.0 + np.exp(-kept[inside]))).mean())
-        # that the scores are calibrated is seen
+        # the bins show that the scores are calibrated
         assert abs(one["hits"] / one["rows"] - one["probability"]) < 0.09
 
 
-def test_the_lead_of_the_best_class_is_counted_with_whether_it_is_right() -> None:
+def test_bins_of_the_lead_of_the_best_class_count_correct_predictions() -> None:
     rng = np.random.default_rng(4)
     targets = rng.integers(0, 4, 3000)
     scores = rng.standard_normal((3000, 4)) + 1.2 * np.eye(4)[targets]
@@ -146,7 +146,7 @@ def test_the_lead_of_the_best_class_is_counted_with_whether_it_is_right() -> Non
     assert shares[-1] > 0.9 > 0.6 > shares[0]
 
 
-def test_cuts_change_nothing_and_equal_scores_stay_together() -> None:
+def test_reliability_does_not_depend_on_cuts_and_equal_scores_share_a_bin() -> None:
     scores, targets = scored(1000)
     whole = measure("binary", scores, targets)
     parts = merge([measure("binary", scores[a:b], targets[a:b]) for a, b in ((0, 10), (10, 600), (600, 1000))])
@@ -158,8 +158,8 @@ def test_cuts_change_nothing_and_equal_scores_stay_together() -> None:
 @pytest.mark.parametrize("rows", [0, 1, LEAST_ROWS, 2 * LEAST_ROWS])
 def test_few_rows_have_few_bins(rows: int) -> None:
     scores, targets = scored(100)
-    told = measure("binary", scores[:rows], targets[:rows]).report()["reliability"]
-    assert [one["rows"] for one in told["bins"]] == [min(rows, LEAST_ROWS)] * -(-rows // LEAST_ROWS)
+    reliability = measure("binary", scores[:rows], targets[:rows]).report()["reliability"]
+    assert [one["rows"] for one in reliability["bins"]] == [min(rows, LEAST_ROWS)] * -(-rows // LEAST_ROWS)
 
 
 @pytest.mark.parametrize("wanted", [0.01, 0.3, 0.5, 0.9, 1.0])
