@@ -66,4 +66,4 @@ def test_steps_in_a_ball_too_large_to_reach_are_plain_steps(code: int) -> None:
     np.testing.assert_allclose(learnt.weights, expected.weights, rtol=0, atol=1e-12)
     np.testing.assert_array_equal(learnt.counts, expected.counts)
     np.testing.assert_allclose(learnt.sums[:3], expected.sums[:3], rtol=0, atol=1e-12)
-    assert not expected.sums[3:].any()  # plain steps take no part in proofs of regret
+    assert not expected.sums[3:].any()  # plain steps are not used in regret bounds

@@ -1,4 +1,4 @@
-"""BLAS runs on one thread for whoever asks, in whichever thread of the process: bits would depend on it otherwise."""
+"""The limit to one BLAS thread holds in every thread of the process, so that bits do not depend on threads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def in_a_thread(work: Callable[[], None]) -> None:
 
 @pytest.fixture(autouse=True)
 def two_threads() -> Iterator[None]:
-    """As on a machine of two cores, whatever the tests are run on; the main thread is the first that set a limit."""
+    """Simulate a machine of two cores; the main thread is the first to set a limit."""
     with threadpool_limits(limits=2, user_api="blas"):
         assert blas_threads() == {2}
         yield
@@ -45,14 +45,14 @@ def test_a_limit_holds_in_whichever_thread_it_is_entered() -> None:
     assert len({product for _, product in found}) == 1
 
 
-def test_a_limit_is_lifted_by_the_last_who_leaves() -> None:
-    inside, out, told = Event(), Event(), list[set[int]]()
+def test_a_limit_ends_when_the_last_thread_leaves() -> None:
+    inside, out, seen = Event(), Event(), list[set[int]]()
 
     def longer() -> None:
         with one_blas_thread():
             inside.set()
             out.wait(10.0)
-            told.append(blas_threads())
+            seen.append(blas_threads())
 
     thread = Thread(target=longer)
     with one_blas_thread():
@@ -61,5 +61,5 @@ def test_a_limit_is_lifted_by_the_last_who_leaves() -> None:
     assert blas_threads() == {1}, "another one is still inside"
     out.set()
     thread.join()
-    assert told == [{1}]
+    assert seen == [{1}]
     assert blas_threads() == {2}

@@ -81,7 +81,7 @@ def test_uniform_numbers_match_naive_and_fill_the_interval() -> None:
     assert ((counts > 60) & (counts < 140)).all()
 
 
-def test_what_is_seen_of_a_row_is_its_output_label_and_margin() -> None:
+def test_a_row_is_summarised_by_its_output_label_and_margin() -> None:
     for code, scores, y in [
         (HINGE, [0.3], -1.0),
         (THRESHOLDED_HALF_SQUARED, [0.3], 2.0),
@@ -120,7 +120,7 @@ def test_steps_begin_beyond_their_margins() -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_supports_come_and_go_in_their_places(precision: Precision) -> None:
+def test_supports_are_added_and_removed_in_place(precision: Precision) -> None:
     rng = np.random.default_rng(3)
     arrays = arrays_of(3, precision=precision)
     supports, coefficients, marks, integers = arrays.supports, arrays.coefficients, arrays.marks, arrays.integers
@@ -144,7 +144,7 @@ def test_supports_come_and_go_in_their_places(precision: Precision) -> None:
     assert (integers[COUNT], oldest_support(marks, 5)) == (5, 2)
     copy_support(arrays, 3)
     np.testing.assert_array_equal(arrays.column, rows[3])
-    put_support(arrays, rows[2], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 1.0, 0.5)  # half of what was there stays
+    put_support(arrays, rows[2], 0, seen_of(MULTICLASS_HINGE, 2.0, 0.0), 1.0, 0.5)  # half of the previous value remains
     np.testing.assert_array_equal(coefficients[:, 0], [0.0, -5.5, 5.5])
     np.testing.assert_array_equal(supports[:, 0], rows[2])
 
@@ -207,7 +207,7 @@ def inverse_of(root: FloatArray) -> FloatArray:
 def padded_row(values: FloatArray, precision: str) -> FloatArray:
     row = np.zeros(CAPACITY, dtype=precision)
     row[: len(values)] = values
-    row[len(values) :] = 7.0  # kernel values of columns without a support must not matter
+    row[len(values) :] = 7.0  # kernel values of columns without a support must have no effect
     return row
 
 

@@ -10,19 +10,19 @@ PLACES = np.linspace(0.0, 1.0, 4001)
 
 
 def lengths(log: float, a: FloatArray, b: FloatArray) -> FloatArray:
-    """|p a + q b|^2 at every place, a and b with one entry a class."""
+    """Return |p a + q b|^2 at every position, with one entry of a and b for each class."""
     p, q = np.exp(log * (1.0 - PLACES) ** 2), np.exp(log * PLACES**2)
     total: FloatArray = np.square(p[:, None] * a + q[:, None] * b).sum(axis=1)
     return total
 
 
 def dot(a: FloatArray, b: FloatArray) -> float:
-    """The same bits wherever arrays lie in memory, which BLAS does not promise: equal vectors are equal pairs here."""
+    """Return the inner product with bits that do not depend on memory addresses, which BLAS does not guarantee."""
     return float((a * b).sum())
 
 
 def some_pairs(n_classes: int) -> list[tuple[float, FloatArray, FloatArray]]:
-    """Near, far and very far; alike, opposite and orthogonal; the first coefficients are never the larger."""
+    """Return near, far and very far pairs with equal, opposite and orthogonal coefficients, the first never larger."""
     rng = np.random.default_rng(n_classes)
     pairs = []
     for log in (0.0, -1e-6, -0.01, -0.7, -1.9, -2.1, -4.0, -30.0, -900.0):
@@ -36,7 +36,7 @@ def some_pairs(n_classes: int) -> list[tuple[float, FloatArray, FloatArray]]:
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
-def test_best_place_is_the_best_of_all(n_classes: int) -> None:
+def test_the_best_merge_position_is_the_maximum(n_classes: int) -> None:
     for log, a, b in some_pairs(n_classes):
         h = best_place(log, dot(a, a), dot(a, b), dot(b, b))
         values = lengths(log, a, b)
@@ -46,7 +46,7 @@ def test_best_place_is_the_best_of_all(n_classes: int) -> None:
 
 
 @pytest.mark.parametrize("n_classes", [1, 3])
-def test_losses_are_those_of_the_best_places(n_classes: int) -> None:
+def test_losses_are_those_of_the_best_merge_positions(n_classes: int) -> None:
     a = np.random.default_rng(5).standard_normal(n_classes)
     others = [(log, b * np.sqrt(a @ a / min(a @ a, b @ b))) for log, _, b in some_pairs(n_classes)]
     logs = np.array([log for log, _ in others])

@@ -10,7 +10,7 @@ from tests.naive import cells as naive
 
 
 def draw_children(n_splits: int, random: np.random.Generator) -> Integers:
-    """Draw a tree of any shape: each split hangs from a free side of an earlier one, cells from all other sides."""
+    """Draw a tree of any shape: each split is a child of an earlier one, and cells are the other children."""
     children = np.zeros((n_splits, 2), dtype=np.int64)
     free = [(0, 0), (0, 1)]
     for split in range(1, n_splits):

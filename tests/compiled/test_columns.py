@@ -15,7 +15,7 @@ def test_scatter_columns_matches_naive_bit_for_bit(rows: int, columns: int, prec
     values = random.normal(100, 30, (columns, rows)).astype(np.float32)
     shift, factor = random.normal(100, 1, columns), random.uniform(0.01, 3, columns)
     factor[0] = 0.0
-    positions = random.permutation(rows + 5)[:rows]  # some rows of the output stay as they are
+    positions = random.permutation(rows + 5)[:rows]  # some rows of the output are unchanged
     expected = np.full((rows + 5, columns), -7.0, dtype=precision)
     out = expected.copy()
     naive_columns.scatter_columns(expected, values, positions, shift, factor)
@@ -34,12 +34,12 @@ def test_scatter_columns_leaves_inputs_unchanged() -> None:
     np.testing.assert_array_equal(positions, [3, 1, 0, 2])
 
 
-@pytest.mark.parametrize("beside", [1, 2, 3])
+@pytest.mark.parametrize("n_before", [1, 2, 3])
 @pytest.mark.parametrize(("rows", "columns"), [(5, 9), (41, 10)])
-def test_scatter_columns_reads_values_at_any_address(rows: int, columns: int, beside: int) -> None:
+def test_scatter_columns_reads_values_at_any_address(rows: int, columns: int, n_before: int) -> None:
     values = np.random.default_rng(0).normal(size=(columns, rows)).astype(np.float32)
-    memory = np.frombuffer(bytes(beside) + values.tobytes(), np.uint8)
-    addresses = memory.ctypes.data + beside + np.arange(columns, dtype=np.int64) * values.strides[0]
+    memory = np.frombuffer(bytes(n_before) + values.tobytes(), np.uint8)
+    addresses = memory.ctypes.data + n_before + np.arange(columns, dtype=np.int64) * values.strides[0]
     out = np.empty((rows, columns), np.float32)
     scatter_columns(out, addresses, np.arange(rows)[::-1].copy(), np.zeros(columns), np.ones(columns))
     np.testing.assert_array_equal(out[::-1], values.T)

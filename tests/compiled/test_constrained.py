@@ -240,7 +240,7 @@ def test_summing_in_turns_matches_naive_for_any_number_of_threads(code: int) -> 
         assert_same(summed, expected, TOLERANCE["float32"])
 
 
-def test_nobody_waits_for_a_thread_that_failed() -> None:
+def test_a_failed_thread_does_not_block_the_others() -> None:
     case = make_case(0, "float32")
     learnt, turns = fresh_learnt(case), new_turns()
     ended: list[bool] = []

@@ -16,7 +16,7 @@ GUESSES, FOUND = (0.15, -0.2), (0.3, -0.25)
 
 
 def arguments(n_rows: int, n_columns: int, precision: str) -> list[Any]:
-    """Inputs; the class of a row is not its sign, some boxes are points, one has no end."""
+    """Return inputs: classes differ from signs, some boxes are points, and one is unbounded."""
     rng = np.random.default_rng(n_rows)
     rows = rng.standard_normal((n_rows, n_columns)).astype(precision)
     signs, points = rng.choice([-1.0, 1.0], n_rows), rng.standard_normal(n_rows)
@@ -64,7 +64,7 @@ def test_image_at_a_guess_is_corrected_to_that_of_the_multipliers_found() -> Non
 
 
 def sweep_arguments(n_rows: int, n_columns: int, precision: str) -> tuple[list[FloatArray], list[Any]]:
-    """Outputs, and inputs up to the buffer or the curvatures."""
+    """Return outputs, and inputs up to the buffer or the curvatures."""
     rng = np.random.default_rng(n_rows)
     rows = rng.standard_normal((n_rows, n_columns)).astype(precision)
     outputs: list[FloatArray] = [np.zeros(n_columns), np.empty(n_rows), np.empty(n_rows)]

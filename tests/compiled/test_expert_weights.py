@@ -32,7 +32,7 @@ N_ROWS, N_EXPERTS, N_CLASSES = 400, 5, 4
 
 
 def make_predictions(task: Task) -> tuple[Doubles, Doubles]:
-    """Experts of different skill, the third one best; and the targets."""
+    """Return predictions of experts of different quality, of which the third is best, and targets."""
     rng = np.random.default_rng(4)
     noise = rng.standard_normal((N_ROWS, N_EXPERTS)) * np.array([2.0, 1.0, 0.5, 3.0, 1.5])
     if task == "regression":
@@ -99,7 +99,7 @@ def test_regret_is_within_the_bound_of_adahedge(task: Task) -> None:
     if task == "regression":
         lost, span = counted.sums[SQUARED_ERROR], float(np.ptp(targets)) ** 2
     else:
-        # a vote errs at most twice as often as the mean of the experts
+        # a vote makes at most twice as many errors as the mean of the experts
         lost, span = 0.5 * counted.counts[MISTAKES], 1.0
     best = hedge.losses.min()
     # theorem 8 of the paper: L* of losses in [0, span], T rows, K experts
@@ -109,7 +109,7 @@ def test_regret_is_within_the_bound_of_adahedge(task: Task) -> None:
 
 
 @pytest.mark.parametrize("task", CODES)
-def test_an_expert_without_a_word_ends_and_spoils_nothing(task: Task) -> None:
+def test_an_expert_without_predictions_is_excluded_without_harm_to_others(task: Task) -> None:
     predictions, targets = make_predictions(task)
     weights = np.ones(n_labels(task))
     silent = predictions.copy()
@@ -129,7 +129,7 @@ def test_an_expert_without_a_word_ends_and_spoils_nothing(task: Task) -> None:
     assert figures[0] < 1.2 * figures[1]
 
 
-def test_huge_words_are_clipped_to_the_targets_seen() -> None:
+def test_huge_predictions_are_clipped_to_the_range_of_past_targets() -> None:
     predictions, targets = make_predictions("regression")
     predictions[:, 0] = 1e300
     counted, hedge = mix(predictions, targets, "regression", np.ones(1))
@@ -193,7 +193,7 @@ def test_no_weight_falls_below_what_is_shared_and_a_change_of_the_best_expert_is
     assert shares.p[1] == pytest.approx(weights[-1, 1] if ETA else 0.0, abs=0.1)
 
 
-def test_an_expert_whose_word_is_not_a_number_is_heard_no_more() -> None:
+def test_an_expert_that_predicts_nan_gets_no_weight_afterwards() -> None:
     predictions, targets = make_predictions("binary")
     predictions[100, 2] = np.nan
     counted, shares = share(predictions, targets, "binary")

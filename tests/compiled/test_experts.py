@@ -48,7 +48,7 @@ def make_teams(case: Case, pairs: list[tuple[int, int]]) -> Teams:
 
 
 def make_mixture(case: Case, teams: Teams) -> Mixture:
-    """Of the first team's experts; complete if it is the only one."""
+    """Return the mixture of the experts of the first team; it is complete if there is only one team."""
     n_experts, n_labels = 2 * len(STEPS), len(case.rule.class_weights)
     counted = MixtureCounters(np.zeros(5, np.int64), np.zeros(3), np.zeros(n_labels, np.int64))
     hedge = AdaHedgeState(np.zeros(n_experts), np.zeros(n_experts), np.zeros(3))
@@ -108,7 +108,7 @@ def test_neither_threads_nor_blocks_change_a_bit(n_threads: int, rows_per_block:
 
 
 @pytest.mark.parametrize("code", [2, 3])
-def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
+def test_a_team_mixed_while_learning_equals_its_predictions_mixed_later(code: int) -> None:
     case = make_case(code, "float32", ROWS)
     teams = make_teams(case, PAIRS[2:])
     mixture, expected = make_mixture(case, teams), make_mixture(case, teams)
@@ -123,7 +123,7 @@ def test_one_team_is_mixed_as_its_words_are_afterwards(code: int) -> None:
     assert mixture.hedge.losses.min() > 0
 
 
-def test_a_thread_that_failed_keeps_nobody_waiting() -> None:
+def test_a_failed_thread_does_not_block_the_others() -> None:
     case = make_case(2, "float32", ROWS)
     teams = make_teams(case, PAIRS)
     predictions, stepped = np.zeros((3, ROWS, len(STEPS), 2)), np.zeros((3, ROWS), dtype=np.uint8)
@@ -147,7 +147,7 @@ def averages(team: Team, rows: int) -> FloatArray:
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("adaptive", [False, True], ids=["plain", "adagrad"])
 @pytest.mark.parametrize("code", CODES)
-def test_words_and_steps_of_a_team_match_naive(code: int, adaptive: bool, precision: Precision) -> None:
+def test_predictions_and_steps_of_a_team_match_naive(code: int, adaptive: bool, precision: Precision) -> None:
     case = make_case(code, precision, ROWS)
     block, cautions = mapped(case.inputs, case.waves), np.linspace(0.5, 1.0, ROWS)
     (team, results), (expected, expected_results) = fresh(case, adaptive), fresh(case, adaptive)
@@ -178,7 +178,7 @@ def test_rows_in_parts_give_the_bits_of_all_at_once(code: int) -> None:
     assert team.pulls.tobytes() == whole.pulls.tobytes()
 
 
-def test_a_score_that_is_not_finite_is_no_word() -> None:
+def test_a_score_that_is_not_finite_is_no_prediction() -> None:
     for code in CODES:
         case = make_case(code, "float32", 10)
         team, results = fresh(case, False)

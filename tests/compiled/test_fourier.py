@@ -182,7 +182,7 @@ def test_products_match_naive(rows: int, n_columns: int, n_inputs: int, precisio
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("n_inputs", [1, 54, 300])
-def test_a_row_has_the_same_bits_whatever_rows_are_beside_it(n_inputs: int, precision: Precision) -> None:
+def test_a_row_has_the_same_bits_with_any_other_rows(n_inputs: int, precision: Precision) -> None:
     inputs, panels = some(precision, 70, n_inputs), panels_of(some(precision, n_inputs, 50))
     products = np.empty((70, 50), dtype=precision)
     project(products, inputs, panels)
@@ -195,7 +195,7 @@ def test_a_row_has_the_same_bits_whatever_rows_are_beside_it(n_inputs: int, prec
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_column_has_the_same_bits_whatever_columns_are_beside_it(precision: Precision) -> None:
+def test_a_column_has_the_same_bits_with_any_other_columns(precision: Precision) -> None:
     inputs, matrix = some(precision, 11, 54), some(precision, 54, 70)
     products = np.empty((11, 70), dtype=precision)
     project(products, inputs, panels_of(matrix))
@@ -207,7 +207,7 @@ def test_a_column_has_the_same_bits_whatever_columns_are_beside_it(precision: Pr
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("n_columns", [1, 30, 33, 64])
-def test_nothing_is_written_beside_the_products(n_columns: int, precision: Precision) -> None:
+def test_only_the_products_are_written(n_columns: int, precision: Precision) -> None:
     memory = np.full((3, 10, n_columns), 7.0, dtype=precision)
     project(memory[1], some(precision, 10, 4), panels_of(some(precision, 4, n_columns)))
     assert (memory[0] == 7.0).all()

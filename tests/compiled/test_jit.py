@@ -98,7 +98,7 @@ def test_processes_that_need_the_same_function_compile_it_once(tmp_path: Path) -
 
 def test_a_nested_function_is_called_by_compiled_ones_only() -> None:
     assert learnt_class(np.zeros(5, dtype=np.int64), np.zeros(2, dtype=np.int64), 0.5, 1.0) == 1
-    for _ in range(2):  # compiled by now, too
+    for _ in range(2):  # also compiled by now
         with pytest.raises(TypeError, match="is for compiled callers only"):
             count_binary(np.zeros(5, dtype=np.int64), np.zeros(2, dtype=np.int64), 0.5, 1.0)
 

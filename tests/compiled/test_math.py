@@ -16,7 +16,7 @@ RELATIVE_ERROR = {"float32": 1.5e-7, "float64": 4e-16}
 
 
 def exponentials(values: FloatArray) -> None:
-    """As a kernel of distances takes them: a test's own function would be compiled for it alone."""
+    """Return exponentials through a distance kernel, which avoids compiling a function only for this test."""
     distances = -values[None, :]
     kernel_row(values, distances, np.zeros(1, dtype=values.dtype), KernelRule(LAPLACIAN, 1.0, 0.0, 0))
 

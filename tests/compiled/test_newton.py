@@ -38,7 +38,7 @@ def test_duals_match_naive_and_slopes_finite_differences(name: str) -> None:
     assert (slopes == 0.0).any() == (name != "entropy")
     assert (slopes > 0.0).sum() > 20
     np.testing.assert_allclose(slopes, difference, rtol=1e-5, atol=1e-8)
-    # far out neither overflows nor is it negative
+    # far from the margin it neither overflows nor becomes negative
     compiled(found, unused, 1e8 * MARGINS, SIGNS, *numbers, PLUS, MINUS)
     assert np.isfinite(found).all()
     assert np.isfinite(unused).all()

@@ -83,7 +83,7 @@ def test_every_segment_is_claimed_by_one_thread_only() -> None:
     for thread in threads:
         thread.join()
     np.testing.assert_array_equal(products, rows[:, 0])
-    assert claims[0] == 20_000 + 3  # each thread asked once too often
+    assert claims[0] == 20_000 + 3  # each thread made one request too many
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

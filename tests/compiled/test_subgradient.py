@@ -1,4 +1,4 @@
-"""What the subgradient methods have compiled: against twins that try every line, crossing and support."""
+"""Compiled functions of the subgradient methods, against naive twins that try every line, crossing and support."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_losses_slopes_and_lines_match_naive(loss: str) -> None:
         assert float((slopes * inputs[0]).sum()) + found[1] == pytest.approx(
             losses, rel=1e-12
         )  # lines touch the losses
-        # of several lines that are as large and as steep as each other, any will do
+        # any of several equally large and steep lines is valid
         along, given = inputs[1], slopes if slopes.ndim == 2 else slopes[:, None]
         wanted = expected if expected.ndim == 2 else expected[:, None]
         directions = along if along.ndim == 2 else along[:, None]

@@ -1,4 +1,4 @@
-"""Threads of a crew work at once, stay for the next piece of work, and are gone afterwards, whatever happened."""
+"""Threads of a crew run at once, wait for further work, and always end at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from okl.compiled.threads import (
 
 
 def settled(taken_at_first: set[int]) -> tuple[set[int], set[int], set[int]]:
-    """In a thread of its own: what is taken afterwards, and where it may run before and afterwards."""
+    """Settle a new thread on a core; return the taken cores, and its allowed cores before and afterwards."""
     taken = set(taken_at_first)
     before = os.sched_getaffinity(0)
     move_to_free_core(taken)
@@ -35,8 +35,8 @@ def in_thread(taken: set[int]) -> tuple[set[int], set[int], set[int]]:
 
 
 @pytest.mark.parametrize("core", sorted(os.sched_getaffinity(0))[:2])
-def test_a_thread_begins_apart_from_others_and_may_go_anywhere_after(core: int) -> None:
-    for _ in range(20):  # where it begins is the system's choice
+def test_a_thread_starts_on_its_own_core_and_may_move_later(core: int) -> None:
+    for _ in range(20):  # the system chooses the first core
         taken, before, after = in_thread({core})
         assert core in taken
         assert len(taken) == min(2, len(before))
@@ -54,7 +54,7 @@ def test_this_core_is_one_of_those_allowed() -> None:
     assert this_core() in os.sched_getaffinity(0)
 
 
-# Threads of a crew work at once, stay for the next piece of work, and are gone afterwards, whatever happened.
+# Threads of a crew run at once, wait for further work, and always end at the end.
 
 
 def crew_threads() -> list[threading.Thread]:
@@ -62,7 +62,7 @@ def crew_threads() -> list[threading.Thread]:
 
 
 def met(crew: ThreadPool, n_threads: int) -> set[tuple[int, int | None]]:
-    """Who met at a barrier, which lets nobody pass alone: number in the crew, and thread."""
+    """Return the crew numbers and threads that met at a barrier, which no thread can pass alone."""
     barrier = threading.Barrier(n_threads)
     here: set[tuple[int, int | None]] = set()
 
@@ -104,7 +104,7 @@ def test_an_error_in_one_thread_releases_the_others_and_is_raised(failing: int) 
     assert not crew_threads()
 
 
-# Nobody waits for a turn that will not come, wherever the thread that should pass it was stopped.
+# No thread waits for a turn that a stopped thread will never pass on.
 
 
 def test_a_turn_that_is_passed_on_does_not_undo_giving_up() -> None:

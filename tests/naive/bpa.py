@@ -1,4 +1,4 @@
-"""Slow, obvious twin of budgeted passive-aggressive learning: every support is tried as the one to go."""
+"""Slow, obvious twin of budgeted passive-aggressive learning: removal of every support is tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twin of budgeted stochastic gradient descent: every pair is tried, its loss written out as a norm."""
+"""Slow, obvious twin of budgeted stochastic gradient descent: every pair is tried, with its loss as a norm."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def bsgd(
     regularisation: float,
     maintenance: Literal["removal", "merging"],
 ) -> list[Judged]:
-    """Coefficients are those of f itself, shrunk at every row."""
+    """Return the expansion; its coefficients are those of f, shrunk at every row."""
     judged = []
     for t, (x, y) in enumerate(zip(inputs, targets, strict=True), start=1):
         seen = expansion.judge(x, y)
@@ -70,7 +70,7 @@ def loss_of_merging(expansion: Expansion, i: int, j: int, h: float) -> float:
 
 
 def best_place(expansion: Expansion, i: int, j: int) -> float:
-    """The best of all places between the two, by the root of the derivative next to the best of many."""
+    """Return the best position between two supports: the root of the derivative next to the best grid point."""
     assert isinstance(expansion.kernel, Gaussian)
     squared = np.sum((expansion.supports[i] - expansion.supports[j]) ** 2) / (2.0 * expansion.kernel.bandwidth**2)
     a, b = expansion.coefficients[i], expansion.coefficients[j]

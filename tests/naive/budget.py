@@ -13,7 +13,7 @@ _MASK = 2**64 - 1
 
 
 def draw_uniform(state: int) -> float:
-    """The number after a state, by SplitMix64 in whole numbers."""
+    """Return the next SplitMix64 number after a state, in integer arithmetic."""
     bits = (state + 1) * 0x9E3779B97F4A7C15 & _MASK
     bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
     bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _MASK
@@ -22,7 +22,7 @@ def draw_uniform(state: int) -> float:
 
 
 class Slots(Expansion):
-    """An expansion whose supports are replaced where they stand, with exact kernel values of equal rows."""
+    """An expansion whose supports are replaced in place, with exact kernel values of equal rows."""
 
     state = 0
 
@@ -111,7 +111,7 @@ def forgetron(
 
 
 def largest_factor(size: float, mu: float, spent: float, mistakes: int) -> float:
-    """Largest phi of (0, 1] whose cost fits, by the roots of the polynomial."""
+    """Return the largest phi in (0, 1] with an allowed cost, by the roots of the polynomial."""
     polynomial = np.array([size**2 - 2 * size * mu, 2 * size, spent - 15 / 32 * mistakes])
     if np.polyval(polynomial, 1.0) <= 0:
         return 1.0
@@ -157,8 +157,8 @@ def removal_chances(slots: Slots) -> FloatArray:
 def remove_sampled(slots: Slots) -> int:
     chances = removal_chances(slots)
     index = int(np.searchsorted(np.cumsum(chances), slots.draw(), side="right"))
-    stay = [1.0 if i == index else 1 - p for i, p in enumerate(chances)]
-    slots.coefficients = [a / q for a, q in zip(slots.coefficients, stay, strict=True)]
+    stay_chances = [1.0 if i == index else 1 - p for i, p in enumerate(chances)]
+    slots.coefficients = [a / q for a, q in zip(slots.coefficients, stay_chances, strict=True)]
     return index
 
 
@@ -200,7 +200,7 @@ def growing(
 def budget_perceptron(
     slots: Slots, inputs: FloatArray, targets: FloatArray, step_size: float, margin: float
 ) -> list[Judged]:
-    """Every update computes the scores of all supports anew."""
+    """Run a budget perceptron; every update computes the scores of all supports again."""
 
     def margin_without(index: int) -> float:
         x, a = slots.supports[index], slots.coefficients[index]

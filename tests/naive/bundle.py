@@ -15,7 +15,7 @@ def kinks_of(
     positions: FloatArray, jumps: FloatArray, lines: list[list[Line]], scores: FloatArray, along: FloatArray,
     weights: FloatArray, slope: float, curvature: float, longest: float, scale: float,
 ) -> tuple[int, float]:  # fmt: skip
-    """Every crossing of two lines of a row where both are largest, with the change of the derivative there."""
+    """Return every kink of a row, where its two largest lines cross, with the change of the derivative."""
     total = slope + scale * line_of(scores, along, lines, 0.0)[1]
     limit = min(longest, -total / curvature) if curvature > 0.0 else longest
     count = 0
@@ -66,7 +66,7 @@ def classes_kinks(
 def least_step(
     positions: FloatArray, jumps: FloatArray, count: int, slope: float, curvature: float, longest: float
 ) -> float:
-    """By sorting the kinks and walking along them."""
+    """Return the least step by sorting the kinks and passing them in order."""
     if slope >= 0.0:
         return 0.0
     order = np.argsort(positions[:count])
@@ -150,7 +150,7 @@ def classes_lines(target: float, n_outputs: int) -> list[Line]:
 
 
 def largest(lines: list[Line], scores: FloatArray, along: FloatArray) -> Line:
-    """Of the lines that are largest at the scores, the one that grows fastest along."""
+    """Return the steepest of the lines that are largest at the scores."""
     values = [float(slope @ scores) + intercept for slope, intercept in lines]
     tied = [line for line, value in zip(lines, values, strict=True) if value >= max(values) - ON_KINK]
     return max(tied, key=lambda line: float(line[0] @ along))
@@ -159,7 +159,7 @@ def largest(lines: list[Line], scores: FloatArray, along: FloatArray) -> Line:
 def slopes_of(
     slopes: FloatArray, scores: FloatArray, along: FloatArray, lines: list[list[Line]]
 ) -> tuple[float, float]:
-    """Overwrite slopes; the sums of losses and of intercepts."""
+    """Overwrite slopes; return the sums of losses and of intercepts."""
     losses, intercepts = 0.0, 0.0
     for i, of_row in enumerate(lines):
         slope, intercept = largest(of_row, np.atleast_1d(scores[i]), np.atleast_1d(along[i]))

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl.compiled.constrained: each step is left to a cone solver."""
+"""Slow, obvious twins of okl.compiled.constrained: a cone solver computes each step."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def step(point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, 
 def learn_constrained_block(
     learnt: LearnerArrays, watched: LimitCounters, block: Block, targets: Vector, rule: UpdateRule, limits: Limits
 ) -> None:
-    """All outputs' weights are one long vector, and every output has rows of its own, with zeros for the others.
+    """Concatenate the weights of all outputs; every output has its own constraint rows, with zeros for the others.
 
-    Each expert has such a vector of weights, its queues and its values.
+    Each expert has one weight vector, queues and values.
     """
     count_of, shares = len(watched.shares), watched.shares
     loss, size = loss_of(rule.code, rule.epsilon), learnt.weights.size // count_of

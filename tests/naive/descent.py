@@ -12,7 +12,7 @@ Interval = tuple[float, float]
 
 
 def descend_weights(weights: Doubles, linear: Doubles, products: Doubles, n_sweeps: int) -> Doubles:
-    """Return w after exact minimisations of g'w + 1/2 w'Hw + ||w||_1 over one weight after the other."""
+    """Return w after exact minimisations of g'w + 1/2 w'Hw + ||w||_1 over one weight at a time."""
     w = weights.copy()
     for _ in range(n_sweeps):
         for j in range(len(w)):
@@ -22,7 +22,7 @@ def descend_weights(weights: Doubles, linear: Doubles, products: Doubles, n_swee
 
 
 def descend_groups(weights: Doubles, linear: Doubles, products: Doubles, penalty: float, n_sweeps: int) -> Doubles:
-    """Return W after exact minimisations of tr(G'W + W'HW / 2) + penalty sum_j ||W_j|| over one row after the other."""
+    """Return W after exact minimisations of tr(G'W + W'HW / 2) + penalty sum_j ||W_j|| over one row at a time."""
     w = weights.copy()
     for _ in range(n_sweeps):
         for j in range(len(w)):
@@ -73,12 +73,12 @@ def descend_rows(
     a, active, movable = point.copy(), [], []
     for i in order:
         slope = signed[i] @ (a @ signed) - costs[i]
-        stays = (a[i] == 0.0 and slope >= 0.0) or (a[i] == upper[i] and slope <= 0.0)
-        if stays and not limits[0] <= slope <= limits[1]:
+        fixed = (a[i] == 0.0 and slope >= 0.0) or (a[i] == upper[i] and slope <= 0.0)
+        if fixed and not limits[0] <= slope <= limits[1]:
             continue
         active.append(int(i))
-        movable.append(0.0 if stays else float(slope))
-        if not stays:
+        movable.append(0.0 if fixed else float(slope))
+        if not fixed:
             length = float(signed[i] @ signed[i])
             a[i] = np.clip(a[i] - slope / length, 0.0, upper[i]) if length else (upper[i] if slope < 0.0 else 0.0)
     return a, sorted(active), (min(movable), max(movable))

@@ -9,7 +9,7 @@ import numpy as np
 
 from okl.foundation.types import FloatArray
 
-# Conjugates: one entry after the other, excess by its definition.
+# Conjugates: one entry at a time, excess by its definition.
 
 Part = Callable[[float], tuple[float, float]]
 
@@ -24,7 +24,7 @@ def _entropy(u: float) -> tuple[Part, Callable[[float], float]]:
 def _continued(
     part: Part, curvature: Callable[[float], float], x: float, low: float, high: float
 ) -> tuple[float, float]:
-    """Value and slope at x, by the parabola of the border beyond it."""
+    """Return value and slope at x, outside the border by the parabola at the border."""
     border = min(max(x, low), high)
     value, slope = part(border)
     apart = x - border
@@ -70,7 +70,7 @@ def quadratic_excess(points: FloatArray, at: FloatArray, curvatures: FloatArray)
 
 
 def _rising_root(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Root of a rising function on (low, high), by 200 halvings in the logarithm of the distance to low."""
+    """Return the root of an increasing function on (low, high) by 200 bisections of log(x - low)."""
     near, far = math.log(1e-300), math.log(high - low)
     for _ in range(200):
         middle = 0.5 * (near + far)

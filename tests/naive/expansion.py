@@ -1,4 +1,4 @@
-"""A kernel expansion as plain lists, and what a row says about it: shared by the slow twins of budgeted learners."""
+"""A kernel expansion as plain lists, and the evaluation of a row; shared by the naive twins of budget learners."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Expansion:
         return zip(self.supports, self.coefficients, strict=True)
 
     def judge(self, x: FloatArray, y: float) -> Judged:
-        """Score a row, and count it."""
+        """Score a row and count its errors."""
         scores = self.scores(x)
         self.rows += 1
         if self.task == "regression":

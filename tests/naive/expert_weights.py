@@ -18,7 +18,7 @@ def shared(
     eta: float,
     alpha: float,
 ) -> tuple[list[float], NDArray[np.float64], NDArray[np.float64]]:
-    """What the mixture says of every row; the weights after each, (rows, E); and what experts lost, (E,)."""
+    """Return the predictions of the mixture, the weights after each row (rows, E), and the losses of experts (E,)."""
     n_experts = predictions.shape[1]
     p, total, seen = np.full(n_experts, 1.0 / n_experts), np.zeros(n_experts), [0.0]
     mixtures: list[float] = []
@@ -81,7 +81,7 @@ class AdaHedge:
 def mixed(
     predictions: NDArray[np.float64], targets: NDArray[np.float64], task: Task, class_weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], AdaHedge]:
-    """What the mixture says of every row, and the state after the last."""
+    """Return the predictions of the mixture for every row, and the state after the last."""
     hedge, mixtures = AdaHedge(predictions.shape[1]), []
     seen, together = [0.0], np.zeros(predictions.shape[1])
     for row, (predicted, y) in enumerate(zip(predictions, targets, strict=True)):

@@ -12,11 +12,11 @@ from okl.foundation.types import FloatArray
 from tests.naive.fourier import unpacked
 from tests.naive.sgd import loss_of
 
-# Maps of several bandwidths: every sine by itself.
+# Maps of several bandwidths: each sine separately.
 
 
 def mapped(inputs: FloatArray, teams: Teams, m: int, n_frequencies: int) -> Block:
-    """Features of a multiple of a base map, each sine by itself."""
+    """Return the features of a multiple of a base map, each sine separately."""
     half_turns = unpacked(teams.panels[teams.base[m]], n_frequencies).astype(np.float64) * 2.0 ** teams.octave[m]
     angles = np.pi * (inputs.astype(np.float64) @ half_turns)
     return Block(teams.amplitude * np.sin(angles), teams.amplitude * np.cos(angles))

@@ -23,7 +23,7 @@ def hadamard_transform(columns: FloatArray) -> None:
 
 
 def half_turn_matrix(n_inputs: int, structured: Structured) -> FloatArray:
-    """(n_inputs, n_frequencies): what rows are multiplied with."""
+    """Return the matrix (n_inputs, n_frequencies) that multiplies rows."""
     hadamard = hadamard_matrix(structured.signs.shape[2])
     rotations = []
     for first, second, third in structured.signs.astype(np.float64):
@@ -57,7 +57,7 @@ def panels_of(matrix: FloatArray, width: int) -> FloatArray:
 
 
 def unpacked(panels: FloatArray, n_columns: int) -> FloatArray:
-    """The matrix (n_inputs, n_columns) that was packed into panels."""
+    """Return the matrix (n_inputs, n_columns) that was packed into panels."""
     _, n_inputs, width = panels.shape
     matrix = np.empty((n_inputs, n_columns), dtype=panels.dtype)
     for i in range(n_inputs):

@@ -33,7 +33,7 @@ def shuffle_from(positions: np.ndarray[Any, Any], draws: np.ndarray[Any, Any], l
     for i, draw in enumerate(draws):
         place = int(draw * len(left))
         positions[last - i] = left[place]
-        left[place] = left[-1]  # who stood last takes the free place
+        left[place] = left[-1]  # the last element takes the free position
         left.pop()
     positions[: len(left)] = left
 

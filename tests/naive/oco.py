@@ -189,7 +189,7 @@ def algorithm2(
     return np.array(points)
 
 
-# A rectified queue, and experts that project, in a box of the plane.
+# A rectified queue, and projecting experts, in a box of the plane.
 
 
 def run_rectified(

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of okl.compiled.projections: one entry after another, sums rounded once."""
+"""Slow, obvious twins of okl.compiled.projections: one entry at a time, sums rounded once."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def clip_blocks(out: FloatArray, entries: ProjectionEntries, plus: float, minus:
 def find_root(
     terms: list[Term], constant: float, falling: int, total: float, start: float, stop: float
 ) -> tuple[float, int, float]:
-    """The root by looking at every bend in turn, then along the line to the next."""
+    """Return the root: check every bend in turn, then interpolate to the next bend."""
 
     def g(t: float) -> float:
         return math.fsum([constant, -falling * t, -total, *(clip(term, t) for term in terms)])

@@ -42,7 +42,7 @@ def projectron(
 
 
 def projection(expansion: Expansion, x: FloatArray) -> tuple[FloatArray, float]:
-    """Coefficients of the closest point to k(x, .) in the span of the supports, and the squared distance to it."""
+    """Return the coefficients of the projection of k(x, .) onto the span of the supports, and the squared distance."""
     own = expansion.self_kernel(x)
     if not expansion.supports:
         return np.empty(0), own

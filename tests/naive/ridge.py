@@ -1,4 +1,4 @@
-"""Kernel least squares by the normal equations, and leave-one-out errors by leaving each row out."""
+"""Kernel least squares by the normal equations, and explicit leave-one-out errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ridge(
 def objective(
     columns: Array, values: Array, weights: Array, scale: float, metric: Array, found: Array, offsets: Array
 ) -> float:
-    """Half of what `ridge` makes least."""
+    """Return half of the objective of `ridge`."""
     residuals = values - columns @ found - offsets
     return 0.5 * float(scale * np.sum(found * (metric @ found)) + weights @ (residuals**2).sum(axis=1))
 
@@ -41,7 +41,7 @@ def objective(
 def left_out(
     columns: Array, values: Array, weights: Array, scale: float, metric: Array, fit_intercept: bool = True
 ) -> Array:
-    """Scores (rows, n_outputs) of each row by the solution of all others."""
+    """Return leave-one-out scores (rows, n_outputs): each row by the solution of all others."""
     scores = np.empty_like(values)
     for row in range(len(columns)):
         others = np.arange(len(columns)) != row

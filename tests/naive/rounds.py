@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the rounds of linear learners: one coordinate, one row, one shard after the other."""
+"""Slow, obvious twins of the rounds of linear learners: one coordinate, one row, one shard at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def adagrad_step(
 
 
 def majority_mistakes(task: str, class_counts: Sequence[int], targets: FloatArray) -> int:
-    """Mistakes on some rows of the majority class of the rows before: +1 or the first class on a tie."""
+    """Return mistakes of the majority class of the previous rows on some rows; +1 or the first class wins a tie."""
     if task == "binary":
         majority = 1.0 if class_counts[1] >= class_counts[0] else -1.0
     else:
@@ -34,6 +34,6 @@ def majority_mistakes(task: str, class_counts: Sequence[int], targets: FloatArra
 
 
 def mean_squared_errors(rows: int, target_sum: float, targets: FloatArray) -> float:
-    """Summed squared error on some rows of the mean of the rows before, 0 before the first."""
+    """Return the summed squared error on some rows of the mean of the previous rows (0 before the first row)."""
     mean = target_sum / rows if rows else 0.0
     return float(sum((target - mean) ** 2 for target in targets))

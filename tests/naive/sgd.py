@@ -22,7 +22,7 @@ from okl.foundation.types import FloatArray
 from okl.kernels import Kernel
 from okl.losses import Hinge, Logistic, Loss, MulticlassHinge, ThresholdedHalfSquared
 
-# Pegasos: weights as they are, and their average summed up step by step.
+# Pegasos: unscaled weights, and their average summed step by step.
 
 Doubles = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ Doubles = NDArray[np.float64]
 def step_rows(
     n_outputs: int, rows: FloatArray, targets: Doubles, picks: NDArray[np.int64], steps: PegasosSteps
 ) -> tuple[Doubles, Doubles, int]:
-    """The last weights, their average, and how many rows violated their margin."""
+    """Return the last weights, their average, and the number of rows that violated the margin."""
     w = np.zeros((n_outputs, rows.shape[1]))
     total, counted, updates = np.zeros_like(w), 0.0, 0
     for t, first in enumerate(range(0, len(picks), steps.batch), start=1):
@@ -60,7 +60,7 @@ def step_rows(
 def step_kernel(
     matrix: FloatArray, targets: Doubles, picks: NDArray[np.int64], steps: PegasosSteps
 ) -> tuple[Doubles, Doubles, int]:
-    """The same with a kernel matrix (m, m): coefficients (1, m) of the rows."""
+    """Return the same with a kernel matrix (m, m): coefficients (1, m) of the rows."""
     values, vectors = np.linalg.eigh(matrix.astype(np.float64))
     features = vectors * np.sqrt(np.maximum(values, 0.0))
     last, averaged, updates = step_rows(1, features, targets, picks, steps)
@@ -203,7 +203,7 @@ def count(learnt: FillingSupports | LearnerArrays, loss: Loss, f: FloatArray, y:
 
 
 def slopes_of(loss: Loss, f: FloatArray, y: float) -> FloatArray:
-    """Derivative by every score."""
+    """Return the derivative by every score."""
     if loss.task == "multiclass":
         slopes: FloatArray = loss.derivative(f[None, :], np.array([y]))[0]
         return slopes

@@ -10,7 +10,7 @@ from tests.naive.expansion import Expansion, Judged
 
 
 class Twins(Expansion):
-    """An expansion whose supports stand for counts of positive and negative rows."""
+    """An expansion whose supports represent counts of positive and negative rows."""
 
     counts: list[FloatArray]
 
@@ -40,7 +40,7 @@ class Twins(Expansion):
         return np.concatenate(self.coefficients)
 
     def row(self, x: FloatArray) -> FloatArray:
-        # by differences: norms minus products do not see that far rows are equal
+        # by differences: norms minus products do not detect equality of distant rows
         supports = np.stack(self.supports) if self.supports else np.empty((0, len(x)))
         if isinstance(self.kernel, Scaled):
             return self.kernel.matrix(supports - x, np.zeros((1, len(x))))[:, 0]
@@ -84,23 +84,23 @@ class Twins(Expansion):
 
     def cheapest_pair(self, gram: FloatArray, unlike: float) -> tuple[int, int]:
         counts = np.stack(self.counts)
-        sizes, selves = counts.sum(axis=1), np.diag(gram)
+        sizes, squared_norms = counts.sum(axis=1), np.diag(gram)
         pairs_of_rows = counts @ counts.T + unlike * counts @ counts[:, ::-1].T
-        distances = selves[:, None] + selves[None] - 2 * gram
+        distances = squared_norms[:, None] + squared_norms[None] - 2 * gram
         costs = pairs_of_rows / (sizes[:, None] + sizes[None]) * distances
         pairs = [(i, j) for j in range(len(gram)) for i in range(j)]
         least = min(costs[pair] for pair in pairs)
         return next(pair for pair in pairs if costs[pair] <= least + 1e-11 * gram.max())
 
     def drop(self, index: int) -> None:
-        """The last one fills the gap."""
+        """Remove a support; the last one takes its position."""
         x, a, s = self.supports.pop(), self.coefficients.pop(), self.counts.pop()
         if index < len(self.supports):
             self.supports[index], self.coefficients[index], self.counts[index] = x, a, s
 
 
 def staircase(others: float, own: float, low: float, high: float) -> float:
-    """The coefficient that agrees with the score it leads to, by cases."""
+    """Return the coefficient that is consistent with its own score, case by case."""
     if own <= 0.0:
         return low + high
     if others + own * low >= 1.0:
