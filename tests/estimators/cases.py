@@ -1,4 +1,4 @@
-"""Small data for the scikit-learn face, and an estimator for each."""
+"""Small data for scikit-learn estimators, and an estimator for each."""
 
 from __future__ import annotations
 

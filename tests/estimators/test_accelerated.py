@@ -1,4 +1,4 @@
-"""The nine models behind the scikit-learn face: their optima, beside scikit-learn's own, and what weights mean."""
+"""The nine models as scikit-learn estimators: optima compared with scikit-learn, and sample weights."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def iris() -> tuple[FloatArray, FloatArray]:
     return StandardScaler().fit_transform(inputs), labels
 
 
-# classes that differ in their model alone: checks of one of them are checks of the other
+# classes that differ only in their model: checks of one also cover the other
 LIKE: dict[type[AcceleratedClassifier], type[AcceleratedClassifier]] = {
     L2SVMClassifier: CSVMClassifier,
     NuSVMClassifier: DWDClassifier,
@@ -54,14 +54,14 @@ LIKE: dict[type[AcceleratedClassifier], type[AcceleratedClassifier]] = {
 }
 
 
-# rows of random labels have no good solution: the checks are not about those, nor about gaps, so that coarse ones do
+# the checks use random labels, which have no good solution; coarse gaps are enough
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @parametrize_with_checks(
     [  # type: ignore[untyped-decorator]
         UnifiedClassifier(tol=0.3),
         CSVMClassifier(tol=0.3),
         LogisticClassifier(tol=0.3),  # probabilities without calibration
-        DWDClassifier(max_iter=5, method="fapg"),  # a parameter by the rows
+        DWDClassifier(max_iter=5, method="fapg"),  # a parameter chosen from the rows
         MMFDAClassifier(tol=0.3),  # dense rows and no class weights
         L1LogisticClassifier(tol=0.3),  # no bias of its own
     ]
@@ -83,7 +83,7 @@ def test_every_class_is_checked_or_differs_from_one_that_is_in_its_model_alone()
     for kind, like in LIKE.items():
         assert kind.__bases__ == like.__bases__
         assert own(kind) | {"SOLVER": like.SOLVER} == own(like)
-        assert vars(kind).keys() - {"__slotnames__"} == vars(like).keys() - {"__slotnames__"}  # which copying adds
+        assert vars(kind).keys() - {"__slotnames__"} == vars(like).keys() - {"__slotnames__"}  # which copying would add
 
 
 @pytest.mark.parametrize("made", LIKE)
@@ -172,7 +172,7 @@ def test_sparse_rows_give_the_solution_of_dense_ones(model: str) -> None:
 def test_kernel_of_products_gives_the_solution_of_explicit_columns(model: str) -> None:
     inputs, labels = cancer(150)
     explicit = UnifiedClassifier(model=model, tol=1e-6).fit(inputs, labels)
-    # (x'x)^1, which is the linear kernel by another name; the memory holds none of its values
+    # (x'x)^1 is the linear kernel under another name; no kernel value is cached
     same: dict[str, Any] = {"kernel": "polynomial", "degree": 1, "offset": 0.0, "bandwidth": 1.0}
     kernel = UnifiedClassifier(model=model, tol=1e-6, memory_budget=1, **same)
     kernel.fit(inputs, labels)
@@ -206,14 +206,14 @@ def test_several_classes_are_one_against_the_rest(model: str) -> None:
     assert several.score(inputs, labels) > 0.8
     for code in range(3):
         alone = UnifiedClassifier(model=model, tol=1e-4).fit(inputs, labels == code)
-        # equal rows are merged in an order that other labels do not change
+        # equal rows are merged in an order that does not depend on the labels
         np.testing.assert_allclose(several.coef_[code], alone.coef_[0], rtol=1e-6, atol=1e-9)
         assert several.objective_[code] == pytest.approx(alone.objective_, rel=1e-9)
         assert several.n_iter_[code] == pytest.approx(alone.n_iter_, abs=20)
 
 
 @pytest.mark.parametrize("data", [cancer, iris])
-def test_probabilities_rise_with_scores_and_say_more_than_shares(data: Any) -> None:
+def test_probabilities_increase_with_scores_and_beat_class_shares(data: Any) -> None:
     inputs, labels = data()
     fitted = CSVMClassifier(probability=True, tol=1e-3, random_state=0).fit(inputs[::2], labels[::2])
     found, scores = fitted.predict_proba(inputs[1::2]), fitted.decision_function(inputs[1::2])

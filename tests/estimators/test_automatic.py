@@ -1,4 +1,4 @@
-"""The automatic choice as estimators: scikit-learn's checks, the bits of `okl train`, tables, weights of rows."""
+"""Estimators with automatic choice: scikit-learn's checks, the bits of `okl train`, tables, sample weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNEQUAL = {
 
 @pytest.fixture(autouse=True)
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the choice try a linear and a Gaussian candidate on few landmarks, which takes a tenth of the time of all."""
+    """Restrict the choice to a linear and a Gaussian candidate on few landmarks, which takes a tenth of the time."""
     make_choice_small(monkeypatch)
     of_all = candidates.initial_candidates
 
@@ -89,7 +89,7 @@ def mixed(rows: int = 400) -> tuple[pd.DataFrame, Any]:
 
 
 def as_polars_does(frame: pd.DataFrame) -> pa.Table:
-    """Return the Arrow table of categories of polars: their names are views of text."""
+    """Return an Arrow table with categories as polars writes them: as string views."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     towns = table["town"].combine_chunks().dictionary_encode()
     views = pa.DictionaryArray.from_arrays(towns.indices.cast(pa.uint32()), towns.dictionary.cast(pa.string_view()))
@@ -169,8 +169,8 @@ def test_labels_and_names_are_kept_in_the_model() -> None:
         coded.model_.evaluate(table, labels)
 
 
-def words(n_rows: int, n_columns: int) -> tuple[sparse.csr_array, Any]:
-    """Return counts of words, and three classes of rows by words of their own."""
+def word_counts(n_rows: int, n_columns: int) -> tuple[sparse.csr_array, Any]:
+    """Return word counts of three classes with different words, and labels."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, 3, n_rows)
     columns = np.stack([kinds, *(3 + rng.integers(0, n_columns - 3, (5, n_rows)))])
@@ -179,9 +179,9 @@ def words(n_rows: int, n_columns: int) -> tuple[sparse.csr_array, Any]:
 
 
 def test_sparse_rows_of_many_columns_have_the_weights_of_okl_train_on_all_of_them(tmp_path: Path) -> None:
-    rows, kinds = words(900, 1500)
+    rows, kinds = word_counts(900, 1500)
     dense = rows.toarray()
-    dense[:600, -1] = 0.0  # no row that is learned from has the last column
+    dense[:600, -1] = 0.0  # the last column is empty in all training rows
     rows, labels = sparse.csr_array(dense), np.array(["a", "b", "c"])[kinds]
     model = KernelClassifier(validation="rows").fit(rows[:600], labels[:600])
     assert model.settings_.solver == "l2-svm"
@@ -201,7 +201,7 @@ def test_sparse_rows_of_many_columns_have_the_weights_of_okl_train_on_all_of_the
 
 
 def test_sparse_rows_of_few_columns_are_an_array() -> None:
-    rows, kinds = words(200, 20)
+    rows, kinds = word_counts(200, 20)
     dense, other = (
         KernelClassifier(validation="rows").fit(given, kinds) for given in (rows.toarray(), sparse.csc_matrix(rows))
     )
@@ -215,7 +215,7 @@ def test_too_many_sparse_columns_are_refused() -> None:
 
 
 def test_weights_of_sparse_rows_are_refused() -> None:
-    rows, kinds = words(60, 1500)
+    rows, kinds = word_counts(60, 1500)
     with pytest.raises(
         ConfigError, match="sample_weight is given with sparse rows, whose models take weights of classes"
     ):
@@ -223,7 +223,7 @@ def test_weights_of_sparse_rows_are_refused() -> None:
 
 
 def test_classes_between_others_are_predicted() -> None:
-    """Shells around each other: the scores of least squares alone are right on 69% of the new rows."""
+    """Concentric shells: the scores of least squares alone are correct on 69% of the new rows."""
     inputs, shells = make_gaussian_quantiles(n_samples=1000, n_features=5, n_classes=4, random_state=0)
     model = KernelClassifier(random_state=0).fit(inputs[:700], shells[:700])
     assert (model.predict(inputs[700:]) == shells[700:]).mean() > 0.85
@@ -271,13 +271,13 @@ def test_online_choice_has_probabilities_from_rows_held_out(monkeypatch: pytest.
     model = KernelClassifier(budget_seconds=0.01).fit(inputs[:1000], labels[:1000])
     assert model.settings_.solver == "fogd"
     found = model.predict_proba(inputs[1000:])
-    assert -np.log(found[np.arange(500), labels[1000:]]).mean() < 0.5  # of the shares of the classes: 1.03
+    assert -np.log(found[np.arange(500), labels[1000:]]).mean() < 0.5  # the class shares give 1.03
     weighted = clone(model).fit(inputs[:1000], labels[:1000], np.where(labels[:1000] == 0, 20.0, 1.0))
     assert (weighted.predict(inputs) == 0).sum() > (model.predict(inputs) == 0).sum()
     assert weighted.score(inputs[1000:], labels[1000:]) > 0.8
 
 
-# Weights of rows.
+# Sample weights.
 
 
 def test_rows_held_out_for_probabilities_have_the_inputs_of_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,7 +345,7 @@ def test_rows_of_weight_0_are_left_out() -> None:
     np.testing.assert_array_equal(balanced.predict_proba(inputs), without.predict_proba(inputs))
 
 
-# Parameters, and rows that are refused.
+# Invalid parameters and rows.
 
 
 def test_class_weights_favour_their_class_and_accuracy_is_cross_validated() -> None:
@@ -387,7 +387,7 @@ def test_columns_that_are_no_inputs_are_named(change: dict[str, Any], error: typ
 
 
 class _Lazy:
-    """A lazy frame as polars has them."""
+    """A lazy frame like those of polars."""
 
     columns = ("a",)
 
@@ -413,7 +413,7 @@ def test_notes_name_no_options_of_commands() -> None:
     assert any('text="words of it" takes their words' in note for note in notes)
 
 
-def test_columns_that_lose_their_digits_are_warned_of() -> None:
+def test_columns_that_lose_digits_give_a_warning() -> None:
     inputs, targets = (part[:60] for part in load_diabetes(return_X_y=True))
     far = np.column_stack([inputs[:, 2], inputs[:, 3] + 1e8])
     with pytest.warns(UserWarning, match=r"Values of x1 are near 1e\+08 .* most of the differences are lost"):
@@ -477,13 +477,13 @@ def test_targets_that_are_dates_are_refused() -> None:
 
 def test_targets_that_are_words_are_named() -> None:
     inputs = np.random.default_rng(0).normal(size=(6, 2))
-    words = pd.Series(["1.5", "no", None, "yes", "2", "3"], name="churned")
+    word_counts = pd.Series(["1.5", "no", None, "yes", "2", "3"], name="churned")
     for estimator in (KernelRegressor(), okl.KernelRidgeRegressor(), okl.FOGDRegressor()):
         for rows in (inputs, pd.DataFrame(inputs, columns=["a", "b"])):
             with pytest.raises(
                 DataError, match=r"The target churned holds 'no'; expected numbers\. Classes need a cla"
             ):
-                estimator.fit(rows, words)
+                estimator.fit(rows, word_counts)
             with pytest.raises(DataError, match=r"The target y holds 'no'"):
                 estimator.fit(rows, np.array(["no"] * 6))
 
@@ -530,7 +530,7 @@ def test_functions_take_a_fitted_estimator(tmp_path: Path) -> None:
         okl.evaluate(KernelClassifier(), rows)
 
 
-def test_progress_is_shown_if_asked_for_and_in_a_notebook(
+def test_progress_is_shown_on_request_and_in_a_notebook(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr("okl.report.progress.FIRST_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""The estimators and the command have the same defaults: one table of all options, and models of the same rows."""
+"""Estimators and the command have the same defaults: a table of all options, and models of the same rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from okl.solvers.options import SolverSettings
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings, owners_of, solver_settings
 from tests.solver_cases import last_state
 
-# The table: every estimator with every solver that it may hold.
+# The table: every estimator with each of its solvers.
 
 KINDS = [
     kind
@@ -39,7 +39,7 @@ KINDS = [
 
 
 def solvers_of(kind: type[Any]) -> list[dict[str, Any]]:
-    """The parameters that choose a solver, and its name."""
+    """Return the parameters that choose a solver, and its name."""
     if kind is UnifiedClassifier:
         return [{"model": name} for name in MODEL_NAMES]
     if hasattr(kind, "strategy"):
@@ -49,13 +49,13 @@ def solvers_of(kind: type[Any]) -> list[dict[str, Any]]:
 
 TABLE = [pytest.param(kind, given, id=f"{kind.__name__} {given}") for kind in KINDS for given in solvers_of(kind)]
 
-# the only defaults that differ, and why
+# the only different defaults, with reasons
 DIFFERENT = {
     # rows in memory are few: one pass of some hundreds learns little. A pass is the call of partial_fit
     "passes": 20,
     # of the accelerated models: inputs as they are need no map, may be sparse, and coef_ has an entry for each
     "kernel": "linear",
-    # constraints require a ball; the command asks for its radius
+    # constraints require a ball; the command requires its radius
     "radius": 10.0,
 }
 # parameters that are no options of solvers: of scikit-learn, of rows in memory, or by which a solver is chosen
@@ -66,7 +66,7 @@ OF_ESTIMATORS = {
 
 
 def resolved(options: SolverSettings) -> dict[str, Any]:
-    """Options of a solver, those that are chosen by a rule as what they become."""
+    """Return the options of a solver with automatic values resolved."""
     values = options.model_dump()
     chosen = {"C": 1.0, "loss": "hinge"}
     return {name: chosen.get(name, value) if value == "auto" else value for name, value in values.items()}
@@ -99,7 +99,7 @@ def test_settings_that_an_estimator_builds_are_the_defaults_of_the_command(
             case "metric":
                 assert field.default == "auto"  # of the automatic choice, as of the command
             case "fit_intercept":
-                assert field.default is True  # the l1 models have none of their own: that of fewest training errors
+                assert field.default is True  # the l1 models have no own bias: the one of fewest training errors
             case option if option not in {*command, *OF_ESTIMATORS}:  # of another solver of this estimator
                 others = [solver_settings(name).model_fields[option] for name in owners_of(option)]
                 assert field.default in (None, others[0].default)

@@ -1,4 +1,4 @@
-"""Bad parameters and bad rows of the scikit-learn face: named, and nothing that was learnt is lost."""
+"""Invalid parameters and rows of estimators raise clear errors and leave fitted models unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scikit-learn face: scikit-learn's own checks, with no tag and no expected failure, and what they leave out."""
+"""The scikit-learn estimators: scikit-learn's checks without expected failures, and further tests."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_probabilities_are_shares_of_rows(made: Any) -> None:
     found = made.set_params(random_state=0).fit(inputs[::2], labels[::2]).predict_proba(inputs[1::2])
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
     assert (made.classes_[found.argmax(axis=1)] == made.predict(inputs[1::2])).all()
-    assert log_loss(labels[1::2], found) < 0.2  # that of the shares of the classes is .66
+    assert log_loss(labels[1::2], found) < 0.2  # the class shares give 0.66
     for part in np.array_split(np.argsort(found[:, 1]), 5):
         assert abs(labels[1::2][part].mean() - found[part, 1].mean()) < 0.1
 
@@ -126,7 +126,7 @@ def test_partial_fit_in_parts_of_256_rows_equals_one_pass_in_order(case: str) ->
 
 
 @CASE
-def test_partial_fit_goes_on_after_fit_and_fit_forgets(case: str) -> None:
+def test_partial_fit_continues_after_fit_and_fit_starts_over(case: str) -> None:
     estimator, inputs, targets = begun(case, passes=2)
     first = outputs(estimator.fit(inputs, targets), inputs)
     estimator.partial_fit(inputs[:300], targets[:300])
@@ -145,7 +145,7 @@ def test_fit_leaves_its_inputs_unchanged(case: str) -> None:
     np.testing.assert_array_equal(targets, before[1])
 
 
-def test_labels_of_any_kind_come_back() -> None:
+def test_labels_of_any_kind_are_predicted() -> None:
     inputs, labels = several()
     names = np.array(["oak", "ash", "elm", "yew"])[labels]
     numbered, named = (FOGDClassifier(passes=2, random_state=0, shuffle=False) for _ in range(2))

@@ -18,7 +18,7 @@ def test_map_keeps_the_precision_of_its_input(dtype: str, kept: str) -> None:
     fitted = FourierMap(n_frequencies=50, random_state=0).fit(inputs)
     assert fitted.transform(inputs).dtype == kept
     assert fitted.set_output(transform="default").fit_transform(inputs).dtype == kept
-    for other in ("float32", "float64"):  # whatever it was fitted on
+    for other in ("float32", "float64"):  # for any precision of the fitted rows
         assert fitted.transform(inputs.astype(other)).dtype == other
     np.testing.assert_allclose(
         fitted.transform(inputs.astype("float32")), fitted.transform(inputs.astype("float64")), atol=1e-5

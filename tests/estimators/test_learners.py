@@ -1,4 +1,4 @@
-"""What every online estimator promises, whichever learner it holds."""
+"""Properties of every online estimator."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_learns_what_a_linear_model_cannot(learner: OnlineEstimator, data: Any) 
 
 
 @CASE
-def test_same_bits_whatever_threads_learn_and_whatever_rows_are_beside(learner: OnlineEstimator, data: Any) -> None:
+def test_bits_depend_neither_on_threads_nor_on_other_rows(learner: OnlineEstimator, data: Any) -> None:
     estimator, inputs, targets = begun(learner, data)
     whole = outputs(estimator.set_params(passes=1).fit(inputs, targets), inputs)
     threaded = clone(estimator).set_params(n_jobs=2).fit(inputs, targets)
@@ -107,7 +107,7 @@ def test_parameters_that_do_not_fit_are_named(estimator: Any, message: str) -> N
         estimator.fit(*moons(400))
 
 
-def test_nogd_takes_a_kernel_of_the_users_own() -> None:
+def test_nogd_takes_a_custom_kernel() -> None:
     def histogram_intersection(left: FloatArray, right: FloatArray) -> FloatArray:
         values: FloatArray = np.minimum(left[:, None, :], right[None, :, :]).sum(axis=2)
         return values

@@ -1,4 +1,4 @@
-"""Estimators of kernel least squares in cells: the models of the command, from rows in memory."""
+"""Estimators of kernel least squares in cells: the same models as the command, from rows in memory."""
 
 from __future__ import annotations
 

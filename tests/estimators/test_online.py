@@ -52,8 +52,8 @@ def test_fit_keeps_its_constraints_and_more_rows_refresh_them(track: bool, kind:
     assert isinstance(fair.learner_.feature_map, NystromFeatures) == (values is NOGD)
     fair = kind(constraints=texts, track=track, **values)
     for part in parts:
-        beside = {name: values[part] for name, values in sensitive.items()}
-        fair.partial_fit(inputs[part], labels[part], classes=[0, 1], sensitive=beside)
+        sensitive_part = {name: values[part] for name, values in sensitive.items()}
+        fair.partial_fit(inputs[part], labels[part], classes=[0, 1], sensitive=sensitive_part)
     assert abs(covariance(fair.decision_function(inputs), right)) <= BOUND
     assert not fair.claims_theorem_
 
@@ -91,7 +91,7 @@ def test_limits_of_a_regression_are_in_the_unit_of_its_target(
     assert np.abs(predictions[0] - predictions[1]).max() > 0.1
 
 
-def test_missing_columns_and_constraints_are_told() -> None:
+def test_missing_columns_and_constraints_raise() -> None:
     inputs, labels = moons(100)
     with pytest.raises(DataError, match="no column 'x'"):
         ConstrainedFOGDClassifier(constraints=["mean(x=1) <= 1"]).fit(inputs, labels, {"z": labels})
@@ -109,17 +109,17 @@ def test_missing_columns_and_constraints_are_told() -> None:
 
 
 def fed(model: ConstrainedFOGDClassifier, rows: slice, labels: FloatArray, side: FloatArray) -> FloatArray:
-    """Scores of all rows after some more were learnt."""
+    """Return scores of all rows after partial_fit on further rows."""
     inputs, _ = moons(768)
     model.partial_fit(inputs[rows], labels[rows], classes=[0, 1], sensitive={"x": side[rows]})
     scores: FloatArray = model.decision_function(inputs)
     return scores
 
 
-def test_rows_whose_constraints_are_in_conflict_count_for_nothing() -> None:
+def test_rows_with_conflicting_constraints_leave_the_estimator_unchanged() -> None:
     inputs, labels = moons(768)
     side = (inputs[:, 0] > 2.0).astype(np.float64)
-    side[256:512] = np.arange(256) % 2  # on which scores cannot depend so much
+    side[256:512] = np.arange(256) % 2  # on which scores cannot depend that strongly
     one, other = (
         ConstrainedFOGDClassifier(
             constraints=["difference(x=1, x=0) >= 0.5"], radius=1.0, n_frequencies=20, bandwidth=0.5, random_state=0
@@ -135,9 +135,9 @@ def test_rows_whose_constraints_are_in_conflict_count_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["later rows", "the first rows"])
-def test_rows_that_diverge_count_for_nothing(begun: bool) -> None:
+def test_rows_that_diverge_leave_the_estimator_unchanged(begun: bool) -> None:
     inputs, labels = moons(768)
-    labels = np.where((np.arange(768) >= 256) & (np.arange(768) < 512), labels, 1)  # these have a weight beyond all
+    labels = np.where((np.arange(768) >= 256) & (np.arange(768) < 512), labels, 1)  # these rows have an infinite weight
     side = np.round(inputs[:, 0])
     one, other = (
         ConstrainedFOGDClassifier(

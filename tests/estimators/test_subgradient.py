@@ -1,4 +1,4 @@
-"""SCSClassifier and SCSRegressor: what is fitted is the problem that is stated, whatever the space and the bias."""
+"""SCSClassifier and SCSRegressor: they solve the stated problem in every space and with every bias."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def iris() -> tuple[FloatArray, FloatArray]:
 
 
 def squared_norm(model: Any, bias: str) -> float:
-    """||w||^2, with b^2 where it is regularised."""
+    """Return ||w||^2, plus b^2 if it is regularised."""
     squared = float((model.intercept_**2).sum()) if bias == "regularised" else 0.0
     if hasattr(model, "coef_"):
         return squared + float((model.coef_**2).sum())
@@ -101,7 +101,7 @@ def test_sparse_rows_are_dense_rows(bias: Any) -> None:
 
 @SPACES
 @pytest.mark.parametrize("bias", ["none", "regularised"])
-def test_several_classes_and_numbers_have_theirs_too(feature_map: Any, bias: Any) -> None:
+def test_several_classes_and_regression_have_the_reported_objective(feature_map: Any, bias: Any) -> None:
     inputs, labels = iris()
     settings = {"feature_map": feature_map, "bias": bias, "lam": 0.01, "gap": 1e-4, "random_state": 0}
     model = SCSClassifier(**settings).fit(inputs, labels)
@@ -171,7 +171,7 @@ def test_growth_of_the_paper_learns_as_well() -> None:
     assert model.n_sample_ == len(labels)
 
 
-def test_what_falls_short_warns_with_the_gap() -> None:
+def test_missing_the_requested_gap_warns_with_the_reached_one() -> None:
     inputs, labels = two()
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         SCSClassifier(max_iter=2, gap=1e-6, random_state=0).fit(inputs, labels)
@@ -183,7 +183,7 @@ def test_what_falls_short_warns_with_the_gap() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "message"),
     [
         ({"lam": 0.0}, "lam"),
         ({"lam": "small"}, "lam"),
@@ -200,8 +200,8 @@ def test_what_falls_short_warns_with_the_gap() -> None:
         ({"feature_map": None, "memory_budget": 1000}, "budget"),
     ],
 )
-def test_wrong_settings_are_named(settings: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         SCSClassifier(**settings).fit(*two())
 
 

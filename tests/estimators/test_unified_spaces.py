@@ -1,4 +1,4 @@
-"""Where the nine models learn, and what they refuse or warn of."""
+"""Spaces of the nine models, and their errors and warnings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_spaces_learn_what_a_linear_model_cannot(space: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("space", [{}, {"kernel": "gaussian"}, {"kernel": "gaussian", "feature_map": "fourier"}])
-def test_bits_depend_neither_on_threads_nor_on_rows_beside(space: dict[str, Any]) -> None:
+def test_bits_depend_neither_on_threads_nor_on_other_rows(space: dict[str, Any]) -> None:
     inputs, labels = several(400)
     settings = {"tol": 1e-2, "n_columns": 60, "random_state": 3, **space}
     alone, threaded = (CSVMClassifier(n_jobs=jobs, **settings).fit(inputs, labels) for jobs in (1, 2))
@@ -51,7 +51,7 @@ def test_bits_depend_neither_on_threads_nor_on_rows_beside(space: dict[str, Any]
     np.testing.assert_array_equal(alone.decision_function(inputs[order]), whole[order])
 
 
-def test_biases_differ_and_the_one_of_fewest_errors_has_them() -> None:
+def test_bias_of_fewest_errors_has_a_higher_score_than_the_own_bias() -> None:
     inputs, labels = moons(200)
     own, fewest, none = (
         CSVMClassifier(**given).fit(inputs, labels) for given in ({}, {"bias": "errors"}, {"fit_intercept": False})

@@ -1,4 +1,4 @@
-"""Expansions in cells with random coefficients, of which some cells are empty, and what holds for all expansions."""
+"""Expansions in cells with random coefficients, some of them empty, and assertions for all expansions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def draw_partition(supports: FloatArray, n_outputs: int, most_rows: int, random:
 def assert_same_bits_in_any_block(
     expansion: KernelExpansion | LocalExpansion, inputs: FloatArray, n_outputs: int
 ) -> None:
-    """Assert that scores of 900 float32 rows depend neither on the rows beside them nor on the number of threads."""
+    """Assert that scores of 900 float32 rows depend neither on other rows nor on the number of threads."""
     whole = expansion.scores(inputs)
     assert whole.shape == ((900,) if n_outputs == 1 else (900, 3))
     assert whole.dtype == np.float32

@@ -65,7 +65,7 @@ def test_rows_that_are_alike_share_a_cell() -> None:
     np.testing.assert_array_equal(cells, of_distinct[copies])
     counts = np.bincount(cells)
     assert len(np.unique(of_distinct)) > 4
-    for cell in np.flatnonzero(counts > 30):  # only what cannot be split is larger
+    for cell in np.flatnonzero(counts > 30):  # only cells that cannot be split are larger
         assert (of_distinct == cell).sum() == 1
     alone = draw_tree(distinct[np.zeros(100, dtype=int)])
     assert (alone.n_cells, alone.depth) == (1, 0)
@@ -95,7 +95,7 @@ def test_depth_is_the_largest_number_of_splits_on_a_way() -> None:
 def make_expansion(
     kernel: Kernel | None = None, n_outputs: int = 3, precision: Precision = "float32", n_supports: int = 1300
 ) -> LocalExpansion:
-    """One of three partitions has a single cell of more supports than one chunk."""
+    """Return an expansion of three partitions; one has a single cell with more supports than one chunk."""
     random, supports = np.random.default_rng(3), some_rows(n_supports, precision, seed=4)
     partitions = tuple(draw_partition(supports, n_outputs, most, random) for most in (40, 300, n_supports))
     return LocalExpansion(kernel or Laplacian(2.0), supports, partitions)
@@ -181,7 +181,7 @@ def test_a_stored_calibration_is_checked(change: dict[str, Any]) -> None:
         predictor_from_stored(described | {"calibration": described["calibration"] | change}, made.arrays(), "here")
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     expansion = make_expansion(n_supports=50)
     with pytest.raises(DataError, match=r"\(rows, 5\), but got \(3, 4\)"):
         expansion.scores(some_rows(3)[:, :4])

@@ -125,7 +125,7 @@ def test_auto_takes_what_the_kernel_and_the_number_of_inputs_allow() -> None:
     np.testing.assert_array_equal(wide.frequencies, draw_fourier_map(Laplacian(1.0), 22_000, 2, 0).frequencies)
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     for draw in (draw_fourier_map, *DRAWS):
         with pytest.raises(ConfigError, match=r"'linear' is not shift-invariant.*Use a Nystrom map"):
             draw(Linear(), 3, 5, 0)

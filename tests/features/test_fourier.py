@@ -79,7 +79,7 @@ def test_no_rows_give_no_features_and_no_scores() -> None:
     assert score_rows(drawn, np.ones((2, 10)), np.empty((0, 6)), 2).shape == (0, 2)
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     drawn = draw_fourier_map(Gaussian(1.0), 6, 5, 0)
     with pytest.raises(DataError, match=r"\(rows, 6\), but got \(3, 7\)"):
         drawn.transform(np.zeros((3, 7)))

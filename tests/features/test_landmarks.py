@@ -22,7 +22,7 @@ METHODS: list[Landmarks] = ["uniform", "kmeans", "rpcholesky"]
 
 
 def clustered_rows(rows: int = 600, seed: int = 0) -> FloatArray:
-    """Many rows in one clump, few in nine others: what a uniform choice overlooks."""
+    """Return many rows in one cluster and few in nine others, which uniform sampling misses."""
     rng = np.random.default_rng(seed)
     centres = rng.standard_normal((10, 5)) * 6
     belongs = np.where(rng.random(rows) < 0.8, 0, rng.integers(1, 10, rows))
@@ -111,7 +111,7 @@ def test_diagonals_are_those_of_the_kernel_matrix() -> None:
         np.testing.assert_allclose(kernel_diagonal(kernel, rows), np.diag(kernel.matrix(rows, rows)))
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     rows = clustered_rows(30)
     with pytest.raises(ConfigError, match="31 landmarks are requested, but rpcholesky chooses them from 30 rows"):
         choose_landmarks(Gaussian(1.0), rows, 31, "rpcholesky", 0)

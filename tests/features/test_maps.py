@@ -1,4 +1,4 @@
-"""What every feature map promises, and the maps that are not Fourier's."""
+"""Properties of every feature map, and maps other than Fourier maps."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_median_distance_is_that_of_all_pairs() -> None:
     assert median_distance(3.0 * x) == pytest.approx(3.0 * median_distance(x))
 
 
-def test_equal_rows_say_nothing_about_the_bandwidth() -> None:
+def test_equal_rows_give_a_default_bandwidth() -> None:
     assert median_distance(np.ones((50, 3))) == 1.0
     assert median_distance(np.ones((1, 3))) == 1.0
     two = np.repeat([[0.0, 0.0], [3.0, 4.0]], [45, 5], axis=0)
@@ -131,6 +131,6 @@ def test_equal_rows_say_nothing_about_the_bandwidth() -> None:
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "polynomial"])
 @pytest.mark.parametrize("bandwidth", [1e-160, 1e160])
-def test_a_bandwidth_whose_square_is_no_number_is_refused(kernel: str, bandwidth: float) -> None:
+def test_a_bandwidth_whose_square_overflows_is_refused(kernel: str, bandwidth: float) -> None:
     with pytest.raises(ConfigError, match=r"is outside \[1e-100, 1e\+100\]"):
         kernel_of_bandwidth(kernel, bandwidth)

@@ -67,7 +67,7 @@ def test_a_kernel_without_known_gradient_is_refused() -> None:
 
 
 def test_steps_measure_derivatives_by_the_inputs_before_the_metric() -> None:
-    """f(x sqrt(M)) has the same gradient by x however its expansion is written: the next metric depends on f alone."""
+    """The gradient of f(x sqrt(M)) by x does not depend on the form of its expansion, nor does the next metric."""
     kernel, groups, metric = Gaussian(1.5), np.arange(N_INPUTS), np.array([4.0, 1.0, 0.25, 0.01])
     landmarks, weights, inputs = drawn(12, N_INPUTS, 0), drawn(1, 12, 1), drawn(7, N_INPUTS, 2)
     stretched = gradient_sums(kernel, landmarks * metric**0.5, weights, inputs * metric**0.5)
@@ -129,7 +129,7 @@ def test_products_of_inputs_that_residuals_depend_on_are_found() -> None:
     groups[7] = 4  # inputs of one column
     assert not interacting_inputs(inputs, residuals, groups).any()
     weaker: Doubles = (residuals[:, :1] + 0.15 * inputs[:, [1]] * inputs[:, [2]]).astype(np.float64)
-    assert np.flatnonzero(interacting_inputs(inputs, weaker, np.arange(30))).tolist() == [4, 7]  # one after the other
+    assert np.flatnonzero(interacting_inputs(inputs, weaker, np.arange(30))).tolist() == [4, 7]  # one at a time
 
 
 def test_heavy_tails_make_no_products() -> None:

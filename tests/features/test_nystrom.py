@@ -64,7 +64,7 @@ def test_a_row_has_the_same_bits_in_any_block() -> None:
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_a_kernel_of_ones_own_gives_the_map_of_its_twin() -> None:
+def test_a_custom_kernel_gives_the_same_map_as_its_built_in_twin() -> None:
     landmarks, rows = some_rows(30), some_rows(300, seed=1)
     own = fit_nystrom_map(CustomKernel("mine", gaussian_of_ones_own), landmarks, 12)
     known = fit_nystrom_map(Gaussian(2.0), landmarks, 12)
@@ -100,7 +100,7 @@ def test_a_kernel_that_is_not_positive_definite_keeps_only_the_rank_that_it_can(
     assert fit_nystrom_map(kernel, landmarks, can).n_columns == can
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     landmarks = some_rows(5)
     with pytest.raises(ConfigError, match="rank = 6, but 5 landmarks give"):
         fit_nystrom_map(Gaussian(1.0), landmarks, 6)

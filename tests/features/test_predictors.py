@@ -25,7 +25,7 @@ def make_case(n_inputs: int, precision: Precision) -> tuple[FourierFeatures, Flo
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("n_inputs", [1, 5, 54, 300])
-def test_a_row_has_the_same_bits_whatever_rows_are_beside_it(n_inputs: int, precision: Precision) -> None:
+def test_a_row_has_the_same_bits_with_any_other_rows(n_inputs: int, precision: Precision) -> None:
     fourier, weights, inputs = make_case(n_inputs, precision)
     features, scores = transform_rows(fourier, inputs), score_rows(fourier, weights, inputs)
     assert scores.dtype == features.dtype == precision
@@ -61,7 +61,7 @@ def test_no_rows_have_no_scores() -> None:
     assert transform_rows(fourier, inputs[:0]).shape == (0, 180)
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     fourier, weights, inputs = make_case(5, "float32")
     with pytest.raises(DataError, match=r"\(rows, 5\), but got \(1300, 4\)"):
         score_rows(fourier, weights, inputs[:, :4])

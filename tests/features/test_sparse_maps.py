@@ -1,4 +1,4 @@
-"""Feature maps of sparse rows: those of the same rows dense, from kernel values to models, on workers and in memory."""
+"""Feature maps of sparse rows equal those of the same dense rows, from kernel values to models, also on workers."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_maps_are_those_of_dense_rows(name: Any, precision: Any) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Rows of three classes in four shards, with test rows: columns that decide, and others of few rows each."""
+    """Return rows of three classes in four shards, with test rows, relevant columns and rare ones."""
     folder = tmp_path_factory.mktemp("rows")
     words = sparse.random(900, 30, density=0.2, format="csr", rng=np.random.default_rng(1))
     targets = (words @ np.random.default_rng(0).normal(size=(30, 3))).argmax(axis=1)
