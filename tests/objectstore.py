@@ -1,4 +1,4 @@
-"""A local S3 server that fails as told, bound to the loopback: what tests of remote places ask."""
+"""A local S3 server on the loopback interface that fails on request, for tests of remote locations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DENIED = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access 
 
 
 class Faulty:
-    """A WSGI application that serves another one, and now and then fails in one of three ways, as drawn from a seed.
+    """A WSGI application that wraps another one and sometimes fails in one of three ways, drawn from a seed.
 
     share : of the requests that fail; refused : whether a request (method and path) is refused for good
     requests, failed : how many came, and how many failed
@@ -33,40 +33,40 @@ class Faulty:
 
     def reset(self, share: float = 0.0, seed: int = 0) -> None:
         self.share, self._random, self.requests, self.failed = share, random.Random(seed), 0, 0
-        self.asked: list[tuple[str, str]] = []
+        self.request_log: list[tuple[str, str]] = []
         self.refused: Callable[[str, str], bool] = lambda method, path: False
         self.before: Callable[[str, str], None] = lambda method, path: None
 
     def __call__(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        asked = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        request = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         with self._lock:
             self.requests += 1
-            self.asked.append(asked)
+            self.request_log.append(request)
             way = self._random.randrange(3) if self._random.random() < self.share else None
             self.failed += way is not None
-        self.before(*asked)
-        if self.refused(*asked):
+        self.before(*request)
+        if self.refused(*request):
             start("403 Forbidden", [("Content-Type", "application/xml"), ("Content-Length", str(len(DENIED)))])
-            return [DENIED] if asked[0] != "HEAD" else []
+            return [DENIED] if request[0] != "HEAD" else []
         if way is None:
             answer: Iterable[bytes] = self._app(environ, start)
             return answer
         if way == 0:
             start("503 Slow Down", [("Content-Type", "application/xml"), ("Content-Length", str(len(BUSY)))])
-            return [BUSY] if asked[0] != "HEAD" else []
+            return [BUSY] if request[0] != "HEAD" else []
         if way == 1:
             raise ConnectionResetError  # the connection is closed without an answer
         return self._cut_short(environ, start)
 
     def _cut_short(self, environ: WSGIEnvironment, start: StartResponse) -> Iterator[bytes]:
-        """Half of the answer, and then nothing."""
+        """Return half of the response, then stop."""
         content = b"".join(self._app(environ, start))
         yield content[: len(content) // 2]
         raise ConnectionResetError
 
 
 class _Quiet(WSGIRequestHandler):
-    """Neither logs requests nor prints failures, which are meant."""
+    """Request handler that neither logs requests nor prints the intended failures."""
 
     protocol_version = "HTTP/1.1"
 
@@ -85,7 +85,7 @@ class _Quiet(WSGIRequestHandler):
 
 @contextmanager
 def s3_server() -> Iterator[tuple[str, Faulty]]:
-    """The address of a running server, and what decides on its failures."""
+    """Yield the address of a running server and the application that controls its failures."""
     app = Faulty(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -100,7 +100,7 @@ def s3_server() -> Iterator[tuple[str, Faulty]]:
 
 @contextmanager
 def bucket_served(name: str, home: Path) -> Iterator[Faulty]:
-    """A server that has a bucket, and an environment that says where it is and where okl's home is, until the end."""
+    """Run a server with a bucket, and set the environment to the server and to a home folder of okl."""
     with pytest.MonkeyPatch.context() as patch, s3_server() as (address, app):
         patch.setenv("OKL_HOME", str(home))
         patch.setattr(locations, "FIRST_WAIT_SECONDS", 0.005)
@@ -116,7 +116,7 @@ def bucket_served(name: str, home: Path) -> Iterator[Faulty]:
 
 
 def point_at(patch: pytest.MonkeyPatch, address: str) -> None:
-    """The environment of somebody who uses the server: this is all that says where it is, and who asks."""
+    """Set the environment variables of a client: the address of the server and the credentials."""
     for name, value in {
         "AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "KEYOFTESTS", "AWS_SECRET_ACCESS_KEY": "SECRETOFTESTS",
         "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true",

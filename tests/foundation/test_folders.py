@@ -1,4 +1,4 @@
-"""A folder is complete or not there; what killed processes left goes with the next run."""
+"""Folders are complete or absent; the next run removes files of killed processes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     ]
 
 
-def test_a_folder_that_is_not_completed_goes_with_the_parents_made_for_it(tmp_path: Path) -> None:
+def test_an_incomplete_folder_is_removed_with_its_new_parents(tmp_path: Path) -> None:
     place = RunFolder(tmp_path / "deep" / "er" / "run")
     place.open()
     (place.staging / "file").write_text("content")
@@ -63,7 +63,7 @@ def test_a_folder_that_is_not_completed_goes_with_the_parents_made_for_it(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_parents_that_others_use_stay(tmp_path: Path) -> None:
+def test_parents_with_other_files_are_kept(tmp_path: Path) -> None:
     place = RunFolder(tmp_path / "deep" / "run")
     place.open()
     (tmp_path / "deep" / "letter.txt").write_text("dear")
@@ -72,9 +72,7 @@ def test_parents_that_others_use_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("held", [RUN, INGEST])
-def test_what_a_killed_process_left_goes_with_the_next_run_but_not_what_is_being_written(
-    held: str, tmp_path: Path
-) -> None:
+def test_the_next_run_removes_folders_of_killed_processes_but_not_of_live_ones(held: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", held, str(tmp_path / "run")]
     holders = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
@@ -125,7 +123,7 @@ def test_of_two_that_replace_a_folder_in_the_same_instant_one_is_refused(
         folder.open()
         (folder.staging / "part").write_text(str(number))
     both[0].complete()
-    monkeypatch.setattr(Path, "exists", lambda path: False)  # as it was when the second one looked
+    monkeypatch.setattr(Path, "exists", lambda path: False)  # as at the time of the second process's check
     with pytest.raises(LocationTakenError, match=r"set was written by another process at the same time.*Try again"):
         both[1].complete()
     monkeypatch.undo()
@@ -134,7 +132,7 @@ def test_of_two_that_replace_a_folder_in_the_same_instant_one_is_refused(
     assert (tmp_path / "set" / "part").read_text() == "0"
 
 
-def test_a_place_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_location_that_exists_or_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     os.symlink(tmp_path / "nowhere", tmp_path / "link")
     for taken in (tmp_path, tmp_path / "file", tmp_path / "link"):
@@ -146,7 +144,7 @@ def test_a_place_that_is_taken_or_cannot_be_made_is_refused(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "link"]
 
 
-def test_what_a_killed_process_was_writing_goes_and_what_a_living_one_writes_stays(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed_and_of_live_ones_are_kept(tmp_path: Path) -> None:
     source = (
         "import os, signal, sys; from pathlib import Path; from okl.foundation.folders import atomic_file\n"
         "with atomic_file(Path(sys.argv[1]) / 'a.json') as path: path.touch(); os.kill(os.getpid(), signal.SIGKILL)"

@@ -1,4 +1,4 @@
-"""What files and packages declare: where each thing is from, and what stays of those that fail."""
+"""Extensions in files and packages: the origin of each name, and the effect of failing imports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ADD = "from okl.extensions import add_loss\n{}\nadd_loss('{}', task='regression'
 
 @pytest.fixture
 def apart(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As at the beginning of a process; what is declared meanwhile is forgotten."""
+    """Start without declared extensions, and remove those that a test declares."""
     monkeypatch.setattr(plugins, "_exact", {})
     monkeypatch.setattr(plugins, "_latest", {})
     monkeypatch.setattr(plugins, "_loaded", set())
@@ -72,7 +72,7 @@ def test_two_files_may_not_add_one_name_whatever_they_are_called(apart: None, tm
         use_extension(tmp_path / "my second.py")
 
 
-def test_nothing_stays_of_a_file_that_fails_half_way(apart: None, tmp_path: Path) -> None:
+def test_a_file_that_fails_during_import_registers_nothing(apart: None, tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text(ADD.format(FUNCTIONS, "half") + "raise RuntimeError('no more')\n")
     with pytest.raises(ConfigError, match=r"half\.py fails .* no more"):
         use_extension(tmp_path / "half.py")
@@ -80,7 +80,7 @@ def test_nothing_stays_of_a_file_that_fails_half_way(apart: None, tmp_path: Path
     assert plugins.classes() == {}
 
 
-def test_a_file_that_fails_after_an_edit_leaves_what_it_was_before(apart: None, tmp_path: Path) -> None:
+def test_a_file_that_fails_after_an_edit_keeps_the_previous_version(apart: None, tmp_path: Path) -> None:
     path = tmp_path / "edited.py"
     path.write_text(ADD.format(FUNCTIONS, "edited"))
     use_extension(path)
@@ -91,14 +91,12 @@ def test_a_file_that_fails_after_an_edit_leaves_what_it_was_before(apart: None, 
     assert make_loss("edited") == before
 
 
-def test_what_is_wrong_with_an_extension_is_told_in_its_own_words(
-    apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_in_an_extension_is_quoted(apart: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "Bad.py").write_text("import NotInstalled\n")
     monkeypatch.setenv(plugins.VARIABLE, str(tmp_path / "Bad.py"))
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         settings_from(TrainSettings, {"data": "rows", "loss": "My-Loss"}, "options")
-    assert str(told.value) == (
+    assert str(raised.value) == (
         "options: loss = 'My-Loss': the extension Bad.py fails when it is imported: ModuleNotFoundError: No module "
         "named 'NotInstalled'."
     )

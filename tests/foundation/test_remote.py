@@ -1,4 +1,4 @@
-"""Data, models and runs under s3://: the same bits as in folders, whatever the server does, or a sentence."""
+"""Data, models and runs under s3://: the same bits as in folders, or one clear error, under any server failure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def names(place: RemotePath) -> list[str]:
 
 
 def raw_folder(folder: Path, kind: str) -> Path:
-    """Two files of one kind, of which the second begins where the first ends."""
+    """Write two files of one kind; the rows of the second follow those of the first."""
     content = table(1000)
     for index, part in enumerate((content.slice(0, 400), content.slice(400))):
         if kind == "parquet":
@@ -135,7 +135,7 @@ def all_rows(place: Any) -> Iterator[pa.RecordBatch]:
             yield rows.batch
 
 
-def test_a_shard_is_fetched_once_and_its_bytes_are_asked_for_once(
+def test_a_shard_is_fetched_once_and_each_byte_is_requested_once(
     bucket: RemotePath, server: Faulty, tmp_path: Path
 ) -> None:
     ingest(raw_folder(tmp_path, "parquet"), tmp_path / "set", settings(**SHAPE, compression="none"))
@@ -145,12 +145,12 @@ def test_a_shard_is_fetched_once_and_its_bytes_are_asked_for_once(
         for shard in data.shards:
             read_rows(data, shard, range(len(shard.row_groups)), "float32")
         list(all_rows(data))
-    asked = [path for method, path in server.asked if method == "GET"]
-    assert sorted(asked) == sorted(f"/{data.path(shard)}".replace("s3://", "") for shard in data.shards)
+    requested = [path for method, path in server.request_log if method == "GET"]
+    assert sorted(requested) == sorted(f"/{data.path(shard)}".replace("s3://", "") for shard in data.shards)
 
 
 class Dying(BaseException):
-    """The process ends here."""
+    """Simulated end of the process."""
 
 
 @pytest.mark.parametrize("dies_at", ["part-00002", "manifest.json"])
@@ -191,7 +191,7 @@ def test_a_run_that_fails_leaves_nothing_under_its_url(bucket: RemotePath, serve
     assert not list(local_folder(bucket / "run").parent.glob(".run*"))
 
 
-def test_a_place_that_is_taken_is_refused_and_a_data_set_is_replaced_only_if_asked(
+def test_an_existing_location_is_refused_and_a_data_set_is_replaced_only_on_request(
     bucket: RemotePath, tmp_path: Path
 ) -> None:
     raw = raw_folder(tmp_path, "csv")
@@ -209,7 +209,7 @@ def test_a_place_that_is_taken_is_refused_and_a_data_set_is_replaced_only_if_ask
     assert open_dataset(bucket / "set").sha256 == made.sha256
 
 
-def test_whoever_claims_a_place_second_keeps_it_and_the_first_is_told(bucket: RemotePath, tmp_path: Path) -> None:
+def test_the_second_writer_of_a_location_keeps_it_and_the_first_fails(bucket: RemotePath, tmp_path: Path) -> None:
     first, second = PublishedFolder(bucket / "run"), PublishedFolder(bucket / "run")
     first.open()
     second.open()
@@ -222,7 +222,7 @@ def test_whoever_claims_a_place_second_keeps_it_and_the_first_is_told(bucket: Re
     assert names(bucket / "run") == ["result.json"]
 
 
-def test_what_the_store_refuses_or_lacks_is_one_sentence(bucket: RemotePath, server: Faulty, tmp_path: Path) -> None:
+def test_errors_of_the_store_are_one_sentence(bucket: RemotePath, server: Faulty, tmp_path: Path) -> None:
     for url in (f"{bucket}/none", "s3://no-such-bucket/none"):
         with pytest.raises(DataError, match=rf"{url} does not exist; expected the folder of a data set"):
             open_dataset(url)
@@ -235,10 +235,10 @@ def test_what_the_store_refuses_or_lacks_is_one_sentence(bucket: RemotePath, ser
     ):
         ingest(raw_folder(tmp_path, "csv"), "s3://no-such-bucket/set", settings())
     server.refused = lambda method, path: True
-    server.asked.clear()
+    server.request_log.clear()
     with pytest.raises(DataError, match=r"permission was refused \(.+\)\. Check the credentials"):
         (bucket / "x").read_bytes()
-    assert len(server.asked) == 1
+    assert len(server.request_log) == 1
 
 
 WRONG = {
@@ -275,7 +275,7 @@ def test_a_package_that_is_missing_is_named_with_the_command_that_installs_it(mo
         locations._class_of.cache_clear()
 
 
-def test_a_copy_is_what_was_asked_for_in_bounded_disk(bucket: RemotePath, server: Faulty) -> None:
+def test_a_copy_returns_the_requested_bytes_within_its_disk_limit(bucket: RemotePath, server: Faulty) -> None:
     content = bytes(range(256)) * 4096 * 40  # 40 MiB
     (bucket / "large").write_bytes(content)
     copy = RemoteCopy(bucket / "large", len(content), limit_bytes=2**20)
@@ -297,16 +297,16 @@ def test_a_copy_is_what_was_asked_for_in_bounded_disk(bucket: RemotePath, server
 
 
 class GoneError(Exception):
-    """In place of the end of the process."""
+    """Simulated end of the process."""
 
 
-def test_a_run_to_a_url_that_was_broken_off_goes_on_to_the_same_bits(
+def test_an_interrupted_run_to_a_url_resumes_to_the_same_bits(
     bucket: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pq.write_table(curved(900), tmp_path / "rows.parquet")
     ingest(tmp_path / "rows.parquet", bucket / "set", settings(**SHAPE))
-    asked: dict[str, Any] = {"mode": "mix", "rounds": 4, "step_size": 0.1, "checkpoint_rounds": 1}
-    whole = train(train_settings(bucket / "set", bucket / "whole", **asked))
+    options: dict[str, Any] = {"mode": "mix", "rounds": 4, "step_size": 0.1, "checkpoint_rounds": 1}
+    whole = train(train_settings(bucket / "set", bucket / "whole", **options))
     write = RunCheckpoints.write
 
     def dying(keeper: RunCheckpoints, loop: str, position: Position, execution: Execution) -> None:
@@ -316,7 +316,7 @@ def test_a_run_to_a_url_that_was_broken_off_goes_on_to_the_same_bits(
     with monkeypatch.context() as patch:
         patch.setattr(RunCheckpoints, "write", dying)
         with pytest.raises(GoneError):
-            train(train_settings(bucket / "set", bucket / "run", **asked))
+            train(train_settings(bucket / "set", bucket / "run", **options))
     assert names(bucket / "run") == []
     unfinished = find_unfinished(f"{bucket}/run")
     again = train(settings_of(unfinished), resume=unfinished)

@@ -1,4 +1,4 @@
-"""What is asked for again, how often, and what is said when it never comes."""
+"""Retries of transient errors: which errors, how often, and the final message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from okl.foundation.locations import ATTEMPTS, may_be_transient, with_retries, w
 
 
 class AnsweredError(Exception):
-    """An error as the libraries of object stores have them: it holds the HTTP status."""
+    """An error with an HTTP status, like those of object store libraries."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the server said {status}")
@@ -29,8 +29,8 @@ class EndpointConnectionError(Exception):
     pass
 
 
-class Asked:
-    """A call that fails some times, and then answers."""
+class FailingCall:
+    """A call that fails several times and then succeeds."""
 
     def __init__(self, error: Exception, times: int) -> None:
         self.error, self.left, self.calls = error, times, 0
@@ -45,7 +45,7 @@ class Asked:
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that would have been waited."""
+    """Return the list of requested waits, in seconds."""
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
     return waited
@@ -75,25 +75,25 @@ FINAL = [
 
 
 @pytest.mark.parametrize("error", PASSING, ids=repr)
-def test_what_may_pass_is_asked_for_again_after_longer_and_longer_waits(error: Exception, waits: list[float]) -> None:
-    ask = Asked(error, ATTEMPTS - 1)
-    assert with_retries(ask, "s3://b/x cannot be read") == "here"
-    assert ask.calls == ATTEMPTS
+def test_transient_errors_are_retried_with_increasing_waits(error: Exception, waits: list[float]) -> None:
+    call = FailingCall(error, ATTEMPTS - 1)
+    assert with_retries(call, "s3://b/x cannot be read") == "here"
+    assert call.calls == ATTEMPTS
     middle = [locations.FIRST_WAIT_SECONDS * 2**attempt for attempt in range(ATTEMPTS - 1)]
     assert all(0.5 * wait <= waited <= 1.5 * wait for wait, waited in zip(middle, waits, strict=True))
     with pytest.raises(DataError, match=rf"^s3://b/x cannot be read in {ATTEMPTS} attempts: .+\. Try again"):
-        with_retries(Asked(error, 99), "s3://b/x cannot be read")
+        with_retries(FailingCall(error, 99), "s3://b/x cannot be read")
 
 
 @pytest.mark.parametrize("error", FINAL, ids=repr)
-def test_a_refusal_or_a_missing_file_is_asked_for_once(error: Exception, waits: list[float]) -> None:
-    ask = Asked(error, 99)
+def test_a_refusal_or_a_missing_file_is_not_retried(error: Exception, waits: list[float]) -> None:
+    call = FailingCall(error, 99)
     with pytest.raises(DataError, match=r"^s3://b/x cannot be read: .+\. (Check|Set) "):
-        with_retries(ask, "s3://b/x cannot be read")
-    assert (ask.calls, waits) == (1, [])
+        with_retries(call, "s3://b/x cannot be read")
+    assert (call.calls, waits) == (1, [])
 
 
-def test_what_it_was_raised_from_tells_as_well() -> None:
+def test_the_cause_of_an_error_can_be_transient() -> None:
     outer: Any = RuntimeError("failed")
     outer.__cause__ = AnsweredError(502)
     assert may_be_transient(outer)
@@ -101,15 +101,15 @@ def test_what_it_was_raised_from_tells_as_well() -> None:
     assert not may_be_transient(outer)
 
 
-def test_an_error_of_okl_comes_out_as_it_is() -> None:
+def test_an_error_of_okl_is_raised_unchanged() -> None:
     with pytest.raises(ConfigError, match=r"^as it is$"):
-        with_retries(Asked(ConfigError("as it is"), 1), "nothing")
+        with_retries(FailingCall(ConfigError("as it is"), 1), "nothing")
 
 
 def test_no_sentence_holds_a_password_or_a_token() -> None:
     error = RuntimeError("GET https://me:word@host/b?X-Amz-Signature=abc&token=def failed")
     with pytest.raises(DataError) as caught:
-        with_retries(Asked(error, 99), "s3://b/x cannot be read")
+        with_retries(FailingCall(error, 99), "s3://b/x cannot be read")
     assert not any(secret in str(caught.value) for secret in ("word", "abc", "def", "me:"))
     assert "https://host/b failed" in str(caught.value)
     assert (

@@ -1,4 +1,4 @@
-"""What is logged says of which run and shard it is, wherever it was logged."""
+"""Log records name their run and shard, wherever they were logged."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ from okl.report.training import facts_section
 
 @pytest.fixture(autouse=True)
 def _no_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Begin without the name of a run that a test before has left open."""
+    """Start without the run name that an earlier test left."""
     monkeypatch.setattr(timelines, "_run", "")
 
 
-# What is logged says of which run and shard it is, wherever it was logged.
+# Log records name their run and shard, wherever they were logged.
 
 
 @dataclass(frozen=True)
 class Complains:
-    """Work that has something to say of its shard."""
+    """Work that logs a warning about its shard."""
 
     about: str
 
@@ -89,12 +89,12 @@ def test_warnings_of_a_worker_are_collected_and_go_to_its_own_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, before = run_logger("okl.tests"), list(logging.getLogger("okl").handlers)
-    worker = logging.getLogger(WORKER_LOGGER)  # below Dask's, which keeps its records to itself once it is imported
+    worker = logging.getLogger(WORKER_LOGGER)  # Dask's logger does not propagate records
     monkeypatch.setattr(worker, "propagate", False)
     monkeypatch.setattr(worker, "handlers", [caplog.handler])
     monkeypatch.setattr(worker, "level", logging.INFO)
     try:
-        with caplog.at_level(logging.INFO), log_context("run a, b, mix 3") as told:
+        with caplog.at_level(logging.INFO), log_context("run a, b, mix 3") as messages:
             log_shard("part-00007.parquet")
             log.info("quiet")
             log.warning("loud")
@@ -103,8 +103,8 @@ def test_warnings_of_a_worker_are_collected_and_go_to_its_own_log(
                 log.warning("again")
     finally:
         logging.getLogger("okl").handlers = before
-    assert told[0] == (logging.WARNING, "run a, b, mix 3, part-00007.parquet: loud")
-    assert len(told) == MOST_RECORDS
+    assert messages[0] == (logging.WARNING, "run a, b, mix 3, part-00007.parquet: loud")
+    assert len(messages) == MOST_RECORDS
     ours = [record for record in caplog.records if record.name == "okl.tests"]
     assert {(record.__dict__["run"], record.__dict__["shard"]) for record in ours} == {("a, b", "part-00007.parquet")}
     theirs = [record.getMessage() for record in caplog.records if record.name == WORKER_LOGGER]
@@ -122,20 +122,20 @@ def test_warnings_of_workers_come_back_and_name_run_shard_and_worker(
     shards = data.split("train")
     rows = two_workers.sum(Complains("too few"), shards, 1, lambda parts: int(np.sum(parts)))
     assert rows == sum(shard.rows for shard in shards) + len(shards)
-    told = [record.getMessage() for record in caplog.records if "too few" in record.getMessage()]
-    assert len(told) == len(shards)
+    messages = [record.getMessage() for record in caplog.records if "too few" in record.getMessage()]
+    assert len(messages) == len(shards)
     for shard in shards:
-        (line,) = (line for line in told if shard.path in line)
+        (line,) = (line for line in messages if shard.path in line)
         assert f", {shard.path}: too few of {shard.rows} rows (worker tls://127.0.0.1:" in line or line.startswith(
             "sum"
         )
 
 
-# The timeline of a run: nothing is counted twice, nothing is lost, and a lane's phases fill the time it was there.
+# The timeline of a run: nothing is counted twice or lost, and the phases of a lane fill its lifetime.
 
 
 class Clock:
-    """A clock that goes when it is told to."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -171,7 +171,7 @@ def test_a_span_counts_what_no_span_inside_it_counts(clock: Clock) -> None:
     assert phases == {READ: 3.5, MAP: 5.0}
 
 
-def test_only_the_thread_of_the_stage_speaks_for_the_driver(clock: Clock) -> None:
+def test_only_the_thread_of_the_stage_records_for_the_driver(clock: Clock) -> None:
     timeline = Timeline()
     with recording(timeline):
         timeline.stage("learn")
@@ -190,7 +190,7 @@ def test_only_the_thread_of_the_stage_speaks_for_the_driver(clock: Clock) -> Non
     assert totals(timeline)[DRIVER, READ] == pytest.approx(1.0)
 
 
-def test_an_answer_is_parted_into_phases_and_the_way(clock: Clock) -> None:
+def test_waiting_time_is_split_into_phases_and_transfer(clock: Clock) -> None:
     timeline = Timeline()
     with recording(timeline):
         timeline.stage("learn")
@@ -199,7 +199,7 @@ def test_an_answer_is_parted_into_phases_and_the_way(clock: Clock) -> None:
         record_work("a", 10.0, 8.0, {READ: 2.0, MAP: 1.0})
         record_work("b", 10.0, 4.0, {})
         record_wait(begun, 8.0)
-        # given together with the one before, and so done after it: its time has been waited for on the spot
+        # submitted together with the previous work and done after it: its waiting time is already counted
         clock.now += 3.0
         record_work("a", 13.0, 2.5, {READ: 0.5})
         timeline.finish()
@@ -252,16 +252,20 @@ def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(c
     table = pq.read_table(tmp_path / "timeline.parquet")
     assert set(table["phase"].to_pylist()) == set(PHASES) - {MAP, OTHER}
     assert sum(table["seconds"].to_pylist()) == pytest.approx(sum(cell.seconds for cell in timeline.cells()))
-    told = describe_timeline(timeline)
-    assert told["workers"] == 20
-    assert [lane["name"] for lane in told["lanes"]] == [DRIVER, "mean of 20", *(f"worker {n}" for n in range(1, 7))]
-    assert all(len(lane[LEARN]) <= MOST_DRAWN_BUCKETS for lane in told["lanes"])
-    assert sum(told["lanes"][1][READ]) == pytest.approx(0.4, abs=0.01)
-    assert timeline_picture(told) == timeline_picture(told)
-    result = {"timeline": told, "workers": 20}
+    description = describe_timeline(timeline)
+    assert description["workers"] == 20
+    assert [lane["name"] for lane in description["lanes"]] == [
+        DRIVER,
+        "mean of 20",
+        *(f"worker {n}" for n in range(1, 7)),
+    ]
+    assert all(len(lane[LEARN]) <= MOST_DRAWN_BUCKETS for lane in description["lanes"])
+    assert sum(description["lanes"][1][READ]) == pytest.approx(0.4, abs=0.01)
+    assert timeline_picture(description) == timeline_picture(description)
+    result = {"timeline": description, "workers": 20}
     assert timeline_owner(RunResult(result)) == "Workers"
     assert "Training time of 20 workers: " in timeline_sentence(RunResult(result))
-    alone = {"timeline": {"shares": told["shares"], "workers": 1}}
+    alone = {"timeline": {"shares": description["shares"], "workers": 1}}
     assert "Training time of 1 worker: " in timeline_sentence(RunResult(alone | {"workers": 1}))
     assert "Training time of 1 thread: " in timeline_sentence(RunResult(alone))
     (run,) = facts_section(RunResult(result | {"settings": {}})).blocks
@@ -271,7 +275,7 @@ def test_the_file_holds_every_second_and_the_picture_a_bounded_number_of_lanes(c
     assert not [name for name in names if "lanes" in name or "stages" in name], "what is drawn is not listed as well"
 
 
-def test_nothing_is_told_of_a_run_that_has_no_timeline() -> None:
+def test_a_run_without_a_timeline_has_no_timeline_text() -> None:
     assert phases(RunResult()) == ""
     assert timeline_sentence(RunResult({"timeline": {"shares": {}}})) == ""
 
