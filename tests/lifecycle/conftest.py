@@ -10,12 +10,12 @@ from tests.lifecycle.shards import first_schema
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
-    """The schema of a first shard, which later ones are validated by."""
+    """Return the schema of the first shard, against which later ones are validated."""
     return first_schema(tmp_path_factory.mktemp("first"))
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder, with okl's home in it."""
+    """Return a folder that contains the home folder of okl."""
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     return tmp_path

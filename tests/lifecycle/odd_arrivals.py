@@ -1,4 +1,4 @@
-"""Odd files in an inbox, each made in its own way, for tests of retraining and the simulation of its nights."""
+"""Unusual files in an inbox, for tests of retraining and the simulation of its nights."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pyarrow.csv
 
 from tests.lifecycle.shards import content, land
 
-GOOD = "given.parquet"  # a good shard that is in the inbox
+GOOD = "given.parquet"  # a valid shard in the inbox
 
 
 def cut(inbox: Path, seed: int) -> None:
-    """The first half of a Parquet file."""
+    """Write the first half of a Parquet file."""
     whole = land(inbox, f"cut-{seed}.parquet", content(seed)).read_bytes()
     (inbox / f"cut-{seed}.parquet").write_bytes(whole[: len(whole) // 2])
 
 
 def cut_gzip(inbox: Path, seed: int) -> None:
-    """The first half of a compressed CSV file."""
+    """Write the first half of a compressed CSV file."""
     packed = gzip.compress(csv_of(seed))
     (inbox / f"cut-{seed}.csv.gz").write_bytes(packed[: len(packed) // 2])
 
@@ -34,38 +34,38 @@ def csv_of(seed: int) -> bytes:
 
 
 def same_bytes(inbox: Path, seed: int) -> None:
-    """The bytes of a shard under another name."""
+    """Copy a shard to another name."""
     shutil.copy(inbox / GOOD, inbox / f"copy-{seed}.parquet")
 
 
 def folder(inbox: Path, seed: int) -> None:
-    """A folder with the name of a file."""
+    """Create a folder with the name of a file."""
     (inbox / f"folder-{seed}.parquet").mkdir()
 
 
 def pipe(inbox: Path, seed: int) -> None:
-    """A named pipe, which nobody writes: opening it would wait for ever."""
+    """Create a named pipe without a writer: opening it would block forever."""
     os.mkfifo(inbox / f"pipe-{seed}.csv")
 
 
 def loop(inbox: Path, seed: int) -> None:
-    """A link to itself, and a folder that contains itself."""
+    """Create a link to itself, and a folder that contains itself."""
     (inbox / f"loop-{seed}.parquet").symlink_to(f"loop-{seed}.parquet")
     (inbox / f"around-{seed}").symlink_to(".")
 
 
 def dangling(inbox: Path, seed: int) -> None:
-    """A link to nothing."""
+    """Create a link to a missing file."""
     (inbox / f"dangling-{seed}.parquet").symlink_to("nothing")
 
 
 def device(inbox: Path, seed: int) -> None:
-    """A link to a device without an end."""
+    """Create a link to a device with endless content."""
     (inbox / f"device-{seed}.csv").symlink_to("/dev/zero")
 
 
 def names(inbox: Path, seed: int) -> None:
-    """Good shards with spaces, quotes, line ends, markup, other scripts, and bytes that are no text in their names."""
+    """Write valid shards with spaces, quotes, line ends, markup, other scripts and invalid UTF-8 in their names."""
     odd = (
         b"a b",
         b"'\"`",
@@ -84,24 +84,24 @@ def names(inbox: Path, seed: int) -> None:
 
 
 def long_name(inbox: Path, seed: int) -> None:
-    """A name as long as a file system allows."""
+    """Write a shard with the longest name that a file system allows."""
     land(inbox, f"-{seed}.parquet".rjust(255, "n"), content(seed))
 
 
 def empty(inbox: Path, seed: int) -> None:
-    """No bytes."""
+    """Write an empty file."""
     for suffix in ("parquet", "csv", "csv.gz", "jsonl", "svm"):
         (inbox / f"empty-{seed}.{suffix}").touch()
 
 
 def wide(inbox: Path, seed: int, columns: int = 1_000_000) -> None:
-    """A million columns."""
+    """Write a file of a million columns."""
     header = ",".join(f"c{number}" for number in range(columns))
     (inbox / f"wide-{seed}.csv").write_text(f"{header}\n" + ",".join(["1"] * columns) + "\n")
 
 
 def bomb(inbox: Path, seed: int, megabytes: int = 10_000) -> None:
-    """A compressed file that becomes a thousand times as large."""
+    """Write a compressed file that expands a thousandfold."""
     with gzip.open(inbox / f"bomb-{seed}.csv.gz", "wb", 1) as stream:
         stream.write(b"x0,x1,x2,x3,hour,y\n")
         for _ in range(megabytes):
@@ -109,7 +109,7 @@ def bomb(inbox: Path, seed: int, megabytes: int = 10_000) -> None:
 
 
 def rows_bomb(inbox: Path, seed: int, megabytes: int = 2_000) -> None:
-    """A compressed file of equal rows, thousands of megabytes of them."""
+    """Write a compressed file of equal rows that expands to gigabytes."""
     with gzip.open(inbox / f"rows-{seed}.csv.gz", "wb", 1) as stream:
         stream.write(b"x0,x1,x2,x3,hour,y\n")
         for _ in range(megabytes):
@@ -117,19 +117,19 @@ def rows_bomb(inbox: Path, seed: int, megabytes: int = 2_000) -> None:
 
 
 def tiny(inbox: Path, seed: int, files: int = 10_000) -> None:
-    """Files of one row each."""
+    """Write files of one row each."""
     for number in range(files):
         (inbox / f"tiny-{seed}-{number:05}.csv").write_text(f"x0,x1,x2,x3,hour,y\n{number},50,0,0,{seed},1\n")
 
 
 def binary(inbox: Path, seed: int) -> None:
-    """Bytes without a meaning under the names of all formats."""
+    """Write random bytes under the names of all formats."""
     for suffix in ("parquet", "csv", "csv.gz", "jsonl", "svm"):
         (inbox / f"binary-{seed}.{suffix}").write_bytes(os.urandom(5_000))
 
 
 def other(inbox: Path, seed: int) -> None:
-    """A file of another kind than its name says."""
+    """Write a file whose format does not match its name."""
     (inbox / f"other-{seed}.parquet").write_bytes(csv_of(seed))
 
 

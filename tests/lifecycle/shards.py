@@ -1,4 +1,4 @@
-"""Small shards for the tests of retraining: files of a stream with something to learn, and a store that holds them."""
+"""Small shards for tests of retraining: files of a stream with structure, and a store for them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from okl.lifecycle.shard_store import Arrival, ShardRecord, ShardStore, arrivals
 
 ROWS = 600
 SETTINGS = IngestSettings(scale="standard", holdout=0.2, missing="error")
-WORDS = np.array(["no", "yes"])
+TEXT_LABELS = np.array(["no", "yes"])
 
 
 def content(seed: int, rows: int = ROWS, flipped: bool = False, text: bool = False) -> pa.Table:
-    """Four inputs, one of them rarely other than 0; two classes by a curved border; the hour of each row."""
+    """Return four inputs, one mostly 0, two classes with a curved border, and the hour of each row."""
     random = np.random.default_rng(seed)
     x = random.standard_normal((4, rows)) * [[1.0], [10.0], [0.1], [1.0]] + [[0.0], [50.0], [0.0], [0.0]]
     x[3] = random.random(rows) < 0.02
@@ -33,18 +33,18 @@ def content(seed: int, rows: int = ROWS, flipped: bool = False, text: bool = Fal
     assert rows < 50 or 0.2 < label.mean() < 0.8
     columns: dict[str, Any] = {f"x{i}": column.astype(np.float32) for i, column in enumerate(x)}
     hour = 24.0 * seed + np.sort(random.random(rows)) * 24
-    return pa.table(columns | {"hour": hour, "y": WORDS[label.astype(int)] if text else np.where(label, 1, -1)})
+    return pa.table(columns | {"hour": hour, "y": TEXT_LABELS[label.astype(int)] if text else np.where(label, 1, -1)})
 
 
 def land(folder: Path, name: str, table: pa.Table, **options: Any) -> Path:
-    """Write a shard to where shards arrive."""
+    """Write a shard to the inbox."""
     folder.mkdir(exist_ok=True)
     pq.write_table(table, folder / name, **options)
     return folder / name
 
 
 def first_schema(folder: Path, text: bool = False) -> Schema:
-    """Of a shard of day 0, which scaling goes by; hours are keys."""
+    """Return the schema of a shard of day 0, which determines the scaling; hours are keys."""
     source = land(folder, "first.parquet", content(0, text=text))
     settings = SETTINGS.model_copy(update={"holdout": None, "keys": ("hour",)})
     return ingest(source, folder / "first", settings).dataset.schema

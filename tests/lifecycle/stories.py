@@ -1,4 +1,4 @@
-"""Retrainings of a small model in a temporary folder, as several files of tests need them."""
+"""Retrainings of a small model in a temporary folder, shared by several test files."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def lineage(place: Path) -> list[str]:
     return [shard["name"] for one in model.ancestry(champion(place)) for shard in one.lineage.shards]
 
 
-def refused_by_both(asked: RetrainSettings, sentence: str) -> None:
-    """By `okl deploy`, before the night, and by a run."""
+def refused_by_both(retrain_settings: RetrainSettings, message: str) -> None:
+    """Assert that `okl deploy`, before the night, and a run refuse settings."""
     for refusing in (check_arrivals, retrain):
-        with pytest.raises(OklError, match=sentence):
-            refusing(asked)
+        with pytest.raises(OklError, match=message):
+            refusing(retrain_settings)

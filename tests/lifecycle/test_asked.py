@@ -1,4 +1,4 @@
-"""What a retraining is asked for holds for all that it learns, or is refused in a sentence: nothing is passed over."""
+"""Every setting of a retraining takes effect or is refused with a message; none is ignored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.rows import train
 LIMITED: dict[str, Any] = {"constraints": ["abs(covariance(x0)) <= 0.05", "norm <= 10"], "frequencies": 20}
 
 
-def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
+def test_columns_of_constraints_are_not_inputs(place: Path) -> None:
     limited = settings(place, train=LIMITED)
     shards(place, 1)
     check_arrivals(limited)
@@ -47,7 +47,7 @@ def test_columns_that_constraints_look_at_are_not_learnt(place: Path) -> None:
     assert retrain(settings(place, train=LIMITED, ingest={}))["how"] == "continued with 1 new shards"
 
 
-def test_what_comes_later_fits_what_a_model_was_begun_with_or_is_refused(place: Path) -> None:
+def test_later_settings_that_contradict_the_model_are_refused(place: Path) -> None:
     shards(place, 1)
     assert retrain(settings(place, train={"frequencies": 10}))["outcome"] == "published"
     of_keys = {"constraints": ["abs(covariance(hour)) <= 1", "norm <= 10"], "frequencies": 10}
@@ -72,12 +72,12 @@ def test_what_comes_later_fits_what_a_model_was_begun_with_or_is_refused(place: 
     assert (anew["outcome"], anew["parent"]) == ("published", 1)
     assert anew["how"].startswith("started anew on 2 shards, because constraints changed from ")
     shards(place, 3)
-    asked = retrain(settings(place, train=LIMITED | {"learn_sensitive": True}))
-    assert (asked["outcome"], asked["how"][:24]) == ("published", "started anew on 3 shards")
+    result = retrain(settings(place, train=LIMITED | {"learn_sensitive": True}))
+    assert (result["outcome"], result["how"][:24]) == ("published", "started anew on 3 shards")
     assert champion(place).load().schema.features == ("x0", "x1", "x2", "x3")
 
 
-def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
+def test_changed_training_settings_start_a_new_learner(place: Path) -> None:
     shards(place, 1)
     assert retrain(settings(place, train={"frequencies": 10, "class_weights": {"1": 1.25}}))["outcome"] == "published"
     shards(place, 2)
@@ -85,29 +85,29 @@ def test_other_settings_of_learning_begin_a_learner_anew(place: Path) -> None:
     assert retrain(settings(place, train=elsewhere))["how"] == "continued with 1 new shards"
     shards(place, 3)
     run = RetrainingRun(settings(place, train=elsewhere | {"frequencies": 15, "passes": 2}))
-    told = {stage: run.perform_stage(stage) for stage in RETRAIN_STAGES}
+    metrics = {stage: run.perform_stage(stage) for stage in RETRAIN_STAGES}
     run.close()
-    assert told["learn"]["anew"] == "frequencies changed from 10 (m@2) to 15"
+    assert metrics["learn"]["anew"] == "frequencies changed from 10 (m@2) to 15"
     assert run.result()["how"] == "started anew on 3 shards, because frequencies changed from 10 (m@2) to 15"
     assert arrays(place)["weights"].shape == (1, 30)
     assert lineage(place) == [f"day-{day:02d}.parquet" for day in (1, 2, 3)]
 
 
-def test_what_never_had_an_effect_begins_no_learner_anew(place: Path) -> None:
+def test_settings_without_an_effect_do_not_start_a_new_learner(place: Path) -> None:
     shards(place, 1)
-    asked = settings(place, train={"frequencies": 10})
-    retrain(asked)
-    now = open_champion(Registry(asked.registry).model("m"))
+    nightly = settings(place, train={"frequencies": 10})
+    retrain(nightly)
+    now = open_champion(Registry(nightly.registry).model("m"))
     assert now is not None
     for name, value in (("budget_seconds", 120.0), ("rescale", "standard"), ("frequencies", 11)):
         configuration = now.model.configuration | {name: value}
         known = ModelHistory(replace(now, model=replace(now.model, configuration=configuration)))
-        told = "frequencies changed from 11 (m@1) to 10" if name == "frequencies" else ""
-        assert changed_training_setting(asked, known) == told
+        reason = "frequencies changed from 11 (m@1) to 10" if name == "frequencies" else ""
+        assert changed_training_setting(nightly, known) == reason
 
 
 @pytest.mark.parametrize("name", NOT_OF_TRAIN)
-def test_what_would_be_passed_over_is_refused(name: str, tmp_path: Path) -> None:
+def test_settings_without_a_use_in_retraining_are_refused(name: str, tmp_path: Path) -> None:
     values = {
         "ingest": {"target": "z"},
         "rescale": "standard",
@@ -129,19 +129,19 @@ def test_rows_are_reserved_by_a_share_alone(name: str, value: Any, tmp_path: Pat
         settings_from(RetrainSettings, {"name": "m", "source": "in", "train": {}, "ingest": {name: value}}, "here")
 
 
-def test_a_single_shard_is_looked_at_without_limits_on_columns() -> None:
+def test_a_single_shard_is_checked_without_limits_on_columns() -> None:
     more = {"constraint_margin": 0.1, "constraint_gain": 0.5, "learn_sensitive": True}
     limited = TrainSettings.model_validate({"data": "in", **LIMITED, **more})
     free = TrainSettings.model_validate({"data": "in", **LIMITED, "constraints": ["norm <= 10"]})
     assert without_constraints(limited) == without_constraints(free) == free
 
 
-def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
+def test_a_release_without_effect_is_refused(place: Path) -> None:
     store = ShardStore(place / "registry" / "m" / "data")
     schema = store.set_reference(first_schema(place))
     few = validated(store, land(place / "in", "few.parquet", content(1).slice(0, 20)), schema)
-    asked = settings(place, release=[few.key])
-    check_arrivals(asked)
+    releasing = settings(place, release=[few.key])
+    check_arrivals(releasing)
     refused_by_both(
         settings(place, release=["ffff"]), rf"names no shard; .* Quarantined shards: {few.key} \(few\.parquet"
     )
@@ -150,7 +150,7 @@ def test_a_release_that_can_do_nothing_is_refused(place: Path) -> None:
         DataError,
         match=rf"few\.parquet is quarantined and no longer in .* Restore the file, or remove {few.key} from",
     ):
-        retrain(asked)
+        retrain(releasing)
 
 
 def test_a_bad_option_of_learning_is_named_by_itself() -> None:
@@ -161,11 +161,14 @@ def test_a_bad_option_of_learning_is_named_by_itself() -> None:
 
 @pytest.mark.parametrize("ingest", [{}, {"missing": "mean", "dates": "parts"}, {"missing": "error", "dates": "drop"}])
 def test_settings_without_their_defaults_are_the_same_settings(ingest: dict[str, Any], tmp_path: Path) -> None:
-    """A deployment stores settings without their defaults; rows are read as by okl train unless another way is set."""
+    """A deployment stores settings without defaults; rows are read as by okl train unless set otherwise."""
     given = {"name": "m", "source": str(tmp_path), "train": {"solver": "ridge"}, "ingest": ingest}
-    asked = RetrainSettings.model_validate(given)
-    assert RetrainSettings.model_validate(asked.model_dump(mode="json", exclude_defaults=True)) == asked
-    assert asked.ingest == IngestSettings(**ingest)
+    retrain_settings = RetrainSettings.model_validate(given)
+    assert (
+        RetrainSettings.model_validate(retrain_settings.model_dump(mode="json", exclude_defaults=True))
+        == retrain_settings
+    )
+    assert retrain_settings.ingest == IngestSettings(**ingest)
 
 
 def test_a_learnt_metric_of_a_published_run_is_kept(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""The automatic choice of a retraining that is made again: when, on which rows, and what becomes of it."""
+"""Repeated automatic choices in retraining: when, on which rows, and with which result."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def night(place: Path, number: int, changed: bool, rows: int = 600, numbers: bool = False) -> None:
-    """A day whose border, or mean of numbers, is a plane, or a circle in other inputs, which have another unit, too."""
+    """Return a day with a linear border or mean, or a circular one in other inputs with another unit."""
     random = np.random.default_rng(number)
     x = random.standard_normal((rows, 4)) * [1.0, 1.0, 20.0, 20.0]
     curve = (x[:, 2] / 20) ** 2 + (x[:, 3] / 20) ** 2 - 1.4
@@ -119,19 +119,19 @@ def night(place: Path, number: int, changed: bool, rows: int = 600, numbers: boo
     land(place / "in", f"day-{number:02d}.parquet", pa.table(columns))
 
 
-def asked(place: Path, **more: Any) -> Any:
+def settings_for(place: Path, **more: Any) -> Any:
     train = more.pop("train", {})
     return unnamed(place, **train).model_copy(update={"publish_if": "better", "contradiction": False} | more)
 
 
 def begin(place: Path, last: dict[str, Any] | None = None, numbers: bool = False, **more: Any) -> dict[str, Any]:
-    """The first file, two others, and a fourth one of changed rows, each in a run."""
+    """Run the first file, two others, and a fourth one with changed rows."""
     for files in ((1,), (2, 3)):
         for number in files:
             night(place, number, changed=False, numbers=numbers)
-        assert retrain(asked(place, **more))["choice"] is None
+        assert retrain(settings_for(place, **more))["choice"] is None
     night(place, 4, changed=True, numbers=numbers)
-    return retrain(asked(place, **(more | (last or {}))))
+    return retrain(settings_for(place, **(more | (last or {}))))
 
 
 @pytest.mark.parametrize("numbers", [False, True])
@@ -140,11 +140,11 @@ def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path, numbers:
     assert result["drift"]["found"], result["drift"]
     assert result["outcome"] == "published"
     assert result["choice"]["outcome"] == "published", result["choice"]
-    told = " ".join(summary_text(result).split())
-    assert "chosen again: Solver and settings were chosen again, because day-04.parquet shows drift (" in told
+    summary = " ".join(summary_text(result).split())
+    assert "chosen again: Solver and settings were chosen again, because day-04.parquet shows drift (" in summary
     version = champion(place)
     entry = version.lineage.settings["choice"]
-    assert entry["cause"] in told
+    assert entry["cause"] in summary
     made = version.load()
     store = ShardStore(place / "registry" / "m" / "data")
     reference = store.reference()
@@ -154,7 +154,7 @@ def test_drift_makes_a_new_choice_that_later_versions_keep(place: Path, numbers:
     assert all(one.compared for one in later_choices(store))
     stages = Stages()
     night(place, 5, changed=True, rows=300, numbers=numbers)  # too few to nearly double the rows since the signal
-    second = retrain(asked(place), observer=stages)
+    second = retrain(settings_for(place), observer=stages)
     assert "choose" not in stages.progress
     assert second["choice"] is None
     errors = second["progressive"][0]
@@ -172,11 +172,11 @@ def test_a_choice_that_was_rolled_back_stays_so_until_a_new_file_arrives(place: 
     made = begin(place)["version"]
     model = Registry(place / "registry").model("m")
     model.rollback()
-    again = retrain(asked(place))
+    again = retrain(settings_for(place))
     assert again["outcome"] == "judged before", again["reason"]
     assert f"trained on before, in m@{made}, which is no longer the champion" in again["reason"]
     night(place, 5, changed=True)
-    third = retrain(asked(place))
+    third = retrain(settings_for(place))
     assert third["outcome"] == "published"
     assert third["choice"]["cause"].startswith("there are "), "twice the rows since the drift"
 
@@ -184,7 +184,7 @@ def test_a_choice_that_was_rolled_back_stays_so_until_a_new_file_arrives(place: 
 def test_a_choice_that_an_excluded_shard_may_have_decided_is_made_again(place: Path) -> None:
     assert begin(place)["choice"]["outcome"] == "published"
     of_day_4 = champion(place).lineage.settings["choice"]
-    result = retrain(asked(place, exclude=("day-04.parquet",)))
+    result = retrain(settings_for(place, exclude=("day-04.parquet",)))
     assert result["choice"]["cause"] == "day-04.parquet was excluded"
     assert result["outcome"] == "published", "it is not worse on the rows of the other days"
     entry = champion(place).lineage.settings.get("choice", {})
@@ -206,7 +206,7 @@ def test_the_same_nights_give_the_same_bits_after_an_interrupt(place: Path, monk
     choices = {one.name for one in (elsewhere / "registry" / "m" / "data" / "choices").glob("*.json")}
     assert choices, "made before the interrupt"
     stages = Stages()
-    result = retrain(asked(elsewhere), observer=stages)
+    result = retrain(settings_for(elsewhere), observer=stages)
     assert "choose" not in stages.progress, "it continues with the stored choice"
     assert result["choice"]["outcome"] == "published"
     assert weights_digest(champion(elsewhere).files / "model") == right
@@ -234,7 +234,7 @@ def test_a_given_solver_is_never_replaced_and_keep_switches_the_choice_off(place
     for numbers in ((1,), (2, 3), (4,)):
         for number in numbers:
             night(named, number, changed=number == 4)
-        result = retrain(first if 1 in numbers else asked(named))
+        result = retrain(first if 1 in numbers else settings_for(named))
     assert result["drift"]["found"]
     assert result["choice"] is None
     assert result["settings"]["train"]["solver"] == "fogd"
@@ -245,11 +245,11 @@ def test_a_requested_choice_needs_no_new_file_and_is_compared_once(place: Path) 
     night(place, 1, changed=False)
     first = settings(place, train={"frequencies": 10}, ingest={"keys": ["hour"]})
     assert retrain(first)["outcome"] == "published"
-    result = retrain(asked(place, choose="again"))
+    result = retrain(settings_for(place, choose="again"))
     assert result["choice"]["cause"] == "--choose again was given"
     assert result["outcome"] in ("published", "kept")
     assert "newest reserved rows" not in result["reason"].partition(". ")[2], "no row is newer than others"
-    again = retrain(asked(place, choose="again"))
+    again = retrain(settings_for(place, choose="again"))
     assert again["outcome"] == "judged before"
     assert again["reason"] == "The same choice was made and compared before."
     both = first.model_copy(update={"choose": "again"})
@@ -263,9 +263,9 @@ def test_rows_that_follow_a_curved_border_are_not_noise_to_a_linear_model(place:
     for numbers in ((1,), (2, 3)):
         for number in numbers:
             night(place, number, changed=False)
-        retrain(asked(place, contradiction=True).model_copy(update={"train": linear}))
+        retrain(settings_for(place, contradiction=True).model_copy(update={"train": linear}))
     night(place, 4, changed=True)
-    result = retrain(asked(place, contradiction=True))
+    result = retrain(settings_for(place, contradiction=True))
     assert result["settings"]["train"]["kernel"] == "linear", "which agrees with a circle by chance only"
     assert abs(result["progressive"][0]["agreement"]) < 0.1
     assert not result["shards"]["rejected"], result["shards"]["rejected"]

@@ -1,4 +1,4 @@
-"""The automatic choice of a retraining: as in `okl train` for the first shards, and kept."""
+"""The automatic choice of a retraining: made as in `okl train` for the first shards, then kept."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def place(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def unnamed(place: Path, **values: Any) -> RetrainSettings:
-    """Settings without a solver, for a short race."""
+    """Return settings without a solver, for a short automatic choice."""
     given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
     more = {"ingest": {"keys": ["hour"]}, "publish_if": "not worse"}
     return RetrainSettings.model_validate(given | more | {"train": {"threads": 1, "budget_seconds": 0.2} | values})
@@ -56,10 +56,10 @@ def test_a_new_model_is_chosen_as_in_training_and_later_nights_keep_it(place: Pa
     first = retrain(unnamed(place), observer=stages)
     assert "choose" in stages.progress, "a stage of its own"
     assert first["outcome"] == "published"
-    told = " ".join(summary_text(first).split())
-    assert "chosen: " in told
-    assert "8 candidates" in told or "of the median distance" in told
-    assert "Later retrainings keep this choice until drift, more errors, or four times the rows" in told
+    summary = " ".join(summary_text(first).split())
+    assert "chosen: " in summary
+    assert "8 candidates" in summary or "of the median distance" in summary
+    assert "Later retrainings keep this choice until drift, more errors, or four times the rows" in summary
     begun = champion(place)
     model = begun.load()
     assert model.configuration["solver"] == "ridge"
@@ -99,16 +99,16 @@ def test_a_choice_outlives_a_run_that_ends_before_the_first_version_and_is_refus
 
 
 def test_options_of_the_choice_hold_for_a_new_model_and_may_stay(place: Path) -> None:
-    asked = unnamed(place, validation="blocks", optimise="log-loss")
+    first_settings = unnamed(place, validation="blocks", optimise="log-loss")
     shards(place, 1)
-    first = retrain(asked)
+    first = retrain(first_settings)
     assert "5 contiguous folds" in " ".join(first["chosen"])
     assert "log loss" in " ".join(first["chosen"])
     shards(place, 2)
-    assert retrain(asked)["outcome"] == first["outcome"] == "published"
+    assert retrain(first_settings)["outcome"] == first["outcome"] == "published"
 
 
-def test_a_model_continues_with_the_solver_that_it_was_begun_with(place: Path) -> None:
+def test_a_model_continues_with_its_original_solver(place: Path) -> None:
     shards(place, 1)
     retrain(settings(place))
     weights = champion(place).load().predictor.arrays()["weights"]
@@ -136,7 +136,7 @@ def test_a_quarantined_first_file_decides_nothing_of_later_ones(place: Path, mon
 
 
 def test_the_choice_reads_the_labels_of_all_first_files_alike(place: Path) -> None:
-    """Text labels are numbered as they appear: the second file begins with the other one."""
+    """Text labels are numbered in order of appearance; the second file begins with the other label."""
     first, second = (content(day, text=True) for day in (1, 2))
     word = first["y"][0].as_py()
     land(place / "in", "day-01.parquet", first)
@@ -168,8 +168,8 @@ def test_dates_of_a_short_period_in_the_first_files_are_named_once(place: Path, 
     rows = content(1)
     dates = np.datetime64("2026-03-01T12:00", "s") + np.arange(rows.num_rows) * (days * 86_400 // rows.num_rows)
     land(place / "in", "day-01.parquet", rows.append_column("at", pa.array(dates)))
-    told = " ".join(summary_text(retrain(settings(place, train={"frequencies": 10}))).split())
-    assert ("Dates of a short period: 'at' (3 days). Later files have later dates" in told) == (days == 3)
+    summary = " ".join(summary_text(retrain(settings(place, train={"frequencies": 10}))).split())
+    assert ("Dates of a short period: 'at' (3 days). Later files have later dates" in summary) == (days == 3)
     land(place / "in", "day-02.parquet", content(2).append_column("at", pa.array(dates)))
     assert "short period" not in summary_text(retrain(settings(place, train={"frequencies": 10})))
 
@@ -214,7 +214,7 @@ def test_a_text_column_that_a_new_model_leaves_out_is_named_in_the_summary(place
     assert retrain(settings(place, train={"frequencies": 10}))["data_warnings"] == []
 
 
-def test_a_shard_with_copies_of_its_rows_is_warned_of_each_night(place: Path) -> None:
+def test_a_shard_with_duplicate_rows_gives_a_warning_each_night(place: Path) -> None:
     shards(place, 1)
     assert retrain(settings(place))["data_warnings"] == []
     land(place / "in", "day-02.parquet", pa.concat_tables([content(2, rows=300)] * 2))

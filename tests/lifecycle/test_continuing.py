@@ -34,7 +34,7 @@ def execution() -> Any:
 
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Dataset, Dataset, Dataset]]:
-    """Of each task all rows, the first 1024 of them, and the others; scaled alike."""
+    """Return for each task all rows, the first 1024, and the others, with the same scaling."""
     folder, made = tmp_path_factory.mktemp("cut"), {}
     for task in ("binary", "multiclass", "regression"):
         table = learnable_table(task, ROWS).drop_columns(["split"])
@@ -89,7 +89,7 @@ def test_learning_a_then_b_is_learning_both_in_stored_order(
 
 
 @pytest.mark.parametrize("name", ["fogd-mix", "fogd-sum", "bsgd-mix"])
-def test_rounds_go_on_with_a_state_that_was_stored(
+def test_rounds_continue_from_a_stored_state(
     name: str, cut: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution, tmp_path: Path
 ) -> None:
     task, options = ONLINE[name]
@@ -109,7 +109,7 @@ def test_rounds_go_on_with_a_state_that_was_stored(
     assert (thirds.rounds_before, thirds.total_rows) == (2 * solver.rounds, ROWS + SEAM)
 
 
-def test_a_run_in_the_middle_does_not_go_on_with_other_rows(
+def test_an_unfinished_run_does_not_continue_with_other_rows(
     cut: dict[str, tuple[Dataset, Dataset, Dataset]], execution: Execution
 ) -> None:
     both, first, second = cut["binary"]

@@ -66,9 +66,9 @@ BAD: list[tuple[str, Callable[[pa.Table], pa.Table], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "spoil", "said"), BAD, ids=[f"{kind}-{i}" for i, (kind, _, _) in enumerate(BAD)])
+@pytest.mark.parametrize(("kind", "spoil", "pattern"), BAD, ids=[f"{kind}-{i}" for i, (kind, _, _) in enumerate(BAD)])
 def test_a_bad_shard_is_quarantined_for_the_right_reason(
-    tmp_path: Path, schema: Schema, kind: str, spoil: Callable[[pa.Table], pa.Table], said: str
+    tmp_path: Path, schema: Schema, kind: str, spoil: Callable[[pa.Table], pa.Table], pattern: str
 ) -> None:
     assert kind in KINDS
     store = ShardStore(tmp_path / "data")
@@ -78,7 +78,7 @@ def test_a_bad_shard_is_quarantined_for_the_right_reason(
     assert record.status == "quarantined"
     assert kind in [finding.kind for finding in record.findings]
     (finding,) = [finding for finding in record.findings if finding.kind == kind]
-    assert re.search(said, finding.sentence), finding.sentence
+    assert re.search(pattern, finding.sentence), finding.sentence
     assert finding.figures
     assert not (tmp_path / "data" / record.key).exists()
     assert store.records() == {record.sha256: record}
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_read_is_a_finding_and_no_error(
     assert (record.status, [finding.kind for finding in record.findings]) == ("quarantined", [kind])
 
 
-def test_a_label_that_is_gone_is_a_finding_where_chance_does_not_explain_it(tmp_path: Path, schema: Schema) -> None:
+def test_a_vanished_label_is_a_finding_unless_chance_explains_it(tmp_path: Path, schema: Schema) -> None:
     rare, whole = np.array([980, 20]), np.array([4000, 0])
     assert has_vanished(rare, whole, 1, 1e-6)
     assert not has_vanished(rare, whole, 0, 1e-6)
@@ -144,7 +144,7 @@ def test_the_same_rows_in_other_bytes_are_a_duplicate(tmp_path: Path, schema: Sc
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_times_that_are_no_numbers_tell_no_time(value: float, tmp_path: Path, schema: Schema) -> None:
+def test_times_that_are_not_finite_are_ignored(value: float, tmp_path: Path, schema: Schema) -> None:
     store, table = ShardStore(tmp_path / "data"), content(1)
     none = replaced(table, "hour", np.full(ROWS, value))
     known = validated(store, land(tmp_path / "in", "day-1.parquet", none), schema, time_column="hour")
@@ -167,7 +167,7 @@ def test_a_shard_older_than_what_was_learnt_is_late(tmp_path: Path, schema: Sche
     assert ([finding.kind for finding in dated.findings], dated.last_time) == (["late"], "2026-11-20")
 
 
-def test_further_columns_are_let_be_unless_the_contract_says_otherwise(tmp_path: Path, schema: Schema) -> None:
+def test_extra_columns_are_ignored_unless_the_contract_forbids_them(tmp_path: Path, schema: Schema) -> None:
     store, more = ShardStore(tmp_path / "data"), content(1).append_column("more", pa.array(np.arange(ROWS)))
     path = land(tmp_path / "in", "day-1.parquet", more)
     strict = validated(store, path, schema, ContractSettings(extra_columns=False))
@@ -197,7 +197,7 @@ def test_few_incomplete_rows_are_left_out_and_many_are_refused(
     assert "expected at most 5.0%" in quarantined.reason
 
 
-def test_honest_shards_are_accepted_whatever_they_are_compressed_with(tmp_path: Path) -> None:
+def test_valid_shards_are_accepted_with_any_compression(tmp_path: Path) -> None:
     words = first_schema(tmp_path, text=True)
     store = ShardStore(tmp_path / "data")
     for day in range(1, 13):
@@ -207,7 +207,7 @@ def test_honest_shards_are_accepted_whatever_they_are_compressed_with(tmp_path: 
     assert sum(sum(record.class_counts) for record in store.accepted()) == 12 * ROWS
 
 
-def test_a_column_of_two_values_is_told_by_its_figures_alone() -> None:
+def test_a_column_of_two_values_is_recognised_by_its_statistics() -> None:
     random = np.random.default_rng(3)
     for share in (0.001, 0.3, 0.97):
         values = np.where(random.random(5000) < share, 7.0, -2.0)
@@ -216,7 +216,7 @@ def test_a_column_of_two_values_is_told_by_its_figures_alone() -> None:
     assert not two_valued(statistics(random.integers(0, 3, 5000).astype(float)))
 
 
-def test_a_rare_value_that_does_not_come_is_no_column_that_stopped() -> None:
+def test_a_missing_rare_value_is_no_column_that_stopped_changing() -> None:
     random = np.random.default_rng(4)
     rare = np.where(random.random(20_000) < 0.003, random.random(20_000), 0.0)
     assert not stopped_changing(statistics(rare), statistics(np.zeros(500)), 1e-6)
@@ -235,7 +235,7 @@ def statistics(values: Any) -> ColumnStatistics:
     return ColumnStatistics(len(values), float(values.mean()), float(values.std()), low, high)
 
 
-def test_a_compressed_text_is_refused_as_what_it_is(tmp_path: Path, schema: Schema) -> None:
+def test_a_compressed_csv_file_is_quarantined(tmp_path: Path, schema: Schema) -> None:
     path = land(tmp_path / "in", "day.parquet", content(1)).with_suffix(".csv")
     path.write_bytes(gzip.compress(b"x0,x1,x2,x3,hour,y\n1,2,3,4,5,1\n"))
     record = validated(ShardStore(tmp_path / "data"), path, schema)
@@ -245,7 +245,7 @@ def test_a_compressed_text_is_refused_as_what_it_is(tmp_path: Path, schema: Sche
 
 @pytest.fixture(scope="module")
 def table_schema(tmp_path_factory: pytest.TempPathFactory) -> Schema:
-    """Of a table of text, dates and numbers, a twentieth of whose cities and a tenth of whose ages are missing."""
+    """Return the schema of a table of text, dates and numbers with 5% of cities and 10% of ages missing."""
     folder, asked = tmp_path_factory.mktemp("table"), SETTINGS.model_copy(update=TABLE | {"holdout": None})
     return ingest(land(folder, "first.parquet", table_of(0)), folder / "first", asked).dataset.schema
 
@@ -263,7 +263,7 @@ def emptied(values: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("changed", "kind", "said"),
+    ("changed", "kind", "pattern"),
     [
         ({}, "", ""),
         ({"at": lambda at: at.dt.floor("h").where(at.isna(), pd.Timestamp("2027-05-03 06:00"))}, "", ""),
@@ -305,8 +305,8 @@ def emptied(values: Any) -> Any:
         "new",
     ],
 )
-def test_what_encoding_hides_is_found(
-    tmp_path: Path, table_schema: Schema, changed: dict[str, Any], kind: str, said: str
+def test_changes_hidden_by_encoding_are_found(
+    tmp_path: Path, table_schema: Schema, changed: dict[str, Any], kind: str, pattern: str
 ) -> None:
     store = ShardStore(tmp_path / "data")
     for day in (1, 2):
@@ -316,7 +316,7 @@ def test_what_encoding_hides_is_found(
         store, land(tmp_path / "in", "day.parquet", table_of(3, **changed)), table_schema, ingesting=TABLE
     )
     assert [finding.kind for finding in record.findings] == [kind][: bool(kind)], record.reason
-    assert re.search(said, record.reason), record.reason
+    assert re.search(pattern, record.reason), record.reason
 
 
 def test_a_few_unknown_values_are_accepted_with_a_warning(tmp_path: Path, table_schema: Schema) -> None:
@@ -336,7 +336,7 @@ def test_rows_of_earlier_files_are_found_unless_few_values_make_rows_equal(tmp_p
     for name, rows, status in (
         ("again.parquet", pa.concat_tables([content(2, rows=10), night.slice(20)]), "quarantined"),
         ("5-of-100.parquet", pa.concat_tables([content(2, rows=95), night.slice(0, 5)]), "accepted"),
-        ("begun.parquet", content(3).slice(0, 400), "accepted"),  # read while it was still written
+        ("begun.parquet", content(3).slice(0, 400), "accepted"),  # read before the file was complete
         ("whole.parquet", content(3), "quarantined"),
     ):
         record = validated(store, land(tmp_path / "in", name, rows), schema)

@@ -34,7 +34,7 @@ START = RANDOM.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
-    """Draw the same numbers in each test, whatever ran before it."""
+    """Reset the generator, so that each test draws the same numbers."""
     RANDOM.bit_generator.state = START
 
 
@@ -63,7 +63,7 @@ def test_the_test_of_squared_errors_is_the_paired_t_test() -> None:
 
 
 def scored_pairs(champion: float, challenger: float, rows: int = 4000) -> PairedSums:
-    """Two predictors of a class of 3%, neither of which names it for any row."""
+    """Return paired sums of two predictors that never predict a class of 3%."""
     classes = (RANDOM.random(rows) < 0.03).astype(float)
     scores = [-5.0 + skill * classes + RANDOM.normal(size=rows) * 0.7 for skill in (champion, challenger)]
     wrong = float(classes.sum())
@@ -72,7 +72,7 @@ def scored_pairs(champion: float, challenger: float, rows: int = 4000) -> Paired
 
 
 def of_log_losses(rows: int = 6000) -> tuple[PairedSums, Doubles, Doubles]:
-    """Log losses of two predictors of a class of 3%, the second better calibrated."""
+    """Return log losses of two predictors of a class of 3%, the second better calibrated."""
     classes = (RANDOM.random(rows) < 0.03).astype(int)
     logits = -3.5 + 2.0 * classes + RANDOM.normal(size=rows)
     first, second = log_losses(logits - 3.0, classes), log_losses(logits, classes)
@@ -99,7 +99,7 @@ def test_the_test_of_log_losses_is_the_paired_t_test_of_what_exceeds_the_allowan
 
 
 def test_calibrating_on_the_compared_rows_is_no_reason_to_publish() -> None:
-    """The allowance prefers neither calibration of the same scores: that on these rows, or that on others."""
+    """The allowance prefers neither of two calibrations of the same scores: on these rows or on others."""
     rows, gains = 400, []
     for _ in range(300):
         classes = (RANDOM.random((2, rows)) < 0.3).astype(int)
@@ -215,7 +215,7 @@ def test_a_slice_that_is_worse_keeps_the_champion_unless_it_is_small_or_by_chanc
     assert apply_rule("binary", {ALL: better, "hour = 4": tiny, "hour = 5": chance}, PublishRule()).publish
 
 
-def test_labels_without_a_reserved_row_are_told() -> None:
+def test_labels_without_a_reserved_row_are_named() -> None:
     decision = apply_rule("binary", {ALL: PairedSums(100, 20.0, 5.0, 15.0, NOTHING)}, PublishRule(), missing=("'yes'",))
     assert decision.publish
     assert decision.reason.endswith("No reserved row has the label 'yes'.")
@@ -261,9 +261,9 @@ def test_agreement_of_a_regression_is_the_correlation() -> None:
     assert found == pytest.approx(np.corrcoef(x, t)[0, 1])
     assert deviations == pytest.approx(np.arctanh(found) * np.sqrt(397))
     mirrored = agreement_of("regression", sums * [[-1, 1, -1], [1, 1, 1]])
-    told = contradiction("day", "regression", ProgressiveErrors(400, 9.0, 2.0, *mirrored), 1e-6)
-    assert told is not None
-    assert "correlation" in told.sentence
+    finding = contradiction("day", "regression", ProgressiveErrors(400, 9.0, 2.0, *mirrored), 1e-6)
+    assert finding is not None
+    assert "correlation" in finding.sentence
 
 
 def aged(newest: PairedSums, before: PairedSums) -> dict[str, PairedSums]:
@@ -297,12 +297,12 @@ def test_better_is_on_the_newest_rows_and_what_may_be_chance_takes_those_before(
     assert not apply_rule("binary", aged(slight, alike), PublishRule("clearly better")).publish
     assert not apply_rule(
         "binary", {ALL: slight}, PublishRule()
-    ).publish  # with nothing before, only what is none of chance
+    ).publish  # without previous rows, only significant differences
     regression = apply_rule("regression", aged(slight, worse), PublishRule(margin=0.5))
     assert "by the margin of 0.5 on the newest rows" in regression.reason
 
 
-def test_looks_at_the_same_rows_spend_the_level() -> None:
+def test_repeated_tests_on_the_same_rows_reduce_the_level() -> None:
     clear, worse = PairedSums(300, 60.0, 40.0, 100.0, NOTHING), PairedSums(900, 150.0, 220.0, 90.0, NOTHING)
     chance = paired_test("binary", clear).p_better
     assert 0.05 / 6 < chance < 0.05

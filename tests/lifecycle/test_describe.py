@@ -1,4 +1,4 @@
-"""Laws of what changed: both values of whatever differs, nothing of what does not, and a page that says it."""
+"""Descriptions of changes: both values of every difference, nothing else, and a report page."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_both_values_of_all_that_differs_and_nothing_else() -> None:
 def test_settings_of_a_run_and_of_a_retraining_are_compared_where_both_have_them() -> None:
     retrained = Lineage(3, (), {"train": {"solver": "fogd", "frequencies": 400}, "seed": 7, "judging": {"margin": 1}})
     found = changes_since(BEFORE, retrained, "")
-    assert found["data"].keys() == {"new shards", "new rows", "last shard"}  # beside what its parent learnt
+    assert found["data"].keys() == {"new shards", "new rows", "last shard"}  # in addition to the shards of its parent
     assert found["settings"] == {"frequencies": ["50", "400"]}
     assert changes_since(version_of(retrained), BEFORE.lineage, "")["settings"] == {"frequencies": ["400", "50"]}
 
@@ -51,9 +51,9 @@ def test_a_report_says_what_changed_with_both_values_and_the_difference() -> Non
     result = undrawn(made_result("binary", ("no", "yes")))
     previous = changes_since(BEFORE, lineage(0.2, 1500, frequencies=400), "the champion so far")
     for report in (html_report, markdown_report):
-        told = report(result | {"previous": previous})
-        assert "What changed since churn@3?" in told
-        assert "churn@3 is the champion so far." in told
+        page = report(result | {"previous": previous})
+        assert "What changed since churn@3?" in page
+        assert "churn@3 is the champion so far." in page
         for text in ("0.2500", "0.2000", "-0.0500", "+500", "part-1000", "400"):
-            assert text in told, text
+            assert text in page, text
         assert "What changed" not in report(result)

@@ -21,7 +21,7 @@ def scored(rows: int, wrong: int, fired: bool = False) -> ShardScores:
 
 
 def by_another_rule(table: pa.Table) -> pa.Table:
-    """Decided by another input, so that the champion is no better than chance."""
+    """Return rows whose label depends on another input, so that the champion is no better than chance."""
     label = np.where(table["x2"].to_numpy() > 0, 1, -1)
     return table.set_column(table.schema.names.index("y"), "y", [label])
 
@@ -69,7 +69,7 @@ def test_a_change_fires_once_and_the_comparison_begins_anew() -> None:
         assert [index for index, one in enumerate(followed(wrongs, 600)) if one.fired] == [12]
 
 
-def test_little_that_is_none_of_chance_is_no_signal_and_neither_is_an_improvement() -> None:
+def test_a_small_significant_increase_is_no_signal_and_neither_is_an_improvement() -> None:
     past = [scored(100_000, 10_000) for _ in range(10)]
     slightly = compared(past, scored(100_000, 11_000))
     assert stats.fisher_exact([[11_000, 89_000], [100_000, 900_000]], alternative="greater").pvalue < 1e-20
@@ -98,13 +98,13 @@ def test_a_champion_that_stays_bad_after_a_signal_fires_once() -> None:
     assert [index for index, one in enumerate(followed(wrongs.tolist(), 600)) if one.fired] == [6]
 
 
-def test_the_signal_is_told_as_a_sentence_with_figures() -> None:
+def test_the_signal_is_a_sentence_with_figures() -> None:
     past = [scored(1000, 100) for _ in range(6)]
     now = compared(past, scored(1000, 300))
-    told = drift_of({"day-1": past[0], "day-2": now})
-    assert told["found"]
-    assert told["why"].startswith("Drift: the champion is wrong on 30.0% of day-2, after 10.0% in the shards")
-    assert told["shards"]["day-2"]["rate"] == 0.3
+    drift = drift_of({"day-1": past[0], "day-2": now})
+    assert drift["found"]
+    assert drift["why"].startswith("Drift: the champion is wrong on 30.0% of day-2, after 10.0% in the shards")
+    assert drift["shards"]["day-2"]["rate"] == 0.3
     missed = drift_of({"day-1": past[0], "day-2": now}, limit=12.5)["why"]
     assert missed.startswith("Drift: the champion is off by more than 12.5 on 30.0% of day-2, after 10.0%")
     quiet = drift_of({"day-2": compared(past, scored(1000, 105))})
@@ -199,7 +199,7 @@ def test_a_shard_without_one_of_the_classes_is_scored_and_learnt_by_a_batch_solv
     whole = content(4, 200)
     land(tmp_path / "in", "day-04.parquet", whole.filter(pa.compute.less(whole["y"], 0)))
     result = retrain(settings(tmp_path, train=batch, contract=contract))
-    assert result["progressive"][0]["agreement"] == 0.0  # of which a model of that shard alone would be asked
+    assert result["progressive"][0]["agreement"] == 0.0  # no model of that shard alone
     assert [one["name"] for one in result["shards"]["learnt"]] == ["day-04.parquet"]
     assert result["outcome"] in ("kept", "published")
 
@@ -251,14 +251,14 @@ def test_a_rare_class_that_is_ranked_by_chance_is_drift_although_mistakes_are_al
         "Drift: the champion gives 68.8% of the rows of 'yes' in night-6 a probability below the share of this class, "
         "after 30.2% in the shards before (p = "
     )
-    plain = [scored(2400, 48) for _ in range(4)]  # of an earlier okl, which did not count them
+    plain = [scored(2400, 48) for _ in range(4)]  # written by an earlier okl, which did not count them
     assert not compared(plain, night(33)).fired
 
 
-def test_a_night_whose_rare_rows_are_anywhere_is_drift(place: Path) -> None:
+def test_a_night_with_rare_rows_independent_of_the_inputs_is_drift(place: Path) -> None:
     random = np.random.default_rng(3)
     train = {"solver": "logistic", "kernel": "linear", "frequencies": None, "step_size": None, "order": None}
-    asked = settings(place, train=train, ingest={"scale": "standard"})
+    nightly = settings(place, train=train, ingest={"scale": "standard"})
     for day in range(1, 5):
         inputs = random.standard_normal((2, 4000))
         signal = np.zeros(4000) if day == 4 else inputs[0]
@@ -266,7 +266,7 @@ def test_a_night_whose_rare_rows_are_anywhere_is_drift(place: Path) -> None:
         labels = np.where(positive, "yes", "no")
         land(place / "in", f"{day}.parquet", pa.table({"x0": inputs[0], "x1": inputs[1], "y": labels}))
         serving = None if day == 1 else champion(place).load()
-        result = retrain(asked)
+        result = retrain(nightly)
         assert result["drift"]["found"] == (day == 4), result["drift"]["why"]
     assert serving is not None
     assert "of the rows of 'yes' in 4.parquet a probability below the share of this class" in result["drift"]["why"]

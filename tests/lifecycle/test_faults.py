@@ -1,4 +1,4 @@
-"""What arrives wrong, and what goes wrong: each is told for what it is, and the champion stays as it was."""
+"""Bad input and failures: each is reported, and the champion does not change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.lifecycle.shards import content, land
 from tests.lifecycle.stories import arrays, champion, lineage, settings, shards
 
 
-def test_of_all_that_arrives_wrong_each_is_told_and_the_rest_is_learnt(place: Path) -> None:
+def test_each_bad_file_is_reported_and_the_rest_is_learnt(place: Path) -> None:
     timed = settings(place, time_column="hour")
     shards(place, 5, 6)
     assert retrain(timed)["version"] == 1
@@ -49,7 +49,7 @@ def test_of_all_that_arrives_wrong_each_is_told_and_the_rest_is_learnt(place: Pa
     assert (again["outcome"], again["shards"]["rejected"]) == ("nothing new", [])
 
 
-def test_a_holdout_without_a_class_is_told_with_the_decision(place: Path) -> None:
+def test_a_holdout_without_a_class_is_reported_with_the_decision(place: Path) -> None:
     table = content(1)
     rare = np.where(np.arange(table.num_rows) < 2, 1, -1)
     land(place / "in", "day-01.parquet", table.set_column(table.schema.names.index("y"), "y", pa.array([*rare])))
@@ -62,7 +62,7 @@ def test_a_holdout_without_a_class_is_told_with_the_decision(place: Path) -> Non
 
 
 @pytest.mark.parametrize("fault", ["damaged", "gone"])
-def test_a_champion_that_does_not_load_stops_the_run_and_one_to_go_back_to_mends_it(place: Path, fault: str) -> None:
+def test_a_champion_that_does_not_load_stops_the_run_until_a_rollback(place: Path, fault: str) -> None:
     for day in (1, 2):
         shards(place, day)
         retrain(settings(place))
@@ -112,14 +112,14 @@ def test_a_full_disk_at_publish_leaves_the_champion_and_the_next_run_publishes(p
 
 def test_a_clock_that_was_set_back_changes_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards(place, 1)
-    retrain(settings(place, settle_seconds=2.0))  # what was written just now is left to the next run
+    retrain(settings(place, settle_seconds=2.0))  # files written just now are left for the next run
     assert Registry(place / "registry").model("m").state().champion is None
     real, real_ns = time.time, time.time_ns
     monkeypatch.setattr(time, "time", lambda: real() - 86_400.0)
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() - 86_400 * 10**9)
-    first = retrain(settings(place, settle_seconds=2.0))  # now all files are of tomorrow
+    first = retrain(settings(place, settle_seconds=2.0))  # now all files have times in the future
     shards(place, 2)
-    os.utime(place / "in" / "day-02.parquet", (0, real() - 7 * 86_400))  # changed before what was learnt
+    os.utime(place / "in" / "day-02.parquet", (0, real() - 7 * 86_400))  # changed before the rows that were learnt
     second = retrain(settings(place, settle_seconds=2.0))
     assert (first["version"], second["version"], second["parent"]) == (1, 2, 1)
     assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet"]
@@ -175,10 +175,10 @@ def test_odd_files_are_named_with_a_reason_and_the_good_one_among_them_is_learnt
 def test_a_file_that_changes_while_it_is_read_is_left_for_the_next_run(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = settings(place)
+    nightly = settings(place)
     shards(place, 1, 2)
     growing, whole = place / "in" / "day-02.parquet", (place / "in" / "day-02.parquet").read_bytes()
-    run = RetrainingRun(asked)
+    run = RetrainingRun(nightly)
     check = contract.check_contract
 
     def grown(location: Path, *rest: Any) -> Any:
@@ -191,13 +191,13 @@ def test_a_file_that_changes_while_it_is_read_is_left_for_the_next_run(
     assert (lineage(place), result["shards"]["still_written"]) == (["day-01.parquet"], ["day-02.parquet"])
     monkeypatch.undo()
     growing.write_bytes(whole)
-    assert retrain(asked)["outcome"] == "published"
+    assert retrain(nightly)["outcome"] == "published"
     assert lineage(place) == ["day-02.parquet", "day-01.parquet"]
 
 
 @pytest.mark.parametrize("denied", ["file", "folder"])
-def test_what_may_not_be_read_is_named(place: Path, monkeypatch: pytest.MonkeyPatch, denied: str) -> None:
-    """The system itself would let root read it."""
+def test_unreadable_files_and_folders_are_named(place: Path, monkeypatch: pytest.MonkeyPatch, denied: str) -> None:
+    """Root could read it without this patch."""
     shards(place, 1, 2)
     closed = place / "in" / ("day-02.parquet" if denied == "file" else "")
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed)
@@ -205,6 +205,6 @@ def test_what_may_not_be_read_is_named(place: Path, monkeypatch: pytest.MonkeyPa
         with pytest.raises(ConfigError, match=r"in cannot be listed: no permission"):
             retrain(settings(place))
         return
-    told = retrain(settings(place))
-    assert told["shards"]["unread"] == [{"name": "day-02.parquet", "why": "no permission to read it"}]
+    result = retrain(settings(place))
+    assert result["shards"]["unread"] == [{"name": "day-02.parquet", "why": "no permission to read it"}]
     assert lineage(place) == ["day-01.parquet"]

@@ -1,4 +1,4 @@
-"""A short run of the simulation of an operator's worst weeks, and proof that it sees what it looks for."""
+"""A short run of the simulation of bad weeks in operation, and tests that it detects violations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_simulation_sees_what_it_looks_for(tmp_path: Path, monkeypatch: pyte
     assert [line.rpartition(" is ")[2] for line in week.left_over()["wrong"]] == ["left over", "half-written"]
 
 
-def test_a_night_that_is_asked_of_another_process_is_like_one_of_this(
+def test_a_night_in_another_process_equals_one_in_this_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
@@ -51,12 +51,12 @@ def test_a_night_that_is_asked_of_another_process_is_like_one_of_this(
     week.check()
     monkeypatch.setattr(faultweek, "warm_up", lambda: None)
     draw = next(draw for draw in range(100) if Random(draw).random() < 0.3)  # undisturbed
-    asked = {"place": str(tmp_path), "first": week.first, "usual_seconds": 1.0, "scores": week.scores, "draw": draw}
+    request = {"place": str(tmp_path), "first": week.first, "usual_seconds": 1.0, "scores": week.scores, "draw": draw}
     altered = {version: [score + 1 for score in scores] for version, scores in week.scores.items()}
-    monkeypatch.setattr("sys.stdin", [json.dumps(asked), json.dumps(asked | {"scores": altered})])
+    monkeypatch.setattr("sys.stdin", [json.dumps(request), json.dumps(request | {"scores": altered})])
     faultweek.serve()
-    home, *told = capsys.readouterr().out.splitlines()
-    first, second = map(json.loads, told)
+    home, *answers = capsys.readouterr().out.splitlines()
+    first, second = map(json.loads, answers)
     assert Path(home) == Path(okl.data.manifest.__file__)
     assert (first["happened"]["alone"], first["scores"], first["wrong"]) == (1, week.scores, [])
     assert "scores otherwise than when it was published" in second["wrong"][0]

@@ -1,4 +1,4 @@
-"""What a model was begun with holds for all its shards: other settings are refused, the same again are not."""
+"""The ingest settings of a new model hold for all its shards: different settings are refused, equal ones are not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.lifecycle.stories import refused_by_both, settings, shards
 
 
 def begun_with(folder: Path, text: str, **ingest: Any) -> Schema:
-    """What a model is begun with by the first file where files arrive."""
+    """Return the reference schema of a new model from the first file in the inbox."""
     (folder / "in").mkdir(parents=True)
     file = folder / "in" / ("day.csv" if "," in text else "day.svm")
     file.write_text(text)
@@ -73,7 +73,7 @@ def test_target_means_of_the_first_files_are_refused(place: Path) -> None:
         (INDICES, {"hash_columns": 9}, {"hash_columns": 5}, "hash_columns = 5 conflicts with 9, the value with which"),
     ],
 )
-def test_what_inputs_are_made_of_holds_for_all_shards(
+def test_the_encoding_of_inputs_holds_for_all_shards(
     text: str, first: dict[str, Any], later: dict[str, Any], sentence: str, place: Path
 ) -> None:
     reference = begun_with(place, text, **first)
@@ -92,13 +92,13 @@ def test_what_inputs_are_made_of_holds_for_all_shards(
         (INDICES, {"svmlight_index": "1", "hash_columns": 9}),
     ],
 )
-def test_what_a_model_was_begun_with_may_be_given_again(text: str, given: dict[str, Any], place: Path) -> None:
+def test_the_original_ingest_settings_may_be_repeated(text: str, given: dict[str, Any], place: Path) -> None:
     reference = begun_with(place, text, **given)
     for ingest in (given, {}):
         check_lineage_start(settings(place, ingest=ingest), reference)
 
 
-def test_a_model_is_not_begun_with_a_category_that_makes_no_input(place: Path) -> None:
+def test_a_new_model_with_an_empty_category_is_refused(place: Path) -> None:
     empty = "zip,x,y\n" + "".join(f",{i},{i % 2}\n" for i in range(10))
     with pytest.raises(DataError, match=r"'zip' is named as a category, but has no value"):
         begun_with(place, empty, categories=["zip"])

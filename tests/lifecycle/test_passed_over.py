@@ -1,4 +1,4 @@
-"""Files that a run does not learn are told for what they are: too young, the same bytes again, beyond a release."""
+"""Files that a run does not learn are reported: too new, duplicate, or impossible to release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.lifecycle.stories import lineage, refused_by_both, settings, shards
 from tests.models.registered import publish
 
 
-def test_files_that_are_too_young_are_told_unless_they_were_taken_before(place: Path) -> None:
+def test_files_that_are_too_new_are_reported_unless_they_were_ingested_before(place: Path) -> None:
     landing, small = place / "in", {"frequencies": 10}
     shards(place, 1)
     land(landing, "few.parquet", content(2, rows=10))
@@ -44,60 +44,60 @@ def test_files_that_are_too_young_are_told_unless_they_were_taken_before(place: 
     assert young == ["day-03.parquet", "few.parquet"]
 
 
-def test_the_same_bytes_again_are_told_once_with_the_name_of_before(place: Path) -> None:
-    landing, asked = place / "in", settings(place, train={"frequencies": 10})
+def test_duplicate_files_are_reported_once_with_the_original_name(place: Path) -> None:
+    landing, nightly = place / "in", settings(place, train={"frequencies": 10})
     shards(place, 1)
     land(landing, "few.parquet", content(2, rows=10))
     shutil.copy(landing / "day-01.parquet", landing / "twin.parquet")
-    first = retrain(asked)
+    first = retrain(nightly)
     assert lineage(place) == ["day-01.parquet"]
     assert "twin.parquet is the same as day-01.parquet: already trained on." in summary_text(first).splitlines()
     assert "twin.parquet is the same as day-01.parquet" in markdown(report_page(first))
-    assert retrain(asked)["reason"] == "No shard is new."
+    assert retrain(nightly)["reason"] == "No shard is new."
     for name in ("a", "b"):
         shutil.copy(landing / "day-01.parquet", landing / f"{name}.parquet")
     shutil.copy(landing / "few.parquet", landing / "less.parquet")
-    assert retrain(asked)["reason"] == (
+    assert retrain(nightly)["reason"] == (
         "No shard is new. Already trained on: a.parquet (the same as day-01.parquet), b.parquet (the same as "
         "day-01.parquet). less.parquet is the same as few.parquet: quarantined."
     )
-    released = retrain(asked.model_copy(update={"release": (quarantined(model(place))[0]["sha256"],)}))
+    released = retrain(nightly.model_copy(update={"release": (quarantined(model(place))[0]["sha256"],)}))
     assert [one["rows"] for one in released["shards"]["learnt"]] == [10]
-    assert retrain(asked)["shards"]["under_another_name"] == [], "not even of what was held again"
+    assert retrain(nightly)["shards"]["under_another_name"] == [], "not even of what was held again"
 
 
-def test_what_cannot_be_learnt_is_not_offered_for_release_nor_released(place: Path) -> None:
-    landing, asked = place / "in", settings(place, train={"frequencies": 10})
+def test_shards_that_cannot_be_learnt_cannot_be_released(place: Path) -> None:
+    landing, nightly = place / "in", settings(place, train={"frequencies": 10})
     shards(place, 1)
     land(landing, "narrow.parquet", content(2).drop_columns(["x1"]))
-    first = retrain(asked)
+    first = retrain(nightly)
     (bad,) = first["shards"]["rejected"]
     remedy = "narrow.parquet lacks 1 of 6 columns: x1. Correct the file and add it again."
     assert f"Warning: narrow.parquet is quarantined: {remedy}" in summary_text(first).splitlines()
     assert "--release" not in summary_text(first) + quarantined_text(quarantined(model(place)))
     with pytest.raises(DataError, match=r"on_bad = stop\)\. Remove the file, or correct it"):
-        retrain(asked.model_copy(update={"on_bad": "stop"}))
+        retrain(nightly.model_copy(update={"on_bad": "stop"}))
 
-    nightly = asked.model_copy(update={"release": (bad["sha256"][:16],)})
+    releasing = nightly.model_copy(update={"release": (bad["sha256"][:16],)})
     with pytest.raises(
         DataError, match=r"has no effect, because the rows cannot be trained on\. narrow\.parquet lacks 1"
     ):
-        check_arrivals(nightly)
+        check_arrivals(releasing)
     in_vain = f"--release {bad['sha256'][:16]} has no effect: "
-    told = retrain(nightly)
-    assert summary_text(told).splitlines()[1:] == [f"Warning: {in_vain}the rows cannot be trained on. {remedy}"]
-    assert f"{in_vain}the rows cannot be trained on. {remedy}" in markdown(report_page(told))
+    result = retrain(releasing)
+    assert summary_text(result).splitlines()[1:] == [f"Warning: {in_vain}the rows cannot be trained on. {remedy}"]
+    assert f"{in_vain}the rows cannot be trained on. {remedy}" in markdown(report_page(result))
     land(landing, "narrow.parquet", content(2))
     assert [one["name"] for one in quarantined(model(place))] == ["narrow.parquet"]
-    mended = retrain(nightly)
+    mended = retrain(releasing)
     assert quarantined(model(place)) == []
     assert mended["outcome"] == "published", "a night does not fail for a release that was said before"
     assert f"{in_vain}narrow.parquet was changed or removed" in summary_text(mended)
 
 
-def test_new_columns_are_told_once_and_those_left_out_of_the_first_shards_never(place: Path) -> None:
+def test_new_columns_are_reported_once_and_columns_left_out_at_first_never(place: Path) -> None:
     landing, small = place / "in", {"frequencies": 10}
-    asked = settings(place, train=small)
+    nightly = settings(place, train=small)
     land(landing, "day-01.parquet", wider(content(1), "note"))
     assert "ignored" not in summary_text(
         retrain(
@@ -107,13 +107,13 @@ def test_new_columns_are_told_once_and_those_left_out_of_the_first_shards_never(
         )
     )
     land(landing, "day-02.parquet", wider(content(2), "note", "age", "size"))
-    told = retrain(asked)
+    result = retrain(nightly)
     line = "day-02.parquet has 2 new columns, which are ignored: age, size."
-    assert [one.partition(" To use")[0] for one in told["data_warnings"]] == [line]
-    assert line in summary_text(told)
-    assert line in markdown(report_page(told))
+    assert [one.partition(" To use")[0] for one in result["data_warnings"]] == [line]
+    assert line in summary_text(result)
+    assert line in markdown(report_page(result))
     land(landing, "day-03.parquet", wider(content(3), "age", "size"))
-    assert retrain(asked)["data_warnings"] == []
+    assert retrain(nightly)["data_warnings"] == []
 
 
 def wider(table: pa.Table, *names: str) -> pa.Table:
@@ -122,7 +122,7 @@ def wider(table: pa.Table, *names: str) -> pa.Table:
     return table
 
 
-def test_a_name_like_that_of_a_model_is_told_where_files_do_not_fit_a_new_one(place: Path) -> None:
+def test_a_similar_model_name_is_suggested_if_files_do_not_fit_a_new_model(place: Path) -> None:
     publish(Registry(place / "registry").model("churn"), 1, promote=True)
     land(place / "in", "day.parquet", content(1).rename_columns(["x0", "x1", "x2", "x3", "hour", "churned"]))
     there = r"no target column 'y'.* No model 'churnn' is registered \(similar names: churn\)\. For a new model, add"
@@ -136,7 +136,7 @@ def model(place: Path) -> RegisteredModel:
     return Registry(place / "registry").model("m")
 
 
-def test_an_inbox_without_files_is_said_to_have_none(place: Path) -> None:
+def test_an_inbox_without_files_is_reported(place: Path) -> None:
     (place / "in").mkdir()
-    asked = settings(place, train={"frequencies": 10})
-    assert retrain(asked)["reason"] == f"There is no file in {place / 'in'}."
+    nightly = settings(place, train={"frequencies": 10})
+    assert retrain(nightly)["reason"] == f"There is no file in {place / 'in'}."

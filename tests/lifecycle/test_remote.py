@@ -1,4 +1,4 @@
-"""Retraining where files arrive in, and versions are kept in, a store behind a URL: the same as in folders."""
+"""Retraining with the inbox and the registry under URLs: the same as in folders."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def arrive(place: Path, day: int, flipped: bool = False) -> None:
 
 
 def test_retraining_under_urls_is_that_in_folders(tmp_path: Path, server: Faulty) -> None:
-    told = []
+    pairs = []
     for days in ((1,), (2, 3)):
         for day in days:
             arrive(tmp_path, day, flipped=day == 2)
         server.reset(share=0.03, seed=days[0])
-        told.append((retrain(remote(tmp_path)), retrain(settings(tmp_path))))
+        pairs.append((retrain(remote(tmp_path)), retrain(settings(tmp_path))))
         server.reset()
-    for there, here in told:
+    for there, here in pairs:
         for entry in ("outcome", "version", "reason", "judged_on", "progressive", "drift", "metrics", "decision"):
             assert there[entry] == here[entry], entry
         assert there["shards"]["rejected"] == here["shards"]["rejected"]
-    assert told[1][0]["shards"]["rejected"][0]["kinds"] == ["contradiction"]
-    assert told[1][0]["report"].startswith(f"s3://bucket/{tmp_path.name}/registry/m/versions/")
-    assert b"Retraining of m" in RemotePath(told[1][0]["report"]).read_bytes()
+    assert pairs[1][0]["shards"]["rejected"][0]["kinds"] == ["contradiction"]
+    assert pairs[1][0]["report"].startswith(f"s3://bucket/{tmp_path.name}/registry/m/versions/")
+    assert b"Retraining of m" in RemotePath(pairs[1][0]["report"]).read_bytes()
     models = [
         Registry(where).model("m").version().load()
         for where in (f"s3://bucket/{tmp_path.name}/registry", tmp_path / "registry")

@@ -34,20 +34,20 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     assert bad["name"] not in [shard["name"] for shard in result["shards"]["accepted"]]
     assert f"If the relation has really changed: --release {bad['sha256'][:16]}" in summary_text(result)
     many = [bad | {"name": f"bad-{number}", "sha256": f"{number:016}"} for number in range(12)]
-    told = summary_text(result | {"shards": result["shards"] | {"rejected": many}})
-    assert "also quarantined: bad-10, bad-11. Reasons: okl models show m" in " ".join(told.split())
-    assert "earlier run" not in told
+    summary = summary_text(result | {"shards": result["shards"] | {"rejected": many}})
+    assert "also quarantined: bad-10, bad-11. Reasons: okl models show m" in " ".join(summary.split())
+    assert "earlier run" not in summary
     page = Path(result["report"]).read_text(encoding="utf-8")
     assert "Retraining of m: kept" in page
     assert "contradict the champion" in page
     assert "There is no certificate" in page
-    for asked in (
+    for text in (
         "Is the new one better?",
         "What changed since m@1?",
         "Can I trust it?",
         "Mistakes of the challenger",
     ):
-        assert asked in page
+        assert text in page
     assert result["previous"]["same_rows"]
     changed = result["previous"]["metrics"]["mistake_rate"]
     assert changed == [result["metrics"][name]["mistake_rate"] for name in ("champion", "challenger")]
@@ -67,7 +67,7 @@ def test_each_run_that_judges_has_a_page_with_pictures(tmp_path: Path, monkeypat
     again = retrain(settings(tmp_path, publish_if="better", margin=0.5))
     assert (again["outcome"], again["report"]) == ("judged before", None)
     assert again["previous"]["name"] == "m@1"
-    assert "metrics" not in again["previous"]  # of the one before alone they would seem to have changed
+    assert "metrics" not in again["previous"]  # compared with the previous one alone, they would seem changed
 
 
 def test_errors_by_slice_of_a_regression_are_in_the_unit_of_the_target(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_errors_by_slice_of_a_regression_are_in_the_unit_of_the_target(tmp_path:
     ]
 
 
-def test_the_picture_of_errors_tells_signals_rejected_shards_and_versions() -> None:
+def test_the_error_plot_shows_signals_rejected_shards_and_versions() -> None:
     history = [{"shard": f"day-{i}", "version": 1 + i // 3, "rows": 9, "error": 0.2, "constant": 0.4, "fired": i == 2}
                for i in range(5)]  # fmt: skip
     new = [{"shard": name, "rows": 9, "error": 0.5, "constant": 0.4, "agreement": 0.0} for name in ("day-5", "bad $x$")]

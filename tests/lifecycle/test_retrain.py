@@ -31,7 +31,7 @@ from tests.lifecycle.shards import ROWS, content, land
 from tests.lifecycle.stories import arrays, champion, lineage, refused_by_both, settings, shards
 
 
-def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: Path) -> None:
+def test_new_shards_are_learnt_and_published_and_without_any_the_run_ends(place: Path) -> None:
     shards(place, 1, 2, 3)
     first = retrain(settings(place, publish_if="better"))
     assert (first["outcome"], first["version"], first["parent"]) == ("published", 1, None)
@@ -44,7 +44,7 @@ def test_new_shards_are_learnt_and_published_and_nothing_new_is_nothing(place: P
     assert [one["shard"] for one in second["progressive"]] == ["day-04.parquet", "day-05.parquet"]
     assert all(one["error"] < one["constant"] for one in second["progressive"])
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
-    assert second["judged_on"] == [f"day-{day:02d}.parquet" for day in range(1, 6)]  # two new ones, three before
+    assert second["judged_on"] == [f"day-{day:02d}.parquet" for day in range(1, 6)]  # two new, three previous shards
     files = champion(place).folder
     assert sorted(path.name for path in files.iterdir()) == [
         "model",
@@ -67,7 +67,7 @@ def test_shards_learnt_night_by_night_are_learnt_as_at_once(place: Path) -> None
         first = retrain(backfill)
     at_once = Registry(place / "other").model("b").version().load()
     assert first["outcome"] == "nothing new"
-    # scaling is that of the shards that were there first: two of them, and five
+    # scaling is that of the first shards: two here, and five there
     assert at_once.schema.features == champion(place).load().schema.features
     shards_read = ShardStore(place / "registry" / "m" / "data").accepted()
     assert sum(record.train_rows for record in shards_read) == sum(counts)
@@ -94,16 +94,18 @@ def test_flipped_labels_are_caught_before_they_are_learnt_and_can_be_released(pl
     assert (bad["name"], bad["kinds"]) == ("day-04.parquet", ["contradiction"])
     assert "day-04.parquet" not in lineage(place)
     assert retrain(settings(place))["outcome"] == "nothing new"
-    (place / "in" / "day-04.parquet").unlink()  # its rows are in the store, from when it had been accepted
-    asked = settings(place, release=[bad["sha256"][:16]])
-    released = retrain(asked)
+    (place / "in" / "day-04.parquet").unlink()  # its rows are in the store since it was accepted
+    releasing = settings(place, release=[bad["sha256"][:16]])
+    released = retrain(releasing)
     assert [one["name"] for one in released["shards"]["learnt"]] == ["day-04.parquet"]
     assert released["how"] == "continued with 1 new shards"
     assert released["progressive"][0]["contradicts"]
-    assert retrain(asked)["outcome"] == "nothing new", "a run that is tried again, or a deployment that keeps asking"
+    assert retrain(releasing)["outcome"] == "nothing new", (
+        "a run that is tried again, or a deployment that keeps asking"
+    )
 
 
-def test_a_bad_shard_does_not_stop_the_others_unless_it_is_to(place: Path) -> None:
+def test_a_bad_shard_stops_the_others_only_on_request(place: Path) -> None:
     shards(place, 1, 2)
     (place / "in" / "day-03.parquet").write_bytes(b"PAR1 and then nothing")
     result = retrain(settings(place))
@@ -112,7 +114,7 @@ def test_a_bad_shard_does_not_stop_the_others_unless_it_is_to(place: Path) -> No
         [["unreadable"]],
     )
     shards(place, 4)
-    for _ in range(2):  # and again, as long as it is there
+    for _ in range(2):  # again, as long as the file exists
         with pytest.raises(DataError, match="on_bad = stop"):
             retrain(settings(place, on_bad="stop"))
     assert champion(place).number == 1
@@ -120,7 +122,7 @@ def test_a_bad_shard_does_not_stop_the_others_unless_it_is_to(place: Path) -> No
     assert retrain(settings(place, on_bad="stop"))["version"] == 2
 
 
-def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
+def test_shards_of_a_rejected_challenger_are_not_learnt_again(place: Path) -> None:
     shards(place, 1, 2)
     retrain(settings(place))
     shards(place, 3)
@@ -145,7 +147,7 @@ def test_what_was_judged_and_kept_back_is_not_learnt_again(place: Path) -> None:
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 5)]
 
 
-def test_what_was_rolled_back_is_not_learnt_again_until_there_is_more(place: Path) -> None:
+def test_rolled_back_shards_are_not_learnt_again_without_new_ones(place: Path) -> None:
     shards(place, 1, 2)
     retrain(settings(place))
     shards(place, 3)
@@ -184,7 +186,7 @@ def test_a_rejected_shard_is_not_new_after_a_rollback(place: Path) -> None:
     assert sorted(lineage(place)) == [f"day-{day:02d}.parquet" for day in range(1, 6)]
 
 
-def test_what_was_rolled_back_twice_is_not_learnt_again_in_one_step(place: Path) -> None:
+def test_shards_rolled_back_twice_are_not_learnt_again_in_one_step(place: Path) -> None:
     for days in ((1, 2), (3,), (4,)):
         shards(place, *days)
         retrain(settings(place))
@@ -212,7 +214,7 @@ def before_publication(place: Path) -> RetrainingRun:
     return slow
 
 
-def test_who_is_overtaken_by_a_publication_and_its_rollback_publishes_nothing(place: Path) -> None:
+def test_a_run_overtaken_by_a_publication_and_its_rollback_publishes_nothing(place: Path) -> None:
     slow = before_publication(place)
     assert retrain(settings(place))["version"] == 2
     Registry(place / "registry").model("m").rollback()
@@ -227,7 +229,7 @@ def test_a_pinned_champion_stays_until_it_is_released_and_a_dry_run_still_compar
     model = Registry(place / "registry").model("m")
     model.pin(why="audit")
     with pytest.raises(ConflictError, match="alias pinned of m is now m@1, not nothing"):
-        slow.publish()  # it began before the pin
+        slow.publish()  # the run began before the pin
     slow.close()
     shards(place, 4)
     night = retrain(settings(place))
@@ -247,23 +249,23 @@ def test_a_pinned_champion_stays_until_it_is_released_and_a_dry_run_still_compar
 
 
 def begin_drift(place: Path, rows: int) -> tuple[RetrainSettings, dict[str, Any]]:
-    """Two nights alike, and a third one with the opposite labels; each model is of the newest file."""
+    """Run two similar nights and a third one with inverted labels; each model is trained on the newest file."""
     train = {"solver": "ridge", "frequencies": None, "step_size": None, "order": None, "optimise": "log-loss"}
-    asked = settings(place, train=train, publish_if="better", window_shards=1, contradiction=False)
+    nightly = settings(place, train=train, publish_if="better", window_shards=1, contradiction=False)
     for days in ((1, 2), (3,)):
         shards(place, *days)
-        assert not retrain(asked)["decision"]["after_drift"]
+        assert not retrain(nightly)["decision"]["after_drift"]
     shards(place, 4, flipped=True, rows=rows)
-    result = retrain(asked)
+    result = retrain(nightly)
     assert (result["outcome"], result["drift"]["found"]) == ("published", True), result["reason"]
-    return asked, result
+    return nightly, result
 
 
 def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
-    asked, first = begin_drift(place, ROWS)
+    nightly, first = begin_drift(place, ROWS)
     shards(place, 5, flipped=True)
     since = 0
-    for result in (first, retrain(asked)):
+    for result in (first, retrain(nightly)):
         decision, figures = result["decision"], result["metrics"]
         assert decision["after_drift"]
         overall, newest = decision["overall"], decision["newest"]
@@ -279,15 +281,15 @@ def test_after_drift_figures_are_of_the_rows_that_decide(place: Path) -> None:
     newest = first["decision"]["newest"]
     assert "wrong more often" not in first["reason"]
     model = Registry(place / "registry").model("m")
-    mine, before = (number(newest[who]) for who in ("challenger", "champion"))
+    mine, before = (number(newest[role]) for role in ("challenger", "champion"))
     shown = f"log loss {mine} (before: {before}) on {newest['rows']} newest rows"
     assert shown in model_text(describe_model(model))
-    told = " ".join(version_text(describe_one(model, model.version(first["version"]))).split())
+    description = " ".join(version_text(describe_one(model, model.version(first["version"]))).split())
     explained = okl.explain(f"m@{first['version']}", registry=str(place / "registry"))
     assert f"on {newest['rows']} newest held-out rows of 1 shard" in " ".join(explanation_text(explained).split())
     assert (
         f"measured on {newest['rows']} newest reserved rows at that time, after drift; before: the champion then"
-        in told
+        in description
     )
 
 
@@ -296,7 +298,7 @@ def test_a_scheduled_run_begins_no_model_anew_where_one_was_published(
 ) -> None:
     monkeypatch.setenv("OKL_HOME", str(place / "home"))
     land(place / "in", "day-1.parquet", content(1))
-    assert RetrainingRun(settings(place), scheduled=True).perform()["version"] == 1  # there was none
+    assert RetrainingRun(settings(place), scheduled=True).perform()["version"] == 1  # there was no champion
     registry = Path(Registry(settings(place).registry).location)
     registry.rename(place / "not mounted")
     with pytest.raises(RegistryError, match=r"has no version, but version 1 was published there\. Mount its disk"):
@@ -329,7 +331,7 @@ def test_a_dry_run_releases_nothing(place: Path) -> None:
     assert ShardStore(place / "registry" / "m" / "data").records()[bad["sha256"]].status == "quarantined"
 
 
-def test_an_excluded_shard_is_as_if_it_had_never_come(place: Path) -> None:
+def test_an_excluded_shard_has_no_effect(place: Path) -> None:
     shards(place, 1, 2)
     retrain(settings(place))
     for day in (3, 4):
@@ -338,8 +340,8 @@ def test_an_excluded_shard_is_as_if_it_had_never_come(place: Path) -> None:
     unknown = r"'day-09.parquet' names no shard; expected the name of an accepted file.*\(day-03.parquet\)"
     refused_by_both(settings(place, exclude=["day-09.parquet"]), unknown)
     refused_by_both(settings(place, exclude=["day-03.parquet"], dry_run=True), "would last after a dry run")
-    asked = settings(place, exclude=["day-03.parquet"], on_bad="stop")
-    result = retrain(asked)
+    excluding = settings(place, exclude=["day-03.parquet"], on_bad="stop")
+    result = retrain(excluding)
     assert (result["outcome"], result["version"]) == ("published", 4)
     assert result["how"] == "started anew on 3 shards, because day-03.parquet was excluded"
     assert sorted(lineage(place)) == ["day-01.parquet", "day-02.parquet", "day-04.parquet"]
@@ -356,7 +358,7 @@ def test_an_excluded_shard_is_as_if_it_had_never_come(place: Path) -> None:
     assert retrain(settings(twin))["how"].startswith("started anew on 3 shards, because step_size changed")
     assert all(np.array_equal(value, arrays(twin)[name]) for name, value in arrays(place).items())
 
-    again = retrain(asked)
+    again = retrain(excluding)
     assert again["outcome"] == "nothing new", "a deployment that keeps asking, and the file is still there"
     assert not again["shards"]["standing"]
     shards(place, 5)
@@ -373,8 +375,8 @@ def test_a_champion_of_an_excluded_shard_is_replaced_unless_the_new_model_is_cle
     few = settings(place, publish_if="better", exclude=["day-02.parquet"])
     kept = retrain(few.model_copy(update={"train": few.train.replaced(step_size=1e-6)}))
     assert kept["reason"].startswith("Kept: the challenger is worse than the champion")
-    said = "day-02.parquet was excluded, but the champion m@1 was trained on it and stays in use."
-    assert said in " ".join(summary_text(kept).split())
+    message = "day-02.parquet was excluded, but the champion m@1 was trained on it and stays in use."
+    assert message in " ".join(summary_text(kept).split())
     published = retrain(settings(place, publish_if="better"))
     assert published["outcome"] == "published"
     assert published["reason"].startswith("Published: the challenger is not worse than the champion.")
@@ -416,17 +418,17 @@ def test_a_batch_solver_is_trained_without_an_excluded_shard_until_none_is_left(
 
 def test_a_late_file_is_neither_the_newest_nor_drift(place: Path) -> None:
     train = {"solver": "ridge", "frequencies": None, "step_size": None, "order": None}
-    asked = settings(place, train=train, contradiction=False, time_column="hour")
+    nightly = settings(place, train=train, contradiction=False, time_column="hour")
     for days in ((1, 2), (4,)):
         shards(place, *days)
-        assert retrain(asked)["outcome"] == "published"
+        assert retrain(nightly)["outcome"] == "published"
     (place / "in" / "day-03.parquet").write_bytes(b"PAR1 and then nothing")
-    told = " ".join(summary_text(retrain(asked)).split())
-    assert "Correct the file and add it again. If newer files are trained on by then, it needs --release." in told
+    summary = " ".join(summary_text(retrain(nightly)).split())
+    assert "Correct the file and add it again. If newer files are trained on by then, it needs --release." in summary
     shards(place, 3, flipped=True)
-    (late,) = retrain(asked)["shards"]["rejected"]
+    (late,) = retrain(nightly)["shards"]["rejected"]
     assert late["kinds"] == ["late"]
-    result = retrain(asked.model_copy(update={"release": (late["sha256"][:16],), "publish_if": "better"}))
+    result = retrain(nightly.model_copy(update={"release": (late["sha256"][:16],), "publish_if": "better"}))
     assert [one["name"] for one in result["shards"]["learnt"]] == ["day-03.parquet"]
     assert result["progressive"][0]["error"] > 0.8
     assert not result["drift"]["found"]
@@ -436,7 +438,7 @@ def test_a_late_file_is_neither_the_newest_nor_drift(place: Path) -> None:
     assert "newest" not in result["reason"]
     assert result["decision"]["newest"] == result["decision"]["overall"]
     shards(place, 5)
-    last = retrain(asked)
+    last = retrain(nightly)
     assert last["outcome"] == "published"
     assert last["drift"]["shards"]["day-05.parquet"]["past_rate"] < 0.3, "the late file is no measure of later ones"
 
@@ -450,7 +452,7 @@ def test_only_one_of_two_retrainings_at_once_publishes(place: Path) -> None:
         slow.perform_stage(stage)
     for stage in RETRAIN_STAGES:
         fast.perform_stage(stage)
-    published = slow.publish()  # the same shards from the same parent: the same version, found
+    published = slow.publish()  # same shards and same parent: the existing version is found
     assert (published["version"], published["new"], fast.result()["version"]) == (2, False, 2)
     slow.close()
     fast.close()
@@ -514,19 +516,19 @@ def test_slices_are_judged_by_themselves(place: Path) -> None:
         retrain(settings(place, name="other", slices=("nowhere",)))
 
 
-def test_slices_of_a_key_are_told_by_its_value_however_shards_write_it(place: Path) -> None:
+def test_slices_of_a_key_are_named_by_value_in_any_spelling(place: Path) -> None:
     for day, write in ((1, "{}"), (2, "0{}")):
         table = content(day)
         hours = [write.format(1_000_001 + row % 2) for row in range(len(table))]
         kept = pa.array(hours) if day == 2 else pa.array([int(hour) for hour in hours])
         land(place / "in", f"day-{day:02d}.parquet", table.set_column(table.column_names.index("hour"), "hour", kept))
     slices = retrain(settings(place, slices=("hour",)))["decision"]["slices"]
-    told = {name: one["rows"] for name, one in slices.items() if name.startswith("hour")}
-    assert sorted(told) == ["hour = 1000001", "hour = 1000002"]
-    assert sum(told.values()) == sum(one["rows"] for name, one in slices.items() if name.startswith("shard"))
+    rows_by_hour = {name: one["rows"] for name, one in slices.items() if name.startswith("hour")}
+    assert sorted(rows_by_hour) == ["hour = 1000001", "hour = 1000002"]
+    assert sum(rows_by_hour.values()) == sum(one["rows"] for name, one in slices.items() if name.startswith("shard"))
 
 
-def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
+def test_a_champion_trained_on_other_rows_is_reported(place: Path) -> None:
     shards(place, 1)
     run = retrain(settings(place, name="run"))["folder"]
     publish_trained(Registry(place / "registry").model("m"), place_of(f"{run}/model"), promote=True)
@@ -534,8 +536,8 @@ def test_a_champion_from_a_run_is_told_to_know_other_rows(place: Path) -> None:
     (place / "in" / "day-01.parquet").unlink()
     result = retrain(settings(place, publish_if="clearly better"))
     assert (result["outcome"], result["apart"]) == ("kept", 490)
-    told = "trained in a run on 490 rows, the challenger on 475 rows of the source. Add the rows of that run"
-    assert told in result["reason"]
+    message = "trained in a run on 490 rows, the challenger on 475 rows of the source. Add the rows of that run"
+    assert message in result["reason"]
     (figure,) = reserved_figure(result)
     assert "the champion came from a run and may have" in str(figure)
 
@@ -596,7 +598,7 @@ def test_a_challenger_without_probabilities_is_compared_without_the_threshold(pl
 def test_a_model_that_cannot_score_the_stored_shards_is_no_version(
     place: Path, columns: list[str], ingest: dict[str, str], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Published before shards were compared, it stops the retraining with the way back."""
+    """A model published before shards were compared stops the retraining with instructions for a rollback."""
     shards(place, 1)
     retrain(settings(place))
     pq.write_table(content(1).select([*columns, "y"]), place / "rows.parquet")
@@ -635,7 +637,7 @@ def test_a_champion_without_a_state_is_learnt_anew_from_all_its_shards(place: Pa
 
 
 def rare(seed: int, rows: int = 2500) -> pa.Table:
-    """A class of 3% that no threshold of 0.5 finds, but that columns tell of."""
+    """Return a class of 3% that depends on the columns but has no probability above 0.5."""
     random = np.random.default_rng(seed)
     x = random.standard_normal((3, rows))
     noisy = x[0] + 0.5 * x[1] ** 2 + random.standard_normal(rows)
@@ -675,7 +677,7 @@ def test_a_rare_class_gets_a_champion_with_probabilities_that_later_versions_are
     land(place / "in", "day-03.parquet", rare(3))
     third = retrain(refused)
     assert third["decision"]["test"] == "DeLong test"
-    assert "continued with 1 new shards" in third["how"]  # neither decides about weights
+    assert "continued with 1 new shards" in third["how"]  # neither setting changes the weights
 
 
 @pytest.mark.parametrize(("given", "scale"), [(None, "standard"), ("none", "none"), ("minmax", "minmax")])

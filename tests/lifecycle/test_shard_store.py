@@ -61,10 +61,10 @@ def test_shards_reserve_other_rows(tmp_path: Path, schema: Schema) -> None:
         record = validated(store, land(tmp_path / "in", f"day-{day}.parquet", table), schema)
         reserved.append(set(hours(store.dataset(record), "test")))
     shared = len(reserved[0] & reserved[1]) / len(reserved[0])
-    assert 0.1 < shared < 0.3  # as many as chance has it
+    assert 0.1 < shared < 0.3  # a random number
 
 
-def test_a_place_that_fails_says_nothing_of_the_shard(tmp_path: Path, schema: Schema) -> None:
+def test_a_storage_error_does_not_quarantine_the_shard(tmp_path: Path, schema: Schema) -> None:
     store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
     in_the_way = tmp_path / "data" / content_sha256(path)[:16]
     in_the_way.parent.mkdir()
@@ -76,7 +76,7 @@ def test_a_place_that_fails_says_nothing_of_the_shard(tmp_path: Path, schema: Sc
     assert validated(store, path, schema).status == "accepted"
 
 
-def test_what_a_killed_process_left_under_other_settings_is_taken_in_anew(tmp_path: Path, schema: Schema) -> None:
+def test_data_left_by_a_killed_process_under_other_settings_are_ingested_again(tmp_path: Path, schema: Schema) -> None:
     store, path = ShardStore(tmp_path / "data"), land(tmp_path / "in", "day-1.parquet", content(1))
     before = validated(store, path, schema)
     (tmp_path / "data" / "records" / f"{before.key}.json").unlink()
@@ -161,7 +161,7 @@ def test_a_record_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
         store.records()
 
 
-def test_the_reference_is_settled_once(tmp_path: Path, schema: Schema) -> None:
+def test_the_reference_is_set_once(tmp_path: Path, schema: Schema) -> None:
     store = ShardStore(tmp_path / "data")
     assert store.reference() is None
     assert store.set_reference(schema) == schema
@@ -220,7 +220,7 @@ def test_a_store_whose_writer_is_killed_at_any_moment_loses_nothing(tmp_path: Pa
             child = int(holding.stdout.readline())
             time.sleep(0.1 * random.random())
             os.kill(child, signal.SIGKILL)
-            for record in store.accepted():  # whatever is accepted is whole
+            for record in store.accepted():  # every accepted shard is complete
                 assert store.dataset(record).rows("train") == record.train_rows > 0
             counts.append(len(store.records()))
         holding.stdin.close()
@@ -236,7 +236,7 @@ def test_a_store_whose_writer_is_killed_at_any_moment_loses_nothing(tmp_path: Pa
         assert store.dataset(one).sha256 == clean.dataset(other).sha256
 
 
-def test_arrivals_are_data_files_by_name_wherever_below(tmp_path: Path) -> None:
+def test_arrivals_are_data_files_at_any_depth(tmp_path: Path) -> None:
     for name in ("b.parquet", "2026/a.csv", ".hidden.parquet", "_part.parquet", "notes.md", "x.parquet.partial"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("rows")

@@ -1,4 +1,4 @@
-"""Retraining on sparse rows: texts and svmlight text, what is quarantined, and what is kept for later shards."""
+"""Retraining on sparse rows: texts, svmlight text, quarantine, and settings kept for later shards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_TEXT = {"target": "label", "text": ["body"]}
 
 
 def documents(day: int, rows: int = 500, first_word: int = 0, empty: float = 0.02, words: int = 9) -> pd.DataFrame:
-    """Texts whose words depend on the label, a number beside them, and some rows without a text."""
+    """Return texts whose words depend on the label, a number, and some rows without a text."""
     random = np.random.default_rng(day)
     label = random.integers(0, 3, rows)
     drawn = [random.integers(20 * k, 20 * k + 40, words) for k in label]
@@ -53,7 +53,7 @@ def land(place: Path, day: int, frame: pd.DataFrame, ending: str = "csv") -> Pat
 def land_svmlight(
     place: Path, day: int, rows: int = 400, columns: int = 6000, classes: int = 2, more: str = ""
 ) -> Path:
-    """Svmlight text of whole numbers; more : lines at the end."""
+    """Write svmlight text of whole numbers; more : lines at the end."""
     random = np.random.default_rng(day)
     (place / "in").mkdir(exist_ok=True)
     x = sparse.random(rows, columns, density=30 / columns, format="csr", rng=random)
@@ -66,7 +66,7 @@ def land_svmlight(
     return path
 
 
-def asked(place: Path, ingest: dict[str, Any] | None = None, **values: Any) -> RetrainSettings:
+def settings_for(place: Path, ingest: dict[str, Any] | None = None, **values: Any) -> RetrainSettings:
     given = {"name": "m", "source": str(place / "in"), "registry": str(place / "registry"), "settle_seconds": 0}
     more = {"train": {"threads": 1} | values.pop("train", {}), "publish_if": "not worse", "ingest": ingest or {}}
     return RetrainSettings.model_validate(given | more | values)
@@ -80,7 +80,7 @@ def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(place:
     """Train on the same shards, written in three formats."""
     for day, ending in ((1, "csv"), (2, "parquet")):
         land(place, day, documents(day), ending)
-    first = retrain(asked(place, OF_TEXT))
+    first = retrain(settings_for(place, OF_TEXT))
     assert (first["outcome"], first["version"]) == ("published", 1)
     assert first["metrics"]["challenger"]["accuracy"] > 0.9
     schema = okl.load("m@1", str(place / "registry")).schema
@@ -90,7 +90,7 @@ def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(place:
     assert schema.sparse.texts[0].terms == tuple(peer.get_feature_names_out())  # of all of the first shards
     np.testing.assert_allclose(schema.sparse.texts[0].weights, peer.idf_)
     land(place, 3, documents(3, 900), "jsonl")
-    second = retrain(asked(place))
+    second = retrain(settings_for(place))
     assert (second["outcome"], second["version"], second["parent"]) == ("published", 2, 1)
     assert [row["shard"] for row in second["progressive"]] == ["day-03.jsonl"]
     assert second["progressive"][0]["error"] < 0.1
@@ -108,17 +108,17 @@ def test_a_text_classifier_is_retrained_rolled_back_and_predicts_by_alias(place:
 
 def test_texts_that_most_rows_lack_are_taken_from_the_first_night_on(place: Path) -> None:
     land(place, 1, documents(1, empty=0.6))
-    assert retrain(asked(place, OF_TEXT))["version"] == 1
+    assert retrain(settings_for(place, OF_TEXT))["version"] == 1
     land(place, 2, documents(2, empty=0.62))
     land(place, 3, documents(3, empty=0.8))
-    result = retrain(asked(place))
+    result = retrain(settings_for(place))
     assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-02.csv"]
     assert reasons(result)["day-03.csv"][0] == ["missing-values"]
 
 
 def test_texts_unlike_those_so_far_are_quarantined(place: Path) -> None:
     land(place, 1, documents(1))
-    retrain(asked(place, OF_TEXT))
+    retrain(settings_for(place, OF_TEXT))
     land(place, 2, documents(2, first_word=1000))  # the vocabulary finds nothing
     land(place, 3, documents(3, empty=0.5))
     land(place, 4, documents(4, empty=1.0))
@@ -127,7 +127,7 @@ def test_texts_unlike_those_so_far_are_quarantined(place: Path) -> None:
     land(place, 7, documents(7).assign(body=1.5), "parquet")
     land(place, 8, documents(1), "parquet")
     land(place, 9, documents(9))
-    result = retrain(asked(place))
+    result = retrain(settings_for(place))
     found = reasons(result)
     assert found["day-02.csv"][0][-2:] == ["constant-column", "unseen-values"]
     assert "the model knows no term: body in 9" in found["day-02.csv"][1]
@@ -149,17 +149,17 @@ def test_texts_unlike_those_so_far_are_quarantined(place: Path) -> None:
 def test_svmlight_text_is_retrained_and_faulty_text_is_quarantined(place: Path) -> None:
     land_svmlight(place, 1, rows=1500)
     land_svmlight(place, 2, rows=1500, columns=6500)
-    first = retrain(asked(place))
+    first = retrain(settings_for(place))
     assert (first["outcome"], first["version"]) == ("published", 1)
     schema = okl.load("m@1", str(place / "registry")).schema
     assert schema.sparse is not None
     assert schema.n_features > 6000  # the widest of the first shards
-    land_svmlight(place, 3, columns=12_000)  # indices beyond are left out
+    land_svmlight(place, 3, columns=12_000)  # larger indices are ignored
     for day, (line, _) in enumerate(FAULTS, 4):
         land_svmlight(place, day, more=line)
     beyond = land_svmlight(place, 30)
     beyond.write_text(_moved(beyond.read_text(), 7000))
-    result = retrain(asked(place))
+    result = retrain(settings_for(place))
     assert [shard["name"] for shard in result["shards"]["accepted"]] == ["day-03.svm"]
     assert result["outcome"] in ("published", "kept")
     found = reasons(result)
@@ -197,21 +197,21 @@ def test_rows_of_one_label_and_other_values_are_not_the_same_rows(place: Path) -
     for day in (1, 2, 3):
         rows = "".join(f"{i % 2} {1 + i % 2 + 2 * day}:1 5000:1\n" for i in range(200))
         (folder / f"day-{day}.svm").write_text(rows)
-    result = retrain(asked(place, contradiction=False, contract={"unseen_share": 1, "mean_shift": 99}))
+    result = retrain(settings_for(place, contradiction=False, contract={"unseen_share": 1, "mean_shift": 99}))
     assert len(result["shards"]["accepted"]) == 3
     (folder / "again.svm").write_text("# the same\n" + (folder / "day-2.svm").read_text())
-    assert [shard["kinds"] for shard in retrain(asked(place))["shards"]["rejected"]] == [["repeated"]]
+    assert [shard["kinds"] for shard in retrain(settings_for(place))["shards"]["rejected"]] == [["repeated"]]
 
 
 @pytest.fixture(scope="module")
 def created(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A model whose shards have a column of text."""
+    """Return the folder of a model whose shards have a text column."""
     folder = tmp_path_factory.mktemp("created")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OKL_HOME", str(folder / "home"))
         land(folder, 1, documents(1))
-        retrain(asked(folder, OF_TEXT | {"max_terms": 500}).model_copy(update={"dry_run": True}))
-        assert retrain(asked(folder, OF_TEXT | {"max_terms": 500}))["outcome"] == "published"
+        retrain(settings_for(folder, OF_TEXT | {"max_terms": 500}).model_copy(update={"dry_run": True}))
+        assert retrain(settings_for(folder, OF_TEXT | {"max_terms": 500}))["outcome"] == "published"
         yield folder
 
 
@@ -225,29 +225,29 @@ def created(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     ],
 )
 def test_what_a_model_was_created_with_is_kept(created: Path, later: dict[str, Any], why: str) -> None:
-    refused_by_both(asked(created, later), why)
-    check_arrivals(asked(created, OF_TEXT | {"max_terms": 500, "min_documents": 2}))
+    refused_by_both(settings_for(created, later), why)
+    check_arrivals(settings_for(created, OF_TEXT | {"max_terms": 500, "min_documents": 2}))
 
 
 def test_solvers_of_dense_rows_are_refused_and_named_ones_taken(place: Path) -> None:
     land(place, 1, documents(1))
     with pytest.raises(OklError, match="The solver falkon takes dense rows"):
-        retrain(asked(place, OF_TEXT, train={"solver": "falkon"}))
+        retrain(settings_for(place, OF_TEXT, train={"solver": "falkon"}))
     train = {"solver": "logistic", "map": "nystrom", "frequencies": 60}
-    named = retrain(asked(place, OF_TEXT, train=train))
+    named = retrain(settings_for(place, OF_TEXT, train=train))
     assert named["outcome"] == "published"
     assert named["settings"]["train"]["solver"] == "logistic"
     land(place, 2, documents(2))
-    again = retrain(asked(place, OF_TEXT, train=train))
+    again = retrain(settings_for(place, OF_TEXT, train=train))
     assert again["outcome"] in ("published", "kept")
 
 
 def test_an_online_learner_continues_with_new_texts(place: Path) -> None:
     online = {"solver": "fogd", "kernel": "linear", "step_size": 0.5, "order": "stored"}
     land(place, 1, documents(1))
-    assert retrain(asked(place, OF_TEXT, train=online))["outcome"] == "published"
+    assert retrain(settings_for(place, OF_TEXT, train=online))["outcome"] == "published"
     land(place, 2, documents(2))
-    second = retrain(asked(place, train=online))
+    second = retrain(settings_for(place, train=online))
     assert second["how"] == "continued with 1 new shards"
     assert second["metrics"]["challenger"]["accuracy"] > 0.8
 
@@ -259,14 +259,14 @@ def test_texts_of_a_regression_are_learnt_every_night(place: Path) -> None:
         return frame.assign(label=lengths + 0.1 * np.random.default_rng(seed).normal(size=len(frame)))
 
     land(place, 1, prices(1))
-    first = retrain(asked(place, OF_TEXT))
+    first = retrain(settings_for(place, OF_TEXT))
     assert first["outcome"] == "published"
     assert "linear fogd" in str(first["chosen"])
     land(place, 2, prices(2))
-    second = retrain(asked(place))
+    second = retrain(settings_for(place))
     assert second["how"] == "continued with 1 new shards"
     metrics = second["metrics"]["challenger"]
     assert 0.0 < metrics["rmse"] < 0.8 * np.std(prices(2)["label"])
-    third = retrain(asked(place, OF_TEXT).model_copy(update={"choose": "again"}))
+    third = retrain(settings_for(place, OF_TEXT).model_copy(update={"choose": "again"}))
     assert third["choice"]["solver"] == "fogd"
     assert third["how"].startswith("started anew on 2 shards, because solver and settings were chosen again")
