@@ -1,4 +1,4 @@
-"""A model for every map and kernel, on made-up columns of very different scales."""
+"""A model for every map and kernel, on synthetic columns of very different scales."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def raw_rows(n_rows: int = 400) -> FloatArray:
 
 
 def schema_of(task: Task, labels: tuple[Label, ...] | None = None, **values: object) -> Schema:
-    """Columns as `raw_rows` has them, standardised."""
+    """Return the schema of the columns of `raw_rows`, standardised."""
     columns = tuple(
         ColumnStatistics(len(one), float(one.mean()), float(one.std()), float(one.min()), float(one.max()))
         for one in raw_rows().T
@@ -54,7 +54,7 @@ def schema_of(task: Task, labels: tuple[Label, ...] | None = None, **values: obj
 
 
 def of_times() -> tuple[Model, FloatArray]:
-    """A model one of whose columns is a time in seconds since 1970, where float32 numbers are 128 apart; and rows."""
+    """Return a model with a column of seconds since 1970, where float32 numbers are 128 apart, and rows."""
     schema = schema_of("binary")
     time = ColumnStatistics(400, 1.7e9, 3600.0, 1.7e9 - 9000.0, 1.7e9 + 9000.0)
     model = Model(
@@ -67,7 +67,7 @@ def of_times() -> tuple[Model, FloatArray]:
 
 @dataclass(frozen=True)
 class Case:
-    """What is exported."""
+    """A model to export: map or kernel, task and precision."""
 
     kind: str
     task: Task = "binary"
@@ -76,7 +76,7 @@ class Case:
     squashed: bool = False
 
     def model(self) -> Model:
-        """With random weights."""
+        """Return the model with random weights."""
         rng = np.random.default_rng(2)
         n_outputs = 3 if self.task == "multiclass" else 1
         squashed = heavy_tailed(schema_of(self.task), raw_rows() ** 3)[:2] if self.squashed else ()

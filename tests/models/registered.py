@@ -25,13 +25,13 @@ MAP = draw_fourier_map(Gaussian(1.5), 3, 16, seed=4)
 
 
 def model_numbered(number: float) -> Model:
-    """A model whose weights, and whose configuration, are all this number."""
+    """Return a model whose weights and configuration contain only this number."""
     weights = np.full((1, 32), number, dtype=np.float32)
     return Model(SCHEMA, LinearPredictor(MAP, weights), {"number": number}, {"data_sha256": "abc"})
 
 
 def number_in(model: Model) -> float:
-    """The number of a model that was made whole; an error if its weights and its description disagree."""
+    """Return the number of a complete model; raise if its weights and its description disagree."""
     assert isinstance(model.predictor, LinearPredictor)
     (number,) = set(model.predictor.weights.ravel().tolist())
     assert model.configuration["number"] == number
@@ -39,7 +39,7 @@ def number_in(model: Model) -> float:
 
 
 def writer(number: float) -> Callable[[Path], None]:
-    """What writes the files of a version."""
+    """Return a function that writes the files of a version."""
 
     def write(folder: Path) -> None:
         save_model(model_numbered(number), folder / "model")
@@ -51,13 +51,13 @@ def writer(number: float) -> Callable[[Path], None]:
 
 
 def lineage(number: float, parent: int | None = None, **more: Any) -> Lineage:
-    """Of a version that learnt one shard, of that number."""
+    """Return the lineage of a version that learnt one shard with that number."""
     shard = {"sha256": f"{int(number):064x}", "name": f"day-{number}.parquet", "rows": 100}
     return Lineage(parent=parent, shards=(shard,), settings={"solver": "fogd", "number": number}, **more)
 
 
-def publish(model: RegisteredModel, number: float, parent: int | None = None, **how: Any) -> Version:
+def publish(model: RegisteredModel, number: float, parent: int | None = None, **options: Any) -> Version:
     """Publish a version that must be new."""
-    version, new = model.publish(writer(number), lineage(number, parent), **how)
+    version, new = model.publish(writer(number), lineage(number, parent), **options)
     assert new
     return version

@@ -39,7 +39,7 @@ def test_exported_files_score_as_the_saved_model_does(terminal: Terminal, tmp_pa
     np.testing.assert_allclose(pipeline.decision_function(raw_rows()), expected, atol=1e-5)
 
 
-def test_what_is_wrong_is_said_and_nothing_is_written(
+def test_a_failed_export_names_its_cause_and_writes_nothing(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "model.onnx"
@@ -58,14 +58,14 @@ def test_what_is_wrong_is_said_and_nothing_is_written(
 def test_a_format_whose_package_is_missing_is_one_sentence_and_needs_none_of_another(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("export", "onnx", "sklearn"):  # imported anew without what is missing
+    for name in ("export", "onnx", "sklearn"):  # imported again without the missing package
         monkeypatch.delitem(sys.modules, f"okl.models.{name}", raising=False)
         monkeypatch.delattr(okl.models, name, raising=False)
     for name in ("onnx", "skops"):
         monkeypatch.setitem(sys.modules, name, None)
         refused = terminal.okl("export", tmp_path / "model", tmp_path / f"model.{name}")
-        told = f"Error: --format {name} requires {name}. Install: pip install 'okl[{name}]'."
-        assert (refused.code, refused.sentence) == (2, told)
+        message = f"Error: --format {name} requires {name}. Install: pip install 'okl[{name}]'."
+        assert (refused.code, refused.sentence) == (2, message)
     monkeypatch.delitem(sys.modules, "skops")
     made = terminal.okl_json("export", tmp_path / "model", tmp_path / "model.skops")
     assert made["format"] == "skops"

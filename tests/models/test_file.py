@@ -1,4 +1,4 @@
-"""A model directory: what is saved comes back, and no changed byte goes unnoticed."""
+"""A model directory: loading returns the saved model, and every changed byte is detected."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_loaded_model_scores_the_same_bits(task: str, tmp_path: Path, rows: np.n
     np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
 
 
-def test_the_name_of_a_run_in_place_of_its_folder_says_where_it_is(
+def test_the_name_of_a_run_instead_of_its_folder_gives_its_location(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
@@ -108,7 +108,7 @@ def test_white_space_added_to_the_description_is_noticed(tmp_path: Path) -> None
         load_model(tmp_path / "model")
 
 
-def test_format_from_the_future_asks_for_an_upgrade(tmp_path: Path) -> None:
+def test_a_later_format_version_requires_an_upgrade(tmp_path: Path) -> None:
     save_model(make_model(), tmp_path / "model")
     path = tmp_path / "model" / DESCRIPTION
     path.write_text(json.dumps({**json.loads(path.read_text()), "format_version": 99}))
@@ -124,7 +124,7 @@ def test_missing_file_is_named(missing: str, tmp_path: Path) -> None:
         load_model(tmp_path / "model")
 
 
-def test_model_is_never_overwritten_and_nothing_is_left_beside(tmp_path: Path) -> None:
+def test_a_model_is_never_overwritten_and_no_other_file_is_left(tmp_path: Path) -> None:
     save_model(make_model(), tmp_path / "model")
     with pytest.raises(ModelError, match="already exists, and models are not overwritten"):
         save_model(make_model("binary"), tmp_path / "model")
@@ -153,7 +153,7 @@ def test_an_array_is_rounded_to_float32_as_a_table_is(rows: np.ndarray) -> None:
         model.predict(rows)
 
 
-def test_missing_values_are_zero_where_the_model_says_so(rows: np.ndarray) -> None:
+def test_missing_values_are_zero_if_the_model_requires_it(rows: np.ndarray) -> None:
     model = make_model()
     model = replace(model, schema=replace(model.schema, missing="zero"))
     holes = rows.copy()

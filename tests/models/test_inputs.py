@@ -40,7 +40,7 @@ def prepared(data: Dataset, content: pa.Table, precision: Precision = "float32")
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("labels", [["u", "v"], [3, 5, 4], [True, False], None])
-def test_raw_rows_become_the_bits_that_a_data_set_gives(
+def test_raw_rows_give_the_same_bits_as_a_data_set(
     tmp_path: Path, labels: list[Any] | None, precision: Precision
 ) -> None:
     content = table(400)
@@ -184,7 +184,7 @@ def test_a_long_csv_file_is_read_in_pieces_by_types_that_fit_all_its_rows(
         rows_of(table_pieces(tmp_path / "s.csv"), ["a"])
 
 
-def test_a_file_in_latin_1_is_to_be_saved_as_utf_8(tmp_path: Path) -> None:
+def test_a_file_in_latin_1_is_refused_with_advice(tmp_path: Path) -> None:
     content = pa.table({"city": ["Zürich", "Genf"] * 20, "x": np.arange(40.0), "y": np.arange(40) % 2})
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
     new = tmp_path / "new.csv"
@@ -261,7 +261,7 @@ def test_dates_are_named_only_if_more_rows_are_later_than_a_random_split_explain
     assert "'day' (1 row)" in found(1, 1)[0]
 
 
-def test_new_values_are_no_warning_where_values_of_a_single_row_let_expect_them(tmp_path: Path) -> None:
+def test_new_values_give_no_warning_where_training_had_many_values_of_one_row(tmp_path: Path) -> None:
     words = ["red", "blue"] * 55 + [f"w{k}" for k in range(10)]
     content = pa.table({"word": words, "x": np.arange(120.0), "y": np.arange(120) % 2})
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings()).dataset
@@ -275,7 +275,7 @@ def test_new_values_are_no_warning_where_values_of_a_single_row_let_expect_them(
     assert "'word' in 23 of 120 rows" in found(23)[0]
 
 
-def test_values_that_training_held_as_rare_ones_are_no_warning(tmp_path: Path) -> None:
+def test_values_that_were_rare_in_training_give_no_warning(tmp_path: Path) -> None:
     words = [f"w{k // 3:03d}" for k in range(300)]
     content = pa.table({"word": words, "x": np.arange(300.0), "y": np.arange(300) % 2})
     data = ingest(parquet(tmp_path, content), tmp_path / "data", settings(max_categories=10)).dataset

@@ -1,4 +1,4 @@
-"""Tables of text, dates and missing values, as ONNX: each column an input, encoded inside."""
+"""Tables of text, dates and missing values in ONNX: each column is an input that the graph encodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ N_ROWS = 600
 
 
 def table() -> pa.Table:
-    """Rows whose label lies in the text, the time and a number together."""
+    """Return rows whose label depends on text, time and a number."""
     random = np.random.default_rng(1)
     kinds, size = random.choice(["a", "b", "ü"], N_ROWS), random.standard_normal(N_ROWS)
     times = random.integers(0, 30 * 365 * 86_400, N_ROWS)
@@ -116,8 +116,8 @@ def test_target_means_are_those_of_okl_and_survive_saving(target: str, missing: 
 
 def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> None:
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
-    told = json.loads(session.get_modelmeta().custom_metadata_map["categories"])
-    assert told == {"kind": ["a", "b", "ü"], "code": ["0", "1", "2"]}
+    categories = json.loads(session.get_modelmeta().custom_metadata_map["categories"])
+    assert categories == {"kind": ["a", "b", "ü"], "code": ["0", "1", "2"]}
     rows = synthetic_rows(model.schema, 50)
     codes = np.arange(50) % 3
     numbers = rows.set_column(rows.column_names.index("code"), "code", pa.array(codes, pa.float64()))
@@ -128,7 +128,7 @@ def test_categories_that_are_numbers_are_taken_as_text_only(model: Model) -> Non
         session.run(["scores"], feeds | {"code": codes})
 
 
-def test_the_file_says_how_parts_of_dates_are_computed_and_what_stands_for_nothing(model: Model) -> None:
+def test_the_file_describes_parts_of_dates_and_missing_values(model: Model) -> None:
     meta = onnxruntime.InferenceSession(to_onnx(model).SerializeToString()).get_modelmeta()
     formulas = json.loads(meta.custom_metadata_map["dates"])
     rows = synthetic_rows(model.schema, 200)
@@ -176,13 +176,13 @@ def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
     okl.export(made["model"], tmp_path / "churn.onnx")
     raw.drop(columns=target).to_csv(tmp_path / "new.csv", index=False)
     page = (Path(__file__).parents[2] / "infra" / "docs" / "how-to" / "export.md").read_text()
-    *_, told = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    *_, code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     for of_page, own in (("data/flights.csv", "new.csv"), ("flights.onnx", "churn.onnx"), ("scheduled", "since")):
-        assert of_page in told
-        told = told.replace(of_page, own)
+        assert of_page in code
+        code = code.replace(of_page, own)
     monkeypatch.chdir(tmp_path)
     found: dict[str, Any] = {}
-    exec(told, found)
+    exec(code, found)
     out = io.BytesIO()
     score_stream(made["model"], io.BytesIO((tmp_path / "new.csv").read_bytes()), out)
     expected = pd.read_csv(io.BytesIO(out.getvalue()))
@@ -197,7 +197,7 @@ def test_the_documented_way_from_raw_rows_to_scores_gives_those_of_okl(
     np.testing.assert_allclose(outputs["probabilities"], probabilities, atol=1e-5)
 
 
-def test_columns_may_be_called_as_what_a_graph_makes(tmp_path: Path) -> None:
+def test_columns_may_have_the_names_of_graph_outputs(tmp_path: Path) -> None:
     own = dict(zip(["scores", "labels", "constant_0", "sum", "y"], table().to_pydict().values(), strict=True))
     pq.write_table(pa.table(own), tmp_path / "rows.parquet")
     okl.ingest(

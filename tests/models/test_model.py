@@ -1,4 +1,4 @@
-"""A model in Python: rows of any kind, evaluation, explanation, and how it is shown."""
+"""A model in Python: rows of any kind, evaluation, explanation and display."""
 
 from __future__ import annotations
 

@@ -26,29 +26,29 @@ from tests.models.models import CASES, CELL_CASES, N_INPUTS, Case, of_times, raw
 
 def run(model: Model, rows: FloatArray) -> tuple[Any, Any]:
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
-    scores, said = session.run(None, {"rows": rows})
-    return scores, said
+    scores, labels = session.run(None, {"rows": rows})
+    return scores, labels
 
 
 @pytest.mark.parametrize("case", [*CASES, *CELL_CASES], ids=str)
-def test_scores_and_what_they_say_are_those_of_okl(case: Case) -> None:
+def test_scores_and_labels_are_those_of_okl(case: Case) -> None:
     model, rows = case.model(), raw_rows()
     expected = model.scores(rows)
     assert len(np.unique(expected)) > 300
-    scores, said = run(model, rows)
+    scores, labels = run(model, rows)
     assert scores.shape == expected.shape
     assert scores.dtype == case.precision
     rounding = 1e-5 if case.precision == "float32" else 1e-12
     np.testing.assert_allclose(scores, expected, rtol=0, atol=rounding * max(1.0, np.abs(expected).max()))
     if case.task == "regression":
-        np.testing.assert_allclose(said, model.predict(rows), atol=1e-5 * np.abs(said).max())
+        np.testing.assert_allclose(labels, model.predict(rows), atol=1e-5 * np.abs(labels).max())
     else:
-        np.testing.assert_array_equal(said, model.predict(rows))
+        np.testing.assert_array_equal(labels, model.predict(rows))
 
 
 @pytest.mark.parametrize("kind", ["fourier", "cells laplacian"])
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_probabilities_are_those_of_okl_and_decide_what_is_said(task: Task, kind: str, tmp_path: Path) -> None:
+def test_probabilities_are_those_of_okl_and_determine_the_label(task: Task, kind: str, tmp_path: Path) -> None:
     plain = Case(kind, task).model()
     assert isinstance(plain.predictor, LinearPredictor | LocalExpansion)
     n_outputs = plain.predictor.n_outputs
@@ -65,9 +65,9 @@ def test_probabilities_are_those_of_okl_and_decide_what_is_said(task: Task, kind
     np.testing.assert_array_equal(model.predict(rows)[clear], likeliest[clear])
     assert not np.array_equal(weighted.argmax(axis=1), expected.argmax(axis=1))
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString(), providers=["CPUExecutionProvider"])
-    scores, said, probabilities = session.run(None, {"rows": rows})
+    scores, labels, probabilities = session.run(None, {"rows": rows})
     np.testing.assert_allclose(probabilities, expected, atol=1e-5)
-    np.testing.assert_array_equal(np.asarray(said)[clear], likeliest[clear])
+    np.testing.assert_array_equal(np.asarray(labels)[clear], likeliest[clear])
     np.testing.assert_allclose(scores, model.scores(rows), atol=1e-4)
     np.testing.assert_allclose(predictor.plain().scores(model.prepare(rows)), model.scores(rows), atol=1e-4)
     save_model(model, tmp_path / "model")
@@ -81,11 +81,11 @@ def test_probabilities_are_those_of_okl_and_decide_what_is_said(task: Task, kind
 @pytest.mark.parametrize("labels", [(False, True), (0.5, 1.5), ("no", "yes"), (3, 7)])
 def test_labels_keep_their_type(labels: tuple[Label, ...]) -> None:
     model = Model(schema_of("binary", labels), Case("fourier").model().predictor)
-    _, said = run(model, raw_rows())
-    assert sorted(set(np.asarray(said).tolist())) == sorted(labels)  # both of them occur
+    _, predicted = run(model, raw_rows())
+    assert sorted(set(np.asarray(predicted).tolist())) == sorted(labels)  # both labels occur
 
 
-def test_missing_values_are_zero_where_the_model_says_so() -> None:
+def test_missing_values_are_zero_if_the_model_requires_it() -> None:
     model = Model(schema_of("binary", missing="zero"), Case("fourier").model().predictor)
     rows = raw_rows()
     rows[::3, 1] = np.nan
@@ -103,8 +103,8 @@ def test_a_graph_takes_nan_in_place_of_numbers_that_mean_a_missing_value() -> No
     np.testing.assert_array_equal(model.scores(worded), model.scores(rows))
     scores, _ = run(model, rows)
     np.testing.assert_allclose(scores, model.scores(worded), atol=1e-5)
-    said = "Write NaN in place of 'n/k' and '-999', which mean a missing value in rows for okl."
-    assert said in to_onnx(model).doc_string
+    advice = "Write NaN in place of 'n/k' and '-999', which mean a missing value in rows for okl."
+    assert advice in to_onnx(model).doc_string
 
 
 def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
@@ -123,7 +123,7 @@ def test_number_of_rows_is_free(kind: str) -> None:
     assert none.shape == (0,)
 
 
-def test_kernel_of_the_users_own_is_refused() -> None:
+def test_a_custom_kernel_is_refused() -> None:
     kernel = CustomKernel("mine", lambda left, right: 1.0 + left @ right.T)
     landmarks = np.random.default_rng(1).standard_normal((N_INPUTS + 5, N_INPUTS))
     mapped = fit_nystrom_map(kernel, landmarks, 4, "float64")

@@ -10,7 +10,7 @@ from okl.models.quality import tally_of
 
 
 def range_and_cells(targets: NDArray[np.float64]) -> tuple[list[float], int]:
-    """Return the range of the picture of predicted against true, and its cells with 1% of the rows or more."""
+    """Return the range of the plot of predicted against true values, and its cells with 1% of the rows or more."""
     statistics = ColumnStatistics(
         len(targets), float(targets.mean()), float(targets.std()), float(targets.min()), float(targets.max())
     )
@@ -21,7 +21,7 @@ def range_and_cells(targets: NDArray[np.float64]) -> tuple[list[float], int]:
     return picture["range"], int((counts >= 0.01 * len(targets)).sum())
 
 
-def test_few_far_targets_do_not_squeeze_all_others_into_one_cell() -> None:
+def test_a_few_outlying_targets_do_not_put_all_others_into_one_cell() -> None:
     random = np.random.default_rng(0)
     targets = np.exp(random.normal(0.0, 1.0, 10_000))
     (low, high), cells = range_and_cells(np.append(targets, 300.0))

@@ -1,4 +1,4 @@
-"""A registered model: versions stay as they are, aliases move together, and what is lost or damaged is told."""
+"""A registered model: immutable versions, atomic aliases, and errors for missing or damaged files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def three_champions(model: RegisteredModel) -> None:
         publish(model, number, number - 1 or None, promote=True)
 
 
-def test_what_was_published_loads_and_says_where_it_comes_from(model: RegisteredModel) -> None:
+def test_a_published_version_loads_with_its_lineage(model: RegisteredModel) -> None:
     first = publish(model, 1, promote=True, why="the first one")
     second = publish(model, 2, 1, aliases=["candidate"])
     assert (str(first), str(second)) == ("churn@1", "churn@2")
@@ -104,7 +104,7 @@ def test_the_same_identity_twice_is_one_version(model: RegisteredModel) -> None:
     assert model.find(lineage(3, 1)) is None
 
 
-def test_identity_heeds_parents_shards_in_order_and_settings_and_nothing_else() -> None:
+def test_identity_depends_on_parents_shard_order_and_settings_only() -> None:
     shards = ({"sha256": "a", "name": "x"}, {"sha256": "b", "name": "y"})
     made = Lineage(parent=4, shards=shards, settings={"seed": 1, "C": 2.0})
     same = replace(made, settings={"C": 2.0, "seed": 1}, metrics={"error": 0.1}, environment={"okl": "9"})
@@ -116,14 +116,14 @@ def test_identity_heeds_parents_shards_in_order_and_settings_and_nothing_else() 
         Lineage(metrics={"error": float("nan")})
 
 
-def test_what_an_expectation_does_not_hold_for_changes_nothing(model: RegisteredModel) -> None:
+def test_a_failed_expectation_changes_nothing(model: RegisteredModel) -> None:
     three_champions(model)
     before = model.head()
-    told = (
+    message = (
         r"The alias champion of churn is now churn@3, not churn@2: entry 3 of the log is a publish by .+\. "
         r"Nothing was changed\. Check okl models show churn, and retry\."
     )
-    with pytest.raises(ConflictError, match=told):
+    with pytest.raises(ConflictError, match=message):
         model.publish(writer(4), lineage(4, 2), promote=True)
     for change in (
         lambda: model.promote(1, expected={"champion": 2}),
@@ -183,12 +183,12 @@ def test_an_entry_that_a_killed_writer_left_goes_at_the_second_pruning(model: Re
     assert model.head().number == number, "there is nothing more to remove"
 
 
-def test_what_a_killed_writer_left_goes_at_the_second_pruning_and_a_slow_one_is_told(model: RegisteredModel) -> None:
+def test_files_of_a_killed_writer_go_at_the_second_pruning_and_a_slow_writer_fails(model: RegisteredModel) -> None:
     publish(model, 1, promote=True)
     left = model.folder / "versions" / f"{model.head().number:08}-0123456789ab"
     models_registry.write_files(left, writer(2))
-    beside = Path(str(model.folder)) / "log" / ".00000001.json.0123abcd"
-    beside.write_text("half")
+    temporary_file = Path(str(model.folder)) / "log" / ".00000001.json.0123abcd"
+    temporary_file.write_text("half")
 
     def slow(folder: Path) -> None:
         writer(3)(folder)
@@ -201,7 +201,7 @@ def test_what_a_killed_writer_left_goes_at_the_second_pruning_and_a_slow_one_is_
     ):
         model.publish(slow, lineage(3, 1))
     assert not left.exists()
-    assert not beside.exists()
+    assert not temporary_file.exists()
     assert model.state().latest == 1
     publish(model, 3, 1)
 
@@ -229,7 +229,7 @@ def test_a_clock_that_is_set_back_changes_nothing(model: RegisteredModel, monkey
     assert model.prune(keep=1).versions == ()
 
 
-def test_a_damaged_entry_or_version_is_told_with_what_to_do(model: RegisteredModel) -> None:
+def test_a_damaged_entry_or_version_raises_with_advice(model: RegisteredModel) -> None:
     three_champions(model)
     log = Path(str(model.folder)) / "log"
 
@@ -244,7 +244,7 @@ def test_a_damaged_entry_or_version_is_told_with_what_to_do(model: RegisteredMod
     outside = seal({**content, "published": {**published, "files": {"../../../etc/passwd": {"bytes": 1}}}})
     pruning = seal({**content, "kind": "prune", "published": None, "discarded": ["../log"]})
     later = seal({**content, "format_version": 2}).replace(b'"format_version": 1', b'"format_version": 2', 1)
-    for stored, told in (
+    for stored, message in (
         (whole[:-40], rf"00000003\.json is damaged: not valid JSON of a registry\. {advice}"),
         (whole.replace(b'"champion": 3', b'"champion": 1'), rf"is damaged: the sha256 does not match\. {advice}"),
         (seal({"number": 3}), rf"00000003\.json is not an entry of a log .+ {advice}"),
@@ -258,7 +258,7 @@ def test_a_damaged_entry_or_version_is_told_with_what_to_do(model: RegisteredMod
         (later, r"of a later okl"),
     ):
         (log / "00000003.json").write_bytes(stored)
-        with pytest.raises(RegistryError, match=told):
+        with pytest.raises(RegistryError, match=message):
             fresh().state()
     (log / "00000003.json").write_bytes(whole)
     assert number_in(fresh().version().load()) == 3
@@ -350,7 +350,7 @@ def test_a_folder_without_hard_links_is_refused(model: RegisteredModel, monkeypa
         publish(model, 1)
 
 
-def test_what_is_not_there_or_is_no_name_is_one_sentence(model: RegisteredModel, tmp_path: Path) -> None:
+def test_missing_items_and_invalid_names_raise_one_sentence(model: RegisteredModel, tmp_path: Path) -> None:
     with pytest.raises(
         RegistryError, match=r"The registry .+/registry has no model churn\. List its models \(okl models list\)"
     ):
@@ -370,16 +370,16 @@ def test_what_is_not_there_or_is_no_name_is_one_sentence(model: RegisteredModel,
     for name in ("", "a/b", "../up", ".hidden", "a b", "churn@1"):
         with pytest.raises(ConfigError, match="is not a name: expected"):
             Registry(tmp_path).model(name)
-    for alias, told in (
+    for alias, message in (
         ("Best one", "is not a valid alias"),
         ("7", "is not a valid alias"),
         ("champion", "cannot be set directly"),
     ):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             model.set_aliases({alias: 1})
 
 
-def test_a_reference_is_a_version_for_good_and_a_folder_of_that_name_is_a_folder(
+def test_a_pinned_reference_keeps_its_version_and_a_folder_of_that_name_has_priority(
     model: RegisteredModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     three_champions(model)

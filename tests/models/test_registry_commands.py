@@ -79,8 +79,8 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
     one = terminal.okl_json("models", "show", "churn@champion", "--verify")
     assert (one["version"], one["metrics"], one["ancestors"]) == (2, {"test": {"mistake_rate": 0.2}}, [])
     for name in ("churn", "churn@2"):
-        said = ["Verified" in terminal.okl("models", "show", name, *more).out for more in ([], ["--verify"])]
-        assert said == [False, True], name
+        verified = ["Verified" in terminal.okl("models", "show", name, *more).out for more in ([], ["--verify"])]
+        assert verified == [False, True], name
     short, whole = (terminal.okl("models", "show", "churn@2", *more).out for more in ([], ["--all"]))
     assert "metrics.test.mistake_rate  0.2" in short
     assert "weights_sha256" in whole
@@ -116,7 +116,7 @@ def test_a_model_is_published_promoted_and_rolled_back_from_the_terminal(termina
         ("squared-error", {"mse": 4.0, "rmse": 2.0}, {"mse": 9.0, "rmse": 3.0}, "error 2 (majority or mean: 3)"),
     ],
 )
-def test_a_published_run_is_listed_by_its_criterion_beside_its_baseline(
+def test_a_published_run_is_listed_by_its_criterion_with_its_baseline(
     criterion: str, own: dict[str, float], constant: dict[str, float], shown: str, terminal: Terminal, tmp_path: Path
 ) -> None:
     baseline = {"mean" if criterion == "squared-error" else "majority": {"test": constant}}
@@ -139,12 +139,12 @@ def test_names_of_runs_and_of_registered_models_stand_for_their_models(
         assert terminal.okl_json("evaluate", given, rows)["model"] == str(runs / "churn-20260103-101010-7" / "model")
     assert caplog.messages == []
     assert terminal.okl_json("evaluate", "first", rows)["model"] == str(runs / "first-20260102-101010-7" / "model")
-    (said,) = caplog.messages  # after the name of a run, if one is under way in this process
-    assert said.endswith("first is first-20260102-101010-7, the newest of 2 runs of this name.")
-    told = terminal.okl("models", "publish", "other", "first-20260101-101010-7", "--promote").out
-    assert told.endswith("\nchampion of other: 1\n")
-    told = terminal.okl("models", "publish", "churn", "first-20260101-101010-7").out
-    assert "champion of churn: none; to promote version 1: okl models promote churn 1" in told
+    (message,) = caplog.messages  # preceded by the name of a run, if this process has one
+    assert message.endswith("first is first-20260102-101010-7, the newest of 2 runs of this name.")
+    output = terminal.okl("models", "publish", "other", "first-20260101-101010-7", "--promote").out
+    assert output.endswith("\nchampion of other: 1\n")
+    output = terminal.okl("models", "publish", "churn", "first-20260101-101010-7").out
+    assert "champion of churn: none; to promote version 1: okl models promote churn 1" in output
     refused = terminal.okl("evaluate", "churn", rows).sentence
     assert (
         "no alias 'champion'; its aliases: none. Give an alias or a version number. To set it: okl models promote "
@@ -178,11 +178,11 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     model.publish(writer(2), lineage(2, 1, metrics=again, decision=decision), promote=True)
     assert "log loss 0.3211 (before: 0.4321) on 567 rows\n" in terminal.okl("models", "show", "churn").out
     assert re.search(r"decided by +log loss 0.3211 \(before: 0.4321\)", terminal.okl("models", "show", "churn@2").out)
-    told = terminal.okl("models", "diff", "churn", "1", "2").out
-    assert re.search(r"\nmetrics on +1,234 reserved rows +567 reserved rows\n", told)
-    assert "the rows differ by version\n" in told
-    assert "certificate" not in told
-    lines = told.splitlines()
+    output = terminal.okl("models", "diff", "churn", "1", "2").out
+    assert re.search(r"\nmetrics on +1,234 reserved rows +567 reserved rows\n", output)
+    assert "the rows differ by version\n" in output
+    assert "certificate" not in output
+    lines = output.splitlines()
     found = dict(line.split(maxsplit=1) for line in lines if line.startswith("metrics"))
     assert found["metrics.mistake_rate"].split() == ["0.1800", "0.1000"]
     assert found["metrics.before.mistake_rate"].split() == ["0.3533", "0.2000"]
@@ -193,16 +193,16 @@ def test_a_version_s_own_figures_come_first_and_those_it_was_judged_against_are_
     assert not [line for line in lines if line.startswith("decision")]
 
 
-def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(terminal: Terminal) -> None:
+def test_new_rows_and_training_rows_are_counted_separately(terminal: Terminal) -> None:
     model = Registry().model("churn")
-    hows: list[dict[str, object]] = [
+    environments: list[dict[str, object]] = [
         {"how": "started anew on 1 shards"},
         {"how": "continued with 1 new shards"},
         {"how": "solved on the latest 2 shards", "window_rows": 190},
-        {"how": "solved anew over the latest 2 shards"},  # by an okl that did not write down how many rows these had
+        {"how": "solved anew over the latest 2 shards"},  # by an older okl, which did not store the number of rows
     ]
-    for number, how in enumerate(hows, 1):
-        model.publish(writer(number), lineage(number, number - 1 or None, environment=how), promote=True)
+    for number, environment in enumerate(environments, 1):
+        model.publish(writer(number), lineage(number, number - 1 or None, environment=environment), promote=True)
     versions = terminal.okl_json("models", "show", "churn")["versions"]
     assert [(one["rows"], one["learnt_rows"]) for one in versions[::-1]] == [
         (100, 100),
@@ -212,15 +212,15 @@ def test_rows_that_are_new_and_rows_that_were_learnt_from_are_told_apart(termina
     ]
     third = re.split(" {2,}", terminal.okl("models", "show", "churn").out.splitlines()[3])
     assert third[2:6] == ["2", "1", "100", "190 rows"]
-    told = terminal.okl("models", "show", "churn", "3").out
-    assert told == terminal.okl("models", "show", "churn@3").out
-    assert re.search(r"\nnew +1 shard, 100 rows; with all ancestors 3 shards, 300 rows\n", told)
-    assert re.search(r"\ntrained on +190 rows: solved on the latest 2 shards\n", told)
+    output = terminal.okl("models", "show", "churn", "3").out
+    assert output == terminal.okl("models", "show", "churn@3").out
+    assert re.search(r"\nnew +1 shard, 100 rows; with all ancestors 3 shards, 300 rows\n", output)
+    assert re.search(r"\ntrained on +190 rows: solved on the latest 2 shards\n", output)
     assert terminal.okl_json("models", "show", "churn", "previous")["learnt_rows"] == 190
     assert "takes exactly one version" in terminal.okl("models", "show", "churn@3", "3").sentence
 
 
-def test_a_name_that_is_near_that_of_a_model_or_a_run_is_told(terminal: Terminal, tmp_path: Path) -> None:
+def test_similar_names_of_models_and_runs_are_suggested(terminal: Terminal, tmp_path: Path) -> None:
     publish(Registry().model("churn"), 1, promote=True)
     rows, runs = rows_in(tmp_path), tmp_path / "home" / "runs"
     save_model(model_numbered(2), runs / "first-20260101-101010-7" / "model")
@@ -240,7 +240,7 @@ def test_a_name_that_is_near_that_of_a_model_or_a_run_is_told(terminal: Terminal
     assert "the name of a run (okl runs lists them)" in unlike
 
 
-def test_pruning_says_what_it_removes(terminal: Terminal, tmp_path: Path) -> None:
+def test_pruning_reports_the_removed_versions(terminal: Terminal, tmp_path: Path) -> None:
     model = Registry().model("churn")
     for number in range(1, 6):
         publish(model, number, number - 1 or None, promote=number < 3)
@@ -252,8 +252,12 @@ def test_pruning_says_what_it_removes(terminal: Terminal, tmp_path: Path) -> Non
     assert "pruned" in terminal.okl("models", "show", "churn").out
     shards = terminal.okl_json("models", "diff", "churn", "2", "4")["shards_of_second_only"]
     assert [shard["sha256"] for shard in shards] == [lineage(number).shards[0]["sha256"] for number in (3, 4)]
-    told = terminal.okl_json("models", "show", "churn@5")
-    assert (told["ancestors"], told["shards_in_all"], told["rows_in_all"]) == ([4, 3, 2, 1], 5, 500)
+    description = terminal.okl_json("models", "show", "churn@5")
+    assert (description["ancestors"], description["shards_in_all"], description["rows_in_all"]) == (
+        [4, 3, 2, 1],
+        5,
+        500,
+    )
 
 
 def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(terminal: Terminal, tmp_path: Path) -> None:
@@ -265,8 +269,8 @@ def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(termina
     assert measured["previous"]["metrics"] != measured["champion"]["metrics"]
     by_command = terminal.okl_json("evaluate", "churn@champion", rows)
     assert (by_command["model"], by_command["metrics"]) == ("churn@2", measured["champion"]["metrics"])
-    told = terminal.okl("predict", "churn@champion", rows, "--out", tmp_path / "told").out
-    assert "40 rows scored by churn@2 in " in told
+    output = terminal.okl("predict", "churn@champion", rows, "--out", tmp_path / "told").out
+    assert "40 rows scored by churn@2 in " in output
     streamed = terminal.okl("predict", "churn@2", rows, "--out", "-").out
     assert len(streamed.splitlines()) == 41
     assert streamed == terminal.okl("predict", "churn@2", rows).out
@@ -284,8 +288,8 @@ def test_rows_are_scored_and_measured_by_the_version_that_an_alias_names(termina
         ("models", "show", "chrun"),
         ("models", "rollback", "chrun"),
     ]
-    for words in unknown:
-        sentence = terminal.okl(*words).sentence
+    for arguments in unknown:
+        sentence = terminal.okl(*arguments).sentence
         assert "has no model chrun" in sentence
         assert "Did you mean churn?" in sentence
 

@@ -1,4 +1,4 @@
-"""Writers at once, readers beside them, and writers that are killed: one wins, nothing is lost, all opens."""
+"""Concurrent writers and readers, and killed writers: one writer wins, nothing is lost, every version opens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROUNDS, WRITERS = 50, 4
 
 
 def ring(folder: Path) -> RegisteredModel:
-    """A model with a ring of versions, whose champion is the first and was the last."""
+    """Return a model with a ring of versions; the champion is the first version, the previous one the last."""
     model = Registry(folder).model("ring")
     for number in range(1, RING + 1):
         publish(model, number, promote=True, expected={})
@@ -32,9 +32,9 @@ def ring(folder: Path) -> RegisteredModel:
     return model
 
 
-def process(*words: object) -> subprocess.Popen[str]:
+def process(*arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.models.writing", *map(str, words)],
+        [sys.executable, "-m", "tests.models.writing", *map(str, arguments)],
         env=child_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -47,7 +47,7 @@ def answer_of(running: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def at_once(*works: Callable[[], object]) -> list[object]:
-    """What works return that begin together, each in a thread; the error of one that fails with a conflict."""
+    """Run functions at once in threads; return their results, or the errors of conflicts."""
     ready = threading.Barrier(len(works))
 
     def run(work: Callable[[], object]) -> object:
@@ -61,7 +61,7 @@ def at_once(*works: Callable[[], object]) -> list[object]:
         return list(pool.map(run, works))
 
 
-def test_of_many_who_promote_at_once_one_wins_each_time(tmp_path: Path) -> None:
+def test_one_of_several_simultaneous_promotions_succeeds(tmp_path: Path) -> None:
     model = ring(tmp_path)
     for turn in range(ROUNDS):
         before = model.head()
@@ -79,7 +79,7 @@ def test_of_many_who_promote_at_once_one_wins_each_time(tmp_path: Path) -> None:
         assert str(model.state().champion) == model.head().why
 
 
-def test_of_many_who_retrain_at_once_one_publishes_each_time(tmp_path: Path) -> None:
+def test_one_of_several_simultaneous_retrainings_publishes(tmp_path: Path) -> None:
     model = Registry(tmp_path).model("churn")
     for turn in range(12):
         champion = model.state().champion
@@ -113,12 +113,12 @@ def test_the_same_window_at_once_is_one_version_for_all(tmp_path: Path) -> None:
         assert len(list((tmp_path / "churn" / "versions").iterdir())) == turn + 1
 
 
-def test_processes_at_once_lose_no_update_and_readers_beside_them_see_whole_versions(tmp_path: Path) -> None:
+def test_concurrent_processes_lose_no_update_and_readers_see_whole_versions(tmp_path: Path) -> None:
     model = ring(tmp_path)
     before, moves = model.head().number, 15
     running = process("race", tmp_path, 3, moves)
     while running.poll() is None and model.head().number == before:
-        time.sleep(0.001)  # no longer, so that on a busy machine they are not done before they are seen
+        time.sleep(0.001)  # a short wait: on a busy machine the processes could otherwise end unnoticed
     own = running.poll() is None
     move_on(str(tmp_path), moves)
     reads = 0
@@ -140,9 +140,9 @@ def test_processes_at_once_lose_no_update_and_readers_beside_them_see_whole_vers
 
 
 def test_writers_killed_before_any_operation_on_files_leave_a_registry_that_opens_and_goes_on(tmp_path: Path) -> None:
-    told = answer_of(process("kills", tmp_path))
-    assert told["killed"] >= 30
-    assert told["published"] > 5 < told["not"]
-    assert told["left"] > 3, "some were killed between their files and their entry"
-    assert told["tidy"]
-    assert told["beside"] == []
+    answer = answer_of(process("kills", tmp_path))
+    assert answer["killed"] >= 30
+    assert answer["published"] > 5 < answer["not"]
+    assert answer["left"] > 3, "some were killed between their files and their entry"
+    assert answer["tidy"]
+    assert answer["beside"] == []

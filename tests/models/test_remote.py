@@ -1,4 +1,4 @@
-"""A registry under s3://: the same as in a folder, whatever the server does; and stores that are refused."""
+"""A registry under s3://: the same as in a folder under any server failure; and refused stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.objectstore import Faulty
 
 
 class Store:
-    """What moto lacks of a store, and how it may fail: puts are made one after the other, as a real store does.
+    """A store with sequential puts like a real one, which moto lacks, and with failures.
 
     lost : whether the answer to a request (method and path) is lost after it was carried out, once for each path
     heeds : whether a put's condition counts
@@ -52,21 +52,21 @@ class Store:
 
 @pytest.fixture(scope="module")
 def backend(object_store: Faulty) -> Store:
-    """The application behind the server, for all tests."""
+    """Return the application behind the server, for all tests."""
     store = object_store._app = Store(object_store._app)
     return store
 
 
 @pytest.fixture(autouse=True)
 def store(backend: Store) -> Iterator[Store]:
-    """The application behind the server, which fails as the test sets, and not after it."""
+    """Yield the application behind the server; failures that a test sets end with the test."""
     backend.reset()
     yield backend
     backend.reset()
 
 
 def story(location: str) -> tuple[Any, ...]:
-    """All that can happen to a model, and what is there at the end."""
+    """Perform every operation on a model, and return its final state."""
     model = Registry(location).model("churn")
     for number in range(1, 6):
         publish(model, number, number - 1 or None, promote=number != 4, expected={})
@@ -101,7 +101,7 @@ def test_a_registry_under_a_url_is_the_registry_in_a_folder_while_one_request_in
     assert left == {version.published.folder for version in model.versions() if not version.pruned}
 
 
-def test_a_registry_in_memory_is_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registry_in_memory_works_like_one_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path / "home"))
     assert story("memory://registry") == story(str(tmp_path / "registry"))
 
@@ -125,11 +125,11 @@ def test_the_url_of_a_run_stands_for_the_model_in_it_as_its_folder_does(
         load(str(run))
 
 
-def test_an_entry_whose_answer_was_lost_is_found_to_be_ones_own(
+def test_an_entry_whose_response_was_lost_is_recognised_as_own(
     bucket: RemotePath, server: Faulty, store: Store
 ) -> None:
     model = Registry(str(bucket)).model("churn")
-    store.lost = "json"  # the mark, every entry, every file that ends so
+    store.lost = "json"  # the registry mark, every log entry, and every other .json file
     first, second = publish(model, 1, promote=True), publish(model, 2, 1, promote=True)
     model.rollback()
     assert {path.rpartition("/")[2] for path in store.gone} > {
@@ -173,7 +173,7 @@ def test_of_writers_at_once_one_wins_while_answers_are_lost_and_requests_fail(
     assert len(store.gone) > 4
 
 
-def test_a_registry_that_is_unreachable_in_the_middle_is_as_it_was_and_goes_on(
+def test_a_registry_that_is_unreachable_during_a_write_is_unchanged_and_usable(
     bucket: RemotePath, server: Faulty
 ) -> None:
     model = Registry(str(bucket)).model("churn")

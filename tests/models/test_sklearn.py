@@ -18,7 +18,7 @@ from tests.models.models import CASES, Case, of_times, raw_rows, schema_of
 
 
 def through_skops(pipeline: Any) -> Any:
-    from skops.io import dumps, loads  # most of a second, which other processes of tests need not take
+    from skops.io import dumps, loads  # takes most of a second, which other test processes can save
 
     return loads(dumps(pipeline))
 
@@ -45,7 +45,7 @@ def test_values_are_rounded_to_float32_as_those_of_training_were() -> None:
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
-def test_missing_values_are_zero_where_the_model_says_so() -> None:
+def test_missing_values_are_zero_if_the_model_requires_it() -> None:
     model = Model(schema_of("binary", missing="zero"), Case("fourier").model().predictor)
     rows = raw_rows()
     rows[::3, 1] = np.nan
@@ -54,7 +54,7 @@ def test_missing_values_are_zero_where_the_model_says_so() -> None:
 
 
 @pytest.mark.parametrize("scale", ["none", "standard"])
-def test_missing_values_are_means_beside_an_input_that_says_so(tmp_path: Path, scale: str) -> None:
+def test_missing_values_are_means_with_an_indicator_input(tmp_path: Path, scale: str) -> None:
     random = np.random.default_rng(2)
     rows = random.standard_normal((400, 3)) + np.array([0.0, 5.0, -2.0])
     label = rows[:, 0] * (rows[:, 1] - 5.0) > 0

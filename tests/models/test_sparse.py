@@ -79,12 +79,12 @@ def test_a_pipeline_scores_texts(trained: Path, tmp_path: Path, name: str) -> No
         scores = pipeline.decision_function(given)
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
         np.testing.assert_array_equal(pipeline.predict(given), model.predict(rows))
-    again = pipeline.decision_function(columns)  # the vocabulary is made once
+    again = pipeline.decision_function(columns)  # the vocabulary is fitted once
     np.testing.assert_array_equal(again, pipeline.decision_function(columns))
 
 
 @pytest.mark.parametrize("form", ["onnx", "skops"])
-def test_heavy_tails_beside_words_are_squashed_in_files(form: str, tmp_path: Path) -> None:
+def test_heavy_tails_are_squashed_in_exported_files_with_text(form: str, tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     numbers, words = draw.standard_t(1.2, 300), draw.choice(["red", "green", "blue"], (300, 3))
     labels = np.where(np.tanh(numbers) + (words[:, 0] == "red") > 0.3, "yes", "no")

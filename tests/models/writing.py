@@ -1,4 +1,4 @@
-"""Processes that write to a registry at once, or are killed while they do: run as `python -m`, told by words.
+"""Processes that write to a registry at once, or are killed while writing: run as `python -m` with arguments.
 
 race FOLDER PROCESSES MOVES : each moves the champion on by one, so many times
 kills FOLDER : writers that are killed before each operation on files in turn, from the first to the last
@@ -22,7 +22,7 @@ OPERATIONS = {"open", "os.mkdir", "os.link", "os.remove", "os.rmdir", "os.listdi
 
 
 def forked(work: Callable[[], object]) -> int:
-    """Start a process that works and ends; this one has no threads that it could take along."""
+    """Fork a process that does some work and ends; the parent must have no threads."""
     child = os.fork()
     if child == 0:
         try:
@@ -35,7 +35,7 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def move_on(folder: str, moves: int) -> int:
-    """Move the champion to the next version of the ring so many times; how many times another one was faster."""
+    """Move the champion to the next version of the ring some times; return how often another process was faster."""
     model, lost = Registry(folder).model("ring"), 0
     while moves:
         champion = model.state().champion
@@ -52,7 +52,7 @@ def race(folder: str, processes: int, moves: int) -> None:
     go_read, go_write = os.pipe()
 
     def work() -> None:
-        os.read(go_read, 1)  # until all are there
+        os.read(go_read, 1)  # until all have started
         move_on(folder, moves)
 
     children = [forked(work) for _ in range(processes)]
@@ -62,19 +62,19 @@ def race(folder: str, processes: int, moves: int) -> None:
 
 
 def killed_before(operation: int, work: Callable[[], object]) -> int:
-    """The exit code of a process that works, and kills itself before an operation on files, counted from 1."""
+    """Return the exit code of a process that kills itself before a file operation, counted from 1."""
 
     def counting() -> None:
         done = 0
 
-        def heed(event: str, arguments: tuple[object, ...]) -> None:
+        def observe(event: str, arguments: tuple[object, ...]) -> None:
             nonlocal done
             if event in OPERATIONS:
                 done += 1
                 if done == operation:
                     os.kill(os.getpid(), signal.SIGKILL)
 
-        sys.addaudithook(heed)
+        sys.addaudithook(observe)
         work()
 
     return os.waitstatus_to_exitcode(os.waitpid(forked(counting), 0)[1])
@@ -99,7 +99,7 @@ def kills(folder: str) -> None:
         assert code in (0, -signal.SIGKILL), code
         killed, survived = killed + (code != 0), survived + (code == 0)
 
-        after = Registry(folder).model("ring")  # as the next process finds it
+        after = Registry(folder).model("ring")  # as the next process finds the registry
         state = after.state()
         assert state.latest in (before.latest, before.latest + 1)
         assert state.champion in (champion, state.latest)
@@ -119,9 +119,9 @@ def kills(folder: str) -> None:
     model.prune(keep=3)
     there = sorted(path.name for path in (Path(folder) / "ring" / "versions").iterdir())
     kept = sorted(version.published.folder for version in model.versions() if not version.pruned)
-    beside = [path.name for path in (Path(folder) / "ring" / "log").iterdir() if path.name[0] == "."]
+    temporary_files = [path.name for path in (Path(folder) / "ring" / "log").iterdir() if path.name[0] == "."]
     assert numbers == list(range(1, len(numbers) + 1))
-    print(json.dumps({"killed": killed, "left": left, "tidy": there == kept, "beside": beside, **seen}))
+    print(json.dumps({"killed": killed, "left": left, "tidy": there == kept, "beside": temporary_files, **seen}))
 
 
 if __name__ == "__main__":
