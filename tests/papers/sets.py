@@ -1,4 +1,4 @@
-"""Small made-up data sets under the names of the paper's, in the form that a reproduction reads."""
+"""Small synthetic data sets with the names of the paper, in the format that a reproduction reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from okl.foundation.types import Task
 
 
 def write_set(folder: Path, name: str, task: Task = "binary", rows: int = 320, split: bool = False) -> Path:
-    """A curved function of three columns as NAME.parquet: a constant and a line are both far from it."""
+    """Write NAME.parquet with a nonlinear function of three columns, which neither a constant nor a line fits."""
     draw = np.random.default_rng(7)
     inputs = (4.0 * draw.normal(size=(rows, 3))).astype(np.float32)
     signal = np.sin(inputs[:, 0] / 3) + 0.02 * inputs[:, 1] ** 2
@@ -30,7 +30,7 @@ def write_set(folder: Path, name: str, task: Task = "binary", rows: int = 320, s
 
 
 def write_orders(folder: Path, name: str, rows: int, count: int) -> None:
-    """Orders of rows as the authors' are kept; none is a seeded one."""
+    """Write orders of rows in the authors' format; none equals a seeded order."""
     (folder / "perms").mkdir(parents=True, exist_ok=True)
     orders = {f"run{k}": np.random.default_rng(900 + k).permutation(rows) for k in range(count)}
     pq.write_table(pa.table(orders), folder / "perms" / f"{name}_perms.parquet")

@@ -65,12 +65,12 @@ def test_only_standard_errors_and_rounding_widen_the_margin() -> None:
     closer = cell(sd=0.02, paper_unit=0.001).measured([0.30, 0.31], [1.0, 1.0])
     error = (0.02**2 / 20 + 0.5 * 0.01**2 / 2 + 0.001**2 / 12) ** 0.5
     assert closer.standard_error == pytest.approx(error)
-    # with two standard errors of its own spread this mean would pass
+    # this mean would pass with two standard errors of its own spread
     varied = cell(sd=0.02).measured([0.30, 0.38] * 5, [1.0] * 10).judged(CLASSES)
     assert varied.difference is not None
     assert varied.difference < 0.015 + 2 * (0.02**2 / 20 + 0.042**2 / 10) ** 0.5
     assert varied.verdict == WORSE
-    # many orders of a wide spread leave a small error: the spread itself allows nothing
+    # many orders with a large spread have a small standard error: the spread itself does not widen the margin
     wide = cell().measured([0.2, 0.5] * 5000, [1.0] * 10000).judged(CLASSES)
     assert wide.verdict == WORSE
     # a single order has the printed spread
@@ -122,7 +122,7 @@ def test_seconds_are_in_units_of_the_reference_on_the_same_set_and_point() -> No
     assert [c.relative_seconds for c in relative_to("FOGD", cells)] == [1.0, 1.5, None, None, None]
 
 
-# Which rows a table takes of a data set, how they are scaled, in which orders.
+# Rows of a data set in a table, their scaling and their order.
 
 
 def test_a_selection_takes_its_split_in_stored_order(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_minmax_brings_inputs_and_a_regression_target_to_the_unit_interval(tmp_p
         assert (values.max(axis=0) == 1.0).all()
 
 
-def test_the_authors_orders_are_taken_where_they_are_asked_for_and_there(tmp_path: Path) -> None:
+def test_orders_of_the_authors_are_used_if_requested_and_present(tmp_path: Path) -> None:
     write_set(tmp_path, "german")
     write_orders(tmp_path, "german", 320, 2)
     folder = DataFolder(str(tmp_path))
@@ -197,7 +197,7 @@ def test_the_digest_is_that_of_data_and_orders(tmp_path: Path) -> None:
     assert len({before, with_orders, DataFolder(str(tmp_path)).digest("german")}) == 3
 
 
-# Outcomes are files: whole or not there, and never taken for those of anything else.
+# Outcomes are files: complete or absent, and never confused with outcomes of other settings.
 
 TRAINING = Training(RowSelection("german", "binary"), "FOGD", {"step_size": 0.002}, Sizes(10, 40, 2), 0, 320)
 ITEM = TRAINING.item("german")

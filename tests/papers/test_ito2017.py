@@ -1,4 +1,4 @@
-"""Tables of the paper on accelerated classification: cells, what is judged, and what the folds are."""
+"""Tables of the paper on accelerated classification: cells, verdicts and folds."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_a_set_is_read_as_the_paper_scaled_it(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def ability(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def table11(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("ito")
     write_set(folder / "data", "heart", rows=60)
     return reproduce(settings(folder / "data", folder / "run", "table11", repeats=1, datasets="heart,a8a"))
 
 
-def test_a_model_is_compared_with_the_frozen_bias_and_both_are_reported(ability: dict[str, Any]) -> None:
-    heart = [cell for cell in ability["cells"] if cell["dataset"] == "heart"]
+def test_a_model_is_compared_with_the_frozen_bias_and_both_are_reported(table11: dict[str, Any]) -> None:
+    heart = [cell for cell in table11["cells"] if cell["dataset"] == "heart"]
     assert [cell["algorithm"] for cell in heart] == list(GRIDS)
     for cell in heart:
         assert "accuracy_own" in cell["more"]
@@ -72,21 +72,21 @@ def test_a_model_is_compared_with_the_frozen_bias_and_both_are_reported(ability:
         allowed = cell["margin"] + 2 * cell["standard_error"]
         assert (cell["verdict"] == "worse") == (cell["difference"] < -allowed)
         assert cell["more"]["largest_gap"] < 0.05
-    missing = [cell for cell in ability["cells"] if cell["dataset"] == "a8a"]
+    missing = [cell for cell in table11["cells"] if cell["dataset"] == "a8a"]
     assert {(cell["status"], cell["verdict"]) for cell in missing} == {("no data", None)}
-    assert sum(ability["counts"]["all"].values()) == len(GRIDS)
+    assert sum(table11["counts"]["all"].values()) == len(GRIDS)
 
 
 def test_doubtful_numbers_are_reported_without_a_verdict(tmp_path: Path) -> None:
     write_set(tmp_path / "data", "ijcnn1", rows=60)
-    asked = settings(
+    table_settings = settings(
         tmp_path / "data", tmp_path / "run", "table11", repeats=2, datasets="ijcnn1", algorithms="mm_mpm,mm_fda"
     )
-    first, again = reproduce(asked), reproduce(asked)
+    first, again = reproduce(table_settings), reproduce(table_settings)
     assert all(cell["paper_mean"] is not None and cell["mean"] is not None for cell in first["cells"])
     assert {cell["verdict"] for cell in first["cells"]} == {None}
     assert sum(first["counts"]["all"].values()) == 0
-    for cell in first["cells"]:  # each seed has a best value of its own, and one for all is no better
+    for cell in first["cells"]:  # each seed has its own best value, and a common value is not better
         assert cell["more"]["accuracy_of_one_value"] <= cell["mean"] + 1e-12
         assert cell["mean"] == cell["more"][f"accuracy_{BIASES[cell['algorithm']]}"]
     assert again["items_done_before"] == again["items"] == 4

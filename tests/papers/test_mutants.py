@@ -1,4 +1,4 @@
-"""Planted bugs: their places exist, every learner, model and method has one, and the verdict detects one."""
+"""Planted bugs: their locations exist, every learner, model and method has one, and the verdict detects one."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def settings(data: Path, out: Path, table: str = "lu2016-table5", **values: Any)
 
 
 class Impatient(NullObserver):
-    """Interrupts after some items."""
+    """An observer that interrupts after some items."""
 
     def __init__(self, items: int) -> None:
         self.left = items
@@ -54,7 +54,7 @@ def errors_of(result: dict[str, Any]) -> list[Any]:
     return [(c["dataset"], c["algorithm"], c["mean"], c["sd"], c["constant"], c["linear"]) for c in result["cells"]]
 
 
-def test_cells_compare_with_the_paper_and_a_missing_set_says_so(data: Path, tmp_path: Path) -> None:
+def test_cells_compare_with_the_paper_and_a_missing_set_is_reported(data: Path, tmp_path: Path) -> None:
     result = reproduce(settings(data, tmp_path / "run"))
     german, missing = result["cells"][:2], result["cells"][2:]
     assert [(c["dataset"], c["algorithm"]) for c in german] == [("german", "FOGD"), ("german", "NOGD")]
@@ -137,8 +137,8 @@ def test_every_table_runs_on_its_kind_of_data(
     table: str, name: str, task: Task, more: dict[str, Any], tmp_path: Path
 ) -> None:
     write_set(tmp_path / "data", name if name != "KDDCUP08" else "w7a", task, **more)
-    asked = {"datasets": name, "algorithms": "LIBSVM,LLSVM,FOGD" if table == "lu2016-table3" else "FOGD,NOGD"}
-    result = reproduce(settings(tmp_path / "data", tmp_path / "run", table, repeats=1, **asked))
+    options = {"datasets": name, "algorithms": "LIBSVM,LLSVM,FOGD" if table == "lu2016-table3" else "FOGD,NOGD"}
+    result = reproduce(settings(tmp_path / "data", tmp_path / "run", table, repeats=1, **options))
     assert {cell["status"] for cell in result["cells"]} == {"measured"}
     assert all(cell["mean"] is not None for cell in result["cells"])
     printed = [cell["paper_mean"] for cell in result["cells"]]
@@ -190,11 +190,11 @@ def test_frozen_settings_name_what_is_there_and_only_these_sets_are_not_blind() 
 
 
 def test_the_help_names_every_family() -> None:
-    words = ReproduceSettings.model_fields["table"].description or ""
+    description = ReproduceSettings.model_fields["table"].description or ""
     for name in CATALOGUE:
         family, _, part = name.partition("-")
-        assert family in words
-        assert f"-{part}" in words or family == "ito2017"
+        assert family in description
+        assert f"-{part}" in description or family == "ito2017"
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_invalid_settings_are_refused_at_once(
     values: dict[str, Any], sentence: str, data: Path, tmp_path: Path
 ) -> None:
     whole = settings(data, tmp_path / "run").model_copy(update={})
-    asked = ReproduceSettings(**(whole.model_dump() | values))
+    changed = ReproduceSettings(**(whole.model_dump() | values))
     with pytest.raises((ConfigError, DataError), match=sentence):
-        reproduce(asked)
+        reproduce(changed)
     assert not (tmp_path / "run").exists()
 
 
@@ -243,12 +243,12 @@ def test_an_own_set_of_another_task_is_refused_at_once(task: Task, right: int, t
 )
 def test_an_own_set_that_cannot_be_used_is_refused_at_once(y: list[Any], sentence: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"x": [float(row) for row in range(10)], "y": y}), tmp_path / "mine.parquet")
-    asked = settings(tmp_path, tmp_path / "run", datasets="mine", repeats=1)
+    own_settings = settings(tmp_path, tmp_path / "run", datasets="mine", repeats=1)
     if not sentence:
-        check(asked)
+        check(own_settings)
         return
     with pytest.raises(DataError, match=sentence):
-        check(asked)
+        check(own_settings)
 
 
 @pytest.mark.parametrize(
@@ -290,9 +290,9 @@ def test_own_and_printed_sets_are_two_tables_and_only_the_latter_is_judged(data:
 
 def test_the_bandwidth_of_an_own_set_is_searched(data: Path, tmp_path: Path) -> None:
     write_set(data, "mine")
-    asked: dict[str, Any] = {"datasets": "mine", "algorithms": "RBP", "repeats": 1}
+    options: dict[str, Any] = {"datasets": "mine", "algorithms": "RBP", "repeats": 1}
     stated, searched = (
-        reproduce(settings(data, tmp_path / choice, choice=choice, **asked))["cells"][0]["setting"]
+        reproduce(settings(data, tmp_path / choice, choice=choice, **options))["cells"][0]["setting"]
         for choice in ("stated", "searched")
     )
     tried = searched["tried"]
@@ -310,8 +310,8 @@ def test_an_own_set_without_test_rows_is_refused_before_any_work(tmp_path: Path)
 
 def test_an_own_set_with_test_rows_takes_part_in_table_3(tmp_path: Path) -> None:
     write_set(tmp_path / "data", "mine", split=True)
-    asked = {"datasets": "mine", "algorithms": "FOGD,LIBSVM", "repeats": 1}
-    cells = reproduce(settings(tmp_path / "data", tmp_path / "run", "lu2016-table3", **asked))["cells"]
+    options = {"datasets": "mine", "algorithms": "FOGD,LIBSVM", "repeats": 1}
+    cells = reproduce(settings(tmp_path / "data", tmp_path / "run", "lu2016-table3", **options))["cells"]
     assert all(cell["mean"] > cell["constant"] for cell in cells)
 
 

@@ -1,4 +1,4 @@
-"""The simulations of section 4 of Yi et al.: orders of means, without a folder of data."""
+"""The simulations of section 4 of Yi et al.: the order of means, without a data folder."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_linear_programming_has_the_paper_s_orders(tmp_path: Path) -> None:
     assert cell["more"]["standard_error"] > 0.0
     assert (tmp_path / "run" / "report.html").read_text().count("cumulative violation") >= 6
     assert headline(result | {"settings": result["settings"] | {"data": "folder"}}).endswith(", with generated data.")
-    told = conclusions(result)
-    assert told[0].startswith("Reproduced ")
-    assert told[1].startswith("Verdicts rest on 24 repeats, but the table takes 1,000, ")
+    sentences = conclusions(result)
+    assert sentences[0].startswith("Reproduced ")
+    assert sentences[1].startswith("Verdicts rest on 24 repeats, but the table takes 1,000, ")
     again = run("yi2021-olp", tmp_path / "run", datasets="x1=0")
     assert again["items_done_before"] == again["items"]
 
@@ -177,7 +177,7 @@ def test_coefficients_drift_as_the_paper_says() -> None:
         assert theta[first - 1 : last].mean() == pytest.approx(mean, abs=0.02)
 
 
-def test_a_table_that_reads_data_still_asks_for_the_folder() -> None:
+def test_a_table_that_reads_data_still_requires_the_folder() -> None:
     check(ReproduceSettings(table="yi2021-olp"))
     with pytest.raises(ConfigError, match="--data is missing"):
         check(ReproduceSettings(table="lu2016-table5"))

@@ -1,4 +1,4 @@
-"""Table 1 and the figures of the paper on conjugate subgradients: cells, what is judged, and who is how near."""
+"""Table 1 and the figures of the paper on conjugate subgradients: cells, verdicts and excesses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.papers.sets import write_set
 SETS = "wdbc,skin-nonskin"  # one by its file, one as it is printed
 
 
-def asked(folder: Path, table: str, **values: Any) -> dict[str, Any]:
+def reproduce_table(folder: Path, table: str, **values: Any) -> dict[str, Any]:
     settings = ReproduceSettings(
         table=f"zhang2024-{table}", data=str(folder / "data"), out=str(folder / table), threads=1, **values
     )
@@ -51,14 +51,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table1(folder: Path) -> dict[str, Any]:
-    return asked(folder, "table1", datasets=SETS, repeats=2)
+    return reproduce_table(folder, "table1", datasets=SETS, repeats=2)
 
 
 def of_set(result: dict[str, Any], name: str) -> dict[str, dict[str, Any]]:
     return {cell["algorithm"]: cell for cell in result["cells"] if cell["dataset"] == name and not cell["claim"]}
 
 
-def test_cases_are_those_of_the_paper_and_stay() -> None:
+def test_cases_are_those_of_the_paper_and_never_change() -> None:
     datasets = zhang_datasets()
     assert list(datasets) == list(table_named("zhang2024-table1").datasets)
     assert len(datasets) == 10
@@ -71,7 +71,7 @@ def test_cases_are_those_of_the_paper_and_stay() -> None:
     assert fixed["room occupancy"] == ("room_occupancy", 7500, 1e-3, 1.61)
 
 
-def test_a_split_parts_the_rows_and_is_scaled_by_those_that_are_learnt(folder: Path) -> None:
+def test_a_split_has_disjoint_rows_and_is_scaled_by_training_rows(folder: Path) -> None:
     case = zhang_datasets()["breast cancer"]
     split = case.split(DataFolder(str(folder / "data")), 3)
     assert (len(split.inputs), len(split.test_inputs)) == (500, 80)
@@ -107,7 +107,7 @@ def test_excesses_are_in_the_order_that_theory_has(table1: dict[str, Any]) -> No
     assert excess[SCS] < excess[EQUAL_SAMPLES]
 
 
-def test_sets_that_are_not_there_say_so(table1: dict[str, Any]) -> None:
+def test_missing_sets_are_reported(table1: dict[str, Any]) -> None:
     missing = of_set(table1, "skin-nonskin")
     assert {(cell["status"], cell["verdict"], cell["mean"]) for cell in missing.values()} == {("no data", None, None)}
     assert all("skin_nonskin.parquet" in cell["note"] for cell in missing.values())
@@ -162,13 +162,13 @@ def test_figures_show_fifty_iterations_of_each_method_above_the_optimum(
 
 def test_an_unknown_algorithm_is_refused_with_the_names(folder: Path) -> None:
     with pytest.raises(ConfigError, match="Wolfe"):
-        asked(folder, "table1", algorithms="SGD")
+        reproduce_table(folder, "table1", algorithms="SGD")
     assert table_named("zhang2024-figure1").repeats == 1
 
 
 def test_a_set_without_tuned_settings_is_reported_with_the_stated_defaults(tmp_path: Path) -> None:
     write_set(tmp_path / "data", "heart_failure", rows=300)
-    result = asked(tmp_path, "table1", datasets="heart failure", algorithms="SCS", repeats=1)
+    result = reproduce_table(tmp_path, "table1", datasets="heart failure", algorithms="SCS", repeats=1)
     cell = result["cells"][0]
     assert cell["setting"] == {"lam": 1e-3, "bandwidth": "half the median distance"}
     assert cell["blind"], "no setting was chosen on it"
@@ -206,7 +206,7 @@ def test_costs_do_not_grow_with_the_rows(tmp_path: Path, monkeypatch: pytest.Mon
     accuracy = tuple((10_000, gap) for gap in (0.25, 0.1))
     monkeypatch.setattr("okl.papers.zhang2024.tables.STUDIES", {"rows": (rows, 0.0), "accuracy": (accuracy, 2.0)})
     monkeypatch.setattr("okl.papers.zhang2024.tables.GROWTH_ITERATIONS", 60)
-    result = asked(tmp_path, "growth", repeats=2)
+    result = reproduce_table(tmp_path, "growth", repeats=2)
     assert [cell["claim"] for cell in result["cells"]].count("at most (1 / gap)^2") == 3
     certified = [cell for cell in result["cells"] if cell["algorithm"] in (SCS, CONJUGATE)]
     assert {cell["verdict"] for cell in certified} == {"reproduced"}
