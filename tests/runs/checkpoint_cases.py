@@ -1,4 +1,4 @@
-"""Every solver and mode that a run can be broken off in, as small as it can be."""
+"""Small cases of every solver and mode in which a run can be interrupted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small automatic choice, for tests of something else than the size of its models."""
+"""A small automatic choice, for tests that do not depend on model sizes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROWS, LANDMARKS = 600, 128
 
 
 def make_choice_small(patch: pytest.MonkeyPatch) -> None:
-    """Let the choice try few kernels in one round, and train one size of few landmarks."""
+    """Restrict the choice to few kernels in one round, and to one size of few landmarks."""
     patch.setattr(candidates, "FACTORS", {"gaussian": (0.5, 1.0), "laplacian": (1.0,)})
     for name in ("LEAST_LANDMARKS", "ENOUGH_LANDMARKS", "MOST_LANDMARKS"):
         patch.setattr(model_sizes, name, LANDMARKS)

@@ -1,4 +1,4 @@
-"""Laws of the linear baseline: it is scikit-learn's logistic regression, with a penalty that suits the rows."""
+"""The linear baseline is scikit-learn's logistic regression with a penalty chosen for the rows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_logistic_regression_is_that_of_scikit_learn(n_classes: int, cost: float
     np.testing.assert_allclose(slopes, peer.coef_, atol=1e-3)
     if n_classes == 2:
         np.testing.assert_allclose(offsets, peer.intercept_, atol=1e-3)
-    else:  # the same up to a constant
+    else:  # equal up to a constant
         np.testing.assert_allclose(offsets - offsets.mean(), peer.intercept_ - peer.intercept_.mean(), atol=1e-3)
 
 
@@ -67,7 +67,7 @@ def test_boosting_is_trained_where_a_class_has_one_row_and_left_out_with_a_messa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     random = np.random.default_rng(0)
-    labels = np.r_[random.integers(0, 2, 10_500), 2]  # beyond 10,000 rows, scikit-learn holds rows of each class out
+    labels = np.r_[random.integers(0, 2, 10_500), 2]  # beyond 10,000 rows, scikit-learn holds out rows of each class
     table = pa.table({"x": random.normal(size=len(labels)) + labels, "y": labels})
     parquet.write_table(table, tmp_path / "rows.parquet")
     okl.ingest(str(tmp_path / "rows.parquet"), str(tmp_path / "data"), target="y")

@@ -1,4 +1,4 @@
-"""A checkpoint is complete or not there, and one that is torn, or belongs to something else, is refused."""
+"""Checkpoints are complete or absent; damaged ones and those of another run are refused."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.benchmarks.fuzz_bytes import damaged
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are of the same types and bits."""
+    """Return whether two values have the same types and bits."""
     first, second = EncodedTree(left, {}), EncodedTree(right, {})
     arrays = [{name: (a.dtype, a.shape, a.tobytes()) for name, a in one.arrays.items()} for one in (first, second)]
     return json.dumps(first.tree) == json.dumps(second.tree) and arrays[0] == arrays[1]
@@ -74,7 +74,7 @@ def example() -> Position:
     return Position(state)
 
 
-def test_what_is_put_together_has_the_same_bits_types_and_shared_arrays() -> None:
+def test_a_decoded_tree_has_the_same_bits_types_and_shared_arrays() -> None:
     apart = EncodedTree(example(), {})
     again = DecodedTree(json.loads(json.dumps(apart.tree)), apart.arrays, {}).value
     assert same(again, example())
@@ -86,7 +86,7 @@ def test_what_is_put_together_has_the_same_bits_types_and_shared_arrays() -> Non
 
 @dataclass
 class Stranger:
-    """A class that okl does not know."""
+    """A class without a tag."""
 
 
 def test_strange_classes_are_neither_stored_nor_made() -> None:
@@ -115,7 +115,7 @@ def test_strange_classes_are_neither_stored_nor_made() -> None:
 
 
 def written(run: Path) -> Path:
-    """A checkpoint with a file beside it, after an older one."""
+    """Write a checkpoint with a worker file, after an older checkpoint."""
     scratch = run / "scratch"
     scratch.mkdir()
     np.save(scratch / "shard.npy", np.arange(9.0))
@@ -143,10 +143,10 @@ def test_the_last_checkpoint_stays_until_the_next_one_is_complete(tmp_path: Path
     assert same(read_value(read_head(after), {}), large)
 
 
-def test_files_beside_come_back_once(tmp_path: Path) -> None:
+def test_worker_files_are_restored_once(tmp_path: Path) -> None:
     head = read_head(written(tmp_path))
     (tmp_path / "new").mkdir()
-    for _ in range(2):  # the model's loop, and that of the linear one
+    for _ in range(2):  # the loop of the model and that of the linear baseline
         restore_worker_files(head, tmp_path / "new")
     assert np.array_equal(np.load(tmp_path / "new" / "shard.npy"), np.arange(9.0))
 
@@ -214,7 +214,7 @@ def test_a_checkpoint_with_damaged_bytes_is_refused_or_has_the_same_value(tmp_pa
 
 
 def signed(folder: Path, **changes: Any) -> None:
-    """Change the head, with the digests that belong to it."""
+    """Change the head and update its digests."""
     (folder / HEAD).write_bytes(sealed(json.loads((folder / HEAD).read_text()) | changes))
 
 
@@ -254,7 +254,7 @@ def test_a_checkpoint_of_other_data_settings_or_code_is_refused(learnable: dict[
             check_same_origin(origin, replace(origin, **code), data.folder, "run")
 
 
-def test_a_run_goes_on_without_a_checkpoint_that_cannot_be_written(
+def test_a_run_continues_if_a_checkpoint_cannot_be_written(
     learnable: dict[Task, Dataset], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     origin = Origin.of(TrainSettings(data="nowhere"), learnable["binary"])

@@ -1,4 +1,4 @@
-"""Whole runs that are broken off and gone on with: the same report, and nothing left."""
+"""Interrupted and resumed runs: the same report, and no files left."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from tests.rows import Breaker, curved, train, train_settings, write
 TIMES = ("seconds", "total_seconds", "rows_per_second", "peak_memory_bytes", "resumed", "rounds", "timeline")
 
 
-def told(result: Any, folder: Path) -> Any:
-    """The report without how long it took and where."""
+def comparable_result(result: Any, folder: Path) -> Any:
+    """Return a result without times and paths."""
     if isinstance(result, dict):
-        return {name: told(value, folder) for name, value in result.items() if name not in TIMES}
+        return {name: comparable_result(value, folder) for name, value in result.items() if name not in TIMES}
     return result.replace(str(folder), "RUN").replace(folder.name, "NAME") if isinstance(result, str) else result
 
 
@@ -45,7 +45,7 @@ TO_AN_OPTIMUM: dict[str, Any] = {"solver": "l1-logistic", "tol": 1e-2, "checkpoi
     [(ONCE, "learn", 5), (ONCE, "report", 0), (TO_AN_OPTIMUM, "learn", 2), (TO_AN_OPTIMUM, "evaluate", 0)],
     ids=["while learning", "before the report", "to an optimum", "before it is measured"],
 )
-def test_a_run_that_was_broken_off_reports_what_it_would_have(
+def test_a_resumed_run_gives_the_report_of_an_uninterrupted_run(
     values: dict[str, Any], stage: str, steps: int, source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole = train(train_settings(source, tmp_path / "whole", **values))
@@ -59,7 +59,7 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
     resumed = train(settings, resume=folder)
     assert resumed["resumed"] == 1
     assert whole["resumed"] == 0
-    assert told(resumed, tmp_path / "later") == told(whole, tmp_path / "whole")
+    assert comparable_result(resumed, tmp_path / "later") == comparable_result(whole, tmp_path / "whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["later", "whole"]
     assert sorted(path.name for path in (tmp_path / "later").iterdir()) == [
         "data",
@@ -78,10 +78,10 @@ def test_a_run_that_was_broken_off_reports_what_it_would_have(
 @pytest.mark.parametrize(
     ("solver", "took_long"), [("ridge", False), ("fogd", False), ("local", False), ("local", True)]
 )
-def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
+def test_an_automatic_run_resumes_with_and_without_workers(
     solver: str, took_long: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a long choice, what was chosen is not chosen again."""
+    """A long choice is not repeated on resume."""
     for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
         monkeypatch.setattr(model_sizes, name, value)
     monkeypatch.setattr(model_sizes, "ROUNDS", ((400, 60), (400, 60), (400, 60)))
@@ -107,7 +107,7 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     if took_long:
         monkeypatch.setattr(train_module, "choose_solver", None)
     folder = find_unfinished(str(tmp_path / "later"))
-    workers = int(solver == "ridge")  # of a stream: see the next test; of cells: see tests.distributed
+    workers = int(solver == "ridge")  # streams: see the next test; cells: see tests.distributed
     with pytest.raises(KeyboardInterrupt):
         train(settings_of(folder).model_copy(update={"workers": workers}), Breaker("learn", 3), folder)
     assert settings_of(folder).workers == 0
@@ -119,7 +119,7 @@ def test_an_automatic_run_goes_on_where_it_was_with_workers_and_without(
     assert sizes[0] == sizes[1]
 
 
-def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Path, tmp_path: Path) -> None:
+def test_a_run_resumes_in_its_original_mode_on_any_workers(source: Path, tmp_path: Path) -> None:
     settings = train_settings(source, tmp_path / "later", **ONCE)
     with pytest.raises(KeyboardInterrupt):
         train(settings, Breaker("learn", 3))
@@ -143,7 +143,7 @@ def test_a_run_goes_on_in_the_mode_that_it_was_begun_in_whoever_asks(source: Pat
         ({"solver": "c-svm"}, {"workers": 2}, "sum"),
     ],
 )
-def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
+def test_workers_of_a_resumed_run_do_not_change_its_mode(begun: dict[str, Any], now: dict[str, Any], mode: str) -> None:
     before = TrainSettings(data="rows", **begun)
     stored = Origin(before.model_dump(mode="json"), before.training_mode, "", "", {}, "")
     settings = before.model_copy(update=now)
@@ -154,7 +154,7 @@ def test_where_a_run_goes_on_decides_no_mode(begun: dict[str, Any], now: dict[st
         check_same_settings(stored, other, "later")
 
 
-def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path) -> None:
+def test_settings_and_data_of_another_run_are_refused_and_kept(source: Path, tmp_path: Path) -> None:
     settings = train_settings(source, tmp_path / "later", **ONCE)
     with pytest.raises(KeyboardInterrupt):
         train(settings, Breaker("learn", 3))
@@ -177,7 +177,7 @@ def test_what_is_not_that_run_is_refused_and_stays(source: Path, tmp_path: Path)
     assert train(settings, resume=folder)["resumed"] == 1
 
 
-def test_an_unfinished_run_is_named_once_a_day_for_a_week_and_a_diverged_one_goes(
+def test_an_unfinished_run_is_named_daily_for_a_week_and_a_diverged_one_is_removed(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(KeyboardInterrupt):

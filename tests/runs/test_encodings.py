@@ -29,7 +29,7 @@ def any_budget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_of(slopes: bool) -> tuple[pd.DataFrame, pd.Series]:
-    """Rows of 90 shops, which shift the score or, with slopes, decide how a number changes it."""
+    """Return rows of 90 shops, which shift the score or, with slopes, determine the effect of a number."""
     random = np.random.default_rng(0)
     shop, numbers = random.integers(0, 90, ROWS), random.normal(size=(ROWS, 2))
     effect = 2.0 * random.normal(size=90)[shop] * (numbers[:, 0] if slopes else 1.0)

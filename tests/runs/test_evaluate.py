@@ -1,4 +1,4 @@
-"""A model measured anywhere has the figures that its run stated, and they are those of its predictions."""
+"""Evaluation gives the figures that the run reported, and they match the predictions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_set_with_fewer_labels_is_measured_by_its_own(runs: dict[str, Any], tm
 
 
 def emptied(rows: pa.Table, name: str, places: list[int]) -> pa.Table:
-    """Rows with no value in some places of a column."""
+    """Return rows with missing values in a column."""
     column = rows.column(name)
     present = pa.array(~np.isin(np.arange(len(rows)), places))
     values = pc.if_else(present, column.combine_chunks(), pa.scalar(None, column.type))
@@ -152,8 +152,8 @@ def test_values_that_training_did_not_miss_are_reported(runs: dict[str, Any], tm
     )
     assert found["warnings"] == [reason]
     assert found["metrics"] == evaluate(runs["binary"], write(tmp_path, filled, "filled.parquet"))["metrics"]
-    asked = ScoreSettings(model=runs["binary"]["model"], source=str(source), out=str(tmp_path / "scores"))
-    assert ScoringRun(asked).perform()["warnings"] == [reason]
+    settings = ScoreSettings(model=runs["binary"]["model"], source=str(source), out=str(tmp_path / "scores"))
+    assert ScoringRun(settings).perform()["warnings"] == [reason]
 
 
 def test_a_column_that_is_missing_far_more_often_than_in_training_is_named(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_a_column_that_is_missing_far_more_often_than_in_training_is_named(tmp_p
     ):
         source = write(tmp_path, emptied(curved(400, "binary"), "a", list(places)), "new.parquet")
         out = tmp_path / f"scores{len(places)}"
-        asked = ScoreSettings(model=result["model"], source=str(source), out=str(out))
-        assert ScoringRun(asked).perform()["warnings"] == warnings
+        settings = ScoreSettings(model=result["model"], source=str(source), out=str(out))
+        assert ScoringRun(settings).perform()["warnings"] == warnings
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -261,7 +261,7 @@ def test_dates_beyond_those_of_python_are_named_among_the_largest_errors(tmp_pat
     assert values >= {"2020-01-02 10:00", "after the year 9999"}
 
 
-def test_the_constant_of_the_training_rows_stands_beside_the_model(runs: dict[str, Any]) -> None:
+def test_the_constant_of_the_training_rows_is_a_baseline_of_the_model(runs: dict[str, Any]) -> None:
     for task, name in (("binary", "majority"), ("multiclass", "majority"), ("regression", "mean")):
         found = evaluate(runs[task], Path(runs[task]["run"]) / "data")["baselines"]
         of_run = runs[task]["baselines"][name]["test"]
@@ -282,9 +282,9 @@ def test_a_threshold_is_chosen_for_a_recall_or_precision_and_predicts_so(
     again = evaluate(runs["binary"], data, threshold=found["threshold"])
     assert again["metrics"]["confusion"] == found["metrics"]["confusion"]
     assert again["metrics"]["accuracy"] == found["metrics"]["accuracy"]
-    told = text_evaluation(found)
-    assert f"was chosen on these rows: {name} at least {value:g}. To predict: okl predict" in told
-    assert "(in use)" in told
+    summary = text_evaluation(found)
+    assert f"was chosen on these rows: {name} at least {value:g}. To predict: okl predict" in summary
+    assert "(in use)" in summary
     rows = curved(900)
     source = write(tmp_path, rows)
     assert evaluate(runs["binary"], source, **wanted)["rows"] == 900
@@ -293,7 +293,7 @@ def test_a_threshold_is_chosen_for_a_recall_or_precision_and_predicts_so(
     assert model.evaluate(data, threshold=found["threshold"])["confusion"] == found["metrics"]["confusion"]
 
 
-def test_thresholds_that_cannot_be_are_refused(runs: dict[str, Any]) -> None:
+def test_impossible_thresholds_are_refused(runs: dict[str, Any]) -> None:
     data = Path(runs["binary"]["run"]) / "data"
     with pytest.raises(ConfigError, match=r"recall and precision both determine the threshold\. Remove one"):
         evaluate(runs["binary"], data, recall=0.5, precision=0.5)

@@ -37,7 +37,7 @@ from tests.lifecycle.stories import settings, shards
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on rows whose labels only the column `decides` knows, and further rows beside it."""
+    """Return the folder of a run on rows whose labels depend only on `decides`, and of further rows."""
     folder = tmp_path_factory.mktemp("explained")
     for name, seed in (("rows", 1), ("more", 2)):
         draw = np.random.default_rng(seed).standard_normal((2000, 3))
@@ -56,12 +56,12 @@ def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_run_is_explained_on_its_own_test_rows(terminal: Terminal, run: Path) -> None:
-    told = terminal.okl_json("explain", run / "run" / "model", "--rows", "400")
-    assert told["importance"]["columns"][0]["column"] == "decides"
-    assert told["importance"]["columns"][0]["rise"] > 0.3
-    assert told["importance"]["rows"] == 400
-    assert "test rows of" in told["importance"]["on"]
-    assert told["certificate"]["relative_gap"] <= 1e-4
+    explanation = terminal.okl_json("explain", run / "run" / "model", "--rows", "400")
+    assert explanation["importance"]["columns"][0]["column"] == "decides"
+    assert explanation["importance"]["columns"][0]["rise"] > 0.3
+    assert explanation["importance"]["rows"] == 400
+    assert "test rows of" in explanation["importance"]["on"]
+    assert explanation["certificate"]["relative_gap"] <= 1e-4
     text = terminal.okl("explain", run / "run" / "model").out
     assert "solver c-svm" in text
     assert re.search(r"a linear model of the inputs: 4 weights, .*6 numbers that scale the inputs; float32", text)
@@ -94,12 +94,12 @@ def test_a_large_model_has_fewer_repeats_before_fewer_rows() -> None:
 
 def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, run: Path, tmp_path: Path) -> None:
     shown = terminal.okl_json("models", "publish", "m", run / "run", "--promote", "--registry", tmp_path / "registry")
-    told = terminal.okl_json("explain", "m@champion", run / "more.parquet", "--registry", tmp_path / "registry")
-    assert told["lineage"]["version"] == shown["version"] == 1
-    assert told["model"] == "m@1"
-    assert told["importance"]["rows"] == 2000
-    assert told["importance"]["columns"][0]["column"] == "decides"
-    assert told["importance"]["on"].endswith("more.parquet")
+    explanation = terminal.okl_json("explain", "m@champion", run / "more.parquet", "--registry", tmp_path / "registry")
+    assert explanation["lineage"]["version"] == shown["version"] == 1
+    assert explanation["model"] == "m@1"
+    assert explanation["importance"]["rows"] == 2000
+    assert explanation["importance"]["columns"][0]["column"] == "decides"
+    assert explanation["importance"]["on"].endswith("more.parquet")
     learnt = terminal.okl_json("explain", run / "run" / "model", run / "rows.parquet", "--rows", "40", "--repeats", "1")
     assert re.search(r"rows.parquet \(the model was trained on 1,[45]\d\d of them\)$", learnt["importance"]["on"])
     assert Registry(tmp_path / "registry").model("m").state().aliases["champion"] == 1
@@ -107,26 +107,28 @@ def test_a_registered_version_is_explained_with_its_lineage(terminal: Terminal, 
 
 def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Terminal, tmp_path: Path) -> None:
     train = {"solver": "c-svm", "frequencies": 20, "tol": 1e-2, "step_size": "auto", "order": "shuffle"}
-    asked = settings(tmp_path, train=train, window_shards=1)
+    retrain_settings = settings(tmp_path, train=train, window_shards=1)
     shards(tmp_path, 1)
-    retrain(asked)
+    retrain(retrain_settings)
     shards(tmp_path, 2)
-    result = retrain(asked)
+    result = retrain(retrain_settings)
     registry = ("--registry", tmp_path / "registry")
-    told = terminal.okl_json("explain", "m", *registry)
-    assert (told["test"], told["progressive"], told["dataset"]) == (None, None, None)
-    assert told["judged"] == {
+    explanation = terminal.okl_json("explain", "m", *registry)
+    assert (explanation["test"], explanation["progressive"], explanation["dataset"]) == (None, None, None)
+    assert explanation["judged"] == {
         "rows": result["decision"]["overall"]["rows"],
         "shards": result["judged_on"],
         "against": "m@1",
         **result["metrics"],
     }
-    assert told["certificate"] == result["certificate"]
-    (learnt,) = told["lineage"]["shards"]
-    assert told["lineage"]["learnt_rows"] == told["provenance"]["train_rows"] == learnt["rows"]  # of a window of one
+    assert explanation["certificate"] == result["certificate"]
+    (learnt,) = explanation["lineage"]["shards"]
+    assert (
+        explanation["lineage"]["learnt_rows"] == explanation["provenance"]["train_rows"] == learnt["rows"]
+    )  # of a window of one
     lines = terminal.okl("explain", "m@2", tmp_path / "in" / "day-02.parquet", "--rows", "100", *registry).out
     rates = [f"{result['metrics'][name]['mistake_rate']:.4f}" for name in ("challenger", "champion")]
-    assert re.search(rf"on {told['judged']['rows']} held-out rows of 2 shards +this model +m@1\n", lines)
+    assert re.search(rf"on {explanation['judged']['rows']} held-out rows of 2 shards +this model +m@1\n", lines)
     assert re.search(rf"Mistake rate +{rates[0]} +{rates[1]}\n", lines)
     assert re.search(r"how +solved on the latest 1 shard\b", lines)
     assert re.search(
@@ -141,15 +143,15 @@ def test_a_retrained_version_is_explained_by_what_it_was_judged_on(terminal: Ter
     assert terminal.okl_json("explain", "copy@1", *registry)["judged"]["against"] == "m@1"
 
 
-def test_a_model_without_rows_is_told_of_all_the_same(terminal: Terminal, run: Path, tmp_path: Path) -> None:
+def test_a_model_without_rows_is_still_described(terminal: Terminal, run: Path, tmp_path: Path) -> None:
     (run / "run" / "model").rename(tmp_path / "elsewhere")
     try:
-        told = terminal.okl_json("explain", tmp_path / "elsewhere")
+        explanation = terminal.okl_json("explain", tmp_path / "elsewhere")
     finally:
         (tmp_path / "elsewhere").rename(run / "run" / "model")
-    assert told["importance"] is None
-    assert "give a SOURCE with the target column" in told["no_importance"]
-    assert told["what"]["map"]["kind"] == "standardised-linear"
+    assert explanation["importance"] is None
+    assert "give a SOURCE with the target column" in explanation["no_importance"]
+    assert explanation["what"]["map"]["kind"] == "standardised-linear"
 
 
 def test_rows_without_the_target_are_an_error(terminal: Terminal, run: Path, tmp_path: Path) -> None:
@@ -179,7 +181,7 @@ def importance(model: Model, inputs: FloatArray, targets: FloatArray, **options:
     return permutation_importance(model.schema, model.predictor, inputs, targets, criterion, **options)
 
 
-def test_columns_come_by_what_they_decide() -> None:
+def test_columns_are_sorted_by_importance() -> None:
     model = linear([0.5, 0.0, 2.0], Schema(("a", "b", "c"), "y", "binary", labels=(0, 1)))
     inputs = rows()
     targets = np.where(inputs @ [0.5, 0.0, 2.0] > 0, 1.0, -1.0)
@@ -192,8 +194,8 @@ def test_columns_come_by_what_they_decide() -> None:
         assert one.rise == pytest.approx(expected, abs=0.02)
 
 
-def test_mistakes_that_cancel_add_nothing_and_are_told_as_0() -> None:
-    """A mean of rates would leave 1e-17 of them."""
+def test_mistakes_that_cancel_have_importance_0() -> None:
+    """A mean of rates would be about 1e-17 instead of 0."""
     model, inputs = linear([0.02, 0.0, 2.0], Schema(("a", "b", "c"), "y", "binary", labels=(0, 1))), rows()[:700]
     noise = np.random.default_rng(4).standard_normal(700)
     found = importance(model, inputs, np.where(2.0 * inputs[:, 2] + noise > 0, 1.0, -1.0), seed=23)
@@ -202,15 +204,15 @@ def test_mistakes_that_cancel_add_nothing_and_are_told_as_0() -> None:
     assert weak.spread > 0.0
     lines = text(importance_blocks(found.as_json() | {"on": "rows"}, "float32")).splitlines()
     assert [line.split()[:2] for line in lines if line.startswith(("a ", "b "))] == [["a", "0"], ["b", "0"]]
-    tiny = {"column": "b", "rise": -3e-9, "spread": 3e-9}  # the scores of other rows, rounded otherwise
-    told = importance_blocks(found.as_json() | {"on": "rows", "columns": [tiny]}, "float32")
-    lines = text(told).splitlines()
+    tiny = {"column": "b", "rise": -3e-9, "spread": 3e-9}  # scores of other rows, rounded differently
+    blocks = importance_blocks(found.as_json() | {"on": "rows", "columns": [tiny]}, "float32")
+    lines = text(blocks).splitlines()
     assert lines[-1].split() == ["b", "0", "+-", "0"]
 
 
 @pytest.mark.parametrize("optimise", ["auto", "auc", "average-precision", "balanced-accuracy", "accuracy"])
 def test_columns_of_a_rare_class_matter_by_every_criterion_but_mistakes(optimise: Optimise) -> None:
-    """No row is predicted as one of the 2%, so that mistakes say nothing."""
+    """No row is predicted as the class of 2%, so mistakes contain no information."""
     schema = Schema(("a", "b", "c"), "y", "binary", labels=(0, 1), class_counts=(2940, 60))
     plain, inputs = linear([0.5, 0.0, 2.0], schema), rows()
     scores = inputs @ [0.5, 0.0, 2.0]
@@ -227,9 +229,9 @@ def test_columns_of_a_rare_class_matter_by_every_criterion_but_mistakes(optimise
         assert set(by_name.values()) == {0.0}
         return
     assert by_name["c"] > by_name["a"] > abs(by_name["b"])
-    words = text(importance_blocks(found.as_json() | {"on": "rows"}, "float32"))
+    page = text(importance_blocks(found.as_json() | {"on": "rows"}, "float32"))
     falls = optimise in ("auc", "average-precision", "balanced-accuracy")
-    assert words.startswith(f"{'Decrease' if falls else 'Increase'} of the ")
+    assert page.startswith(f"{'Decrease' if falls else 'Increase'} of the ")
     without = replace(model, predictor=plain.predictor)
     assert without.criterion() == "auc"
     with pytest.raises(ConfigError, match=r"'log-loss' needs probabilities\. The model has no probabilities"):
@@ -275,7 +277,7 @@ def test_a_single_row_is_refused() -> None:
 
 
 def test_few_rows_are_explained_by_the_log_loss() -> None:
-    """24 rows may all be right with any column permuted: mistakes say nothing then."""
+    """With 24 rows, no permutation may cause a mistake: mistakes then contain no information."""
     draw = np.random.default_rng(5).standard_normal((424, 2))
     classes = np.where(draw[:, 0] > 0, "yes", "no")
     model = okl.train(pa.table({"a": draw[:400, 0], "b": draw[:400, 1], "y": classes[:400]}), target="y").model

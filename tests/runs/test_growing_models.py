@@ -1,4 +1,4 @@
-"""Laws of the sizes that the automatic choice trains: more never harms, and what does not help ends them."""
+"""Model sizes of the automatic choice: more sizes never harm, and growth ends without improvement."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def stored(folder: Path, target: str) -> Dataset:
     y = wave if target == "number" else np.digitize(wave, [0.0, 0.8] if target == "three" else [0.4])
     folder.mkdir()
     pq.write_table(pa.table({"a": inputs[:, 0], "b": inputs[:, 1], "c": inputs[:, 2], "y": y}), folder / "rows.parquet")
-    asked = ingest_settings(rows_per_shard=600, rows_per_group=60)
-    return ingest(folder / "rows.parquet", folder / "set", asked).dataset
+    settings = ingest_settings(rows_per_shard=600, rows_per_group=60)
+    return ingest(folder / "rows.parquet", folder / "set", settings).dataset
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few landmarks, one round and no cells: sizes of 16 to 128 landmarks."""
+    """Use few landmarks, one round and no cells: sizes of 16 to 128 landmarks."""
     for name, value in (("LEAST_LANDMARKS", 16), ("ENOUGH_LANDMARKS", 64), ("MOST_LANDMARKS", 128)):
         monkeypatch.setattr(model_sizes, name, value)
     monkeypatch.setattr(model_sizes, "ROUNDS", ((400, 60), (400, 60), (400, 60)))
@@ -113,7 +113,7 @@ def test_a_solver_ends_where_its_next_size_is_no_better(data: dict[str, Dataset]
 
 @pytest.fixture
 def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Models in small cells, as of more rows."""
+    """Use models in small cells, as for more rows."""
     for name, value in (("_LOCAL", ((100, 2), (200, 4))), ("_TUNING", (0.0, 0.0))):
         monkeypatch.setattr(model_sizes, name, value)
     monkeypatch.setattr(cells, "TUNED_ROWS", 150)
@@ -121,7 +121,7 @@ def with_cells(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("with_cells")
 @pytest.mark.parametrize("many", [False, True])
-def test_cells_take_part_where_they_are_better_on_a_sample_and_in_place_of_online_models(
+def test_cells_are_used_where_they_are_better_on_a_sample_and_instead_of_online_models(
     many: bool, data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if many:
@@ -143,7 +143,7 @@ def test_cells_take_part_where_they_are_better_on_a_sample_and_in_place_of_onlin
 
 
 @pytest.mark.usefixtures("with_cells")
-def test_cells_take_no_part_where_they_are_worse_and_where_neighbours_flatter(
+def test_cells_are_not_used_where_they_are_worse_or_neighbours_are_similar(
     data: dict[str, Dataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:

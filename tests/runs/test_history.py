@@ -1,4 +1,4 @@
-"""Runs so far, side by side: each by its error where it was measured, and by nothing else."""
+"""The list of past runs with the measured error of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) -> None:
+def test_runs_are_listed_newest_first_with_their_errors(home: Path) -> None:
     assert past_runs() == []
     assert "no complete runs in" in runs_text([])
     for at, (name, result) in enumerate(RUNS.items()):
@@ -50,7 +50,7 @@ def test_runs_are_told_the_newest_first_by_the_error_that_they_have(home: Path) 
 
 
 def test_errors_are_shown_as_summaries_do(home: Path) -> None:
-    """A squared error by its root, an area by itself, a comparison by its validated error and not by training rows."""
+    """Squared errors are shown as roots, areas unchanged, comparisons by validated and not training error."""
     area = {"test": {"roc_auc": 0.75, "mistake_rate": 0.1}, "baselines": {"majority": {"test": {"roc_auc": 0.5}}}}
     squared = {"test": {"mse": 4e18}, "baselines": {"mean": {"test": {"mse": 9e18}}}}
     compared = {"train": {"mistake_rate": 0.0}, "models": [{"mean": 0.9}], "constant": 0.6, "baselines": {}}

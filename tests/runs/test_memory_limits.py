@@ -22,7 +22,7 @@ from tests.solver_cases import bits, last_state
 
 
 class Limited(LocalExecution):
-    """In a process that may use little."""
+    """An execution in a process with little memory."""
 
     limit = 0
 
@@ -59,7 +59,9 @@ def test_fewer_rows_are_held_where_there_is_little_memory_with_the_same_bits(dat
     assert process_cache().limit_bytes == usual
 
 
-def test_a_run_that_cannot_fit_is_refused_before_it_reads(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_beyond_the_memory_limit_is_refused_before_it_reads(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def no_reading(*_: object) -> None:
         raise AssertionError("a file was read")
 
@@ -70,14 +72,14 @@ def test_a_run_that_cannot_fit_is_refused_before_it_reads(data: Dataset, monkeyp
             plan_memory_on(settings(data), data, tight)
 
 
-def test_the_report_of_a_run_tells_its_memory_plan(data: Dataset, tmp_path: Path) -> None:
-    told = train(train_settings(data.folder, tmp_path / "run", frequencies=8, step_size=0.1))["memory_plan"]
-    assert told["worker_bytes"] > 100 * MIB
-    assert told["worker_bytes"] < told["worker_limit_bytes"]
+def test_the_result_of_a_run_has_its_memory_plan(data: Dataset, tmp_path: Path) -> None:
+    plan = train(train_settings(data.folder, tmp_path / "run", frequencies=8, step_size=0.1))["memory_plan"]
+    assert plan["worker_bytes"] > 100 * MIB
+    assert plan["worker_bytes"] < plan["worker_limit_bytes"]
 
 
 def chosen_in(data: Dataset, n_bytes: int, monkeypatch: pytest.MonkeyPatch) -> Choice:
-    """Return the automatic choice on a machine with so much memory."""
+    """Return the automatic choice on a machine with a given amount of memory."""
     monkeypatch.setattr("okl.runs.model_sizes.ROUNDS", ((256, 64),))  # the choice itself does not matter here
     monkeypatch.setattr("okl.runs.candidates.FACTORS", {"gaussian": (1.0,)})
     monkeypatch.setattr("okl.solvers.ridge.cells.TUNED_ROWS", 64)

@@ -1,4 +1,4 @@
-"""What is decided, and refused, before anything is learnt."""
+"""Plans and checks before training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.rows import curved, train_settings, write
 from tests.runs.small_choice import make_choice_small
 from tests.solver_cases import make_online_solver
 
-# What is decided, and refused, before anything is learnt.
+# Plans and checks before training.
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +67,14 @@ def test_a_source_is_checked_by_its_columns(tmp_path: Path) -> None:
         check(train_settings(tmp_path / "absent.parquet", tmp_path / "run"))
 
 
-def test_a_scheduler_is_asked_before_anything_starts() -> None:
+def test_a_scheduler_is_contacted_before_training_starts() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         check_execution_options(ExecutionSettings(scheduler=f"127.0.0.1:{listener.getsockname()[1]}"))
     with pytest.raises(ExecutionError, match=r"No Dask scheduler answers at 127\.0\.0\.1:9"):
         check_execution_options(ExecutionSettings(scheduler="127.0.0.1:9"))
 
 
-def test_a_run_without_a_place_gets_a_new_one_at_home(
+def test_a_run_without_a_folder_gets_a_new_one_in_the_home_folder(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OKL_HOME", str(tmp_path))
@@ -117,10 +117,10 @@ def plan_settings(**values: Any) -> TrainSettings:
 
 def test_each_solver_is_planned_in_the_precision_that_it_would_have() -> None:
     settings = plan_settings(solver="fogd", step_size=0.5)
-    told = {name: settings.replaced(solver=name).precision for name in ("ridge", "nogd")}
-    assert told == {"ridge": "float64", "nogd": "float32"}
-    asked = plan_settings(solver="fogd", precision="float32")
-    assert asked.replaced(solver="ridge").precision == "float32"
+    precisions = {name: settings.replaced(solver=name).precision for name in ("ridge", "nogd")}
+    assert precisions == {"ridge": "float64", "nogd": "float32"}
+    float32_settings = plan_settings(solver="fogd", precision="float32")
+    assert float32_settings.replaced(solver="ridge").precision == "float32"
 
 
 def test_the_plan_of_a_data_set_is_the_memory_of_its_shards(data: Dataset, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_plan_of_assumed_data_refuses_what_fits_no_such_data() -> None:
         plan_run(plan_settings(), AssumedData(0, 3))
 
 
-def test_mode_stream_is_said_to_use_one_process() -> None:
+def test_a_plan_states_that_mode_stream_uses_one_process() -> None:
     report = plan_run(plan_settings(solver="fogd", mode="stream", workers=3), AssumedData(10_000, 4))
     assert "mode stream trains in one process" in plan_text(report)
 
@@ -196,17 +196,17 @@ def test_a_table_of_assumed_data_has_a_line_for_each_solver_that_fits() -> None:
         assert f"{name}: {why}" in lines
 
 
-# What a run takes of memory, by its configuration alone.
+# Memory of a run, from its configuration alone.
 
 MEMORY_WORKLOAD = AssumedData(10_000_000, 50).workload()
-HELD = 256 * MIB
+HELD_BYTES = 256 * MIB
 
 
 def planned(
     workload: Workload = MEMORY_WORKLOAD, workers: int = 4, limit: int | None = None, **values: Any
 ) -> MemoryPlan:
     settings = settings_from(TrainSettings, {"data": "paper", "workers": workers} | values, "test")
-    return plan_memory(settings, workload, workers, limit, HELD)
+    return plan_memory(settings, workload, workers, limit, HELD_BYTES)
 
 
 def test_every_solver_has_a_memory_model() -> None:
@@ -223,7 +223,7 @@ def test_every_solver_has_a_memory_plan(solver: str) -> None:
     assert plan.as_json()["worker_bytes"] == plan.worker > plan.process > 100 * MIB
 
 
-def test_memory_does_not_grow_with_rows_but_for_vectors_beside_them() -> None:
+def test_only_vectors_grow_with_the_rows() -> None:
     ten_times = replace(MEMORY_WORKLOAD, rows=10 * MEMORY_WORKLOAD.rows, shards=10 * MEMORY_WORKLOAD.shards)
     assert planned(ten_times, solver="fogd", mode="mix").block == planned(solver="fogd", mode="mix").block
     few, many = (planned(workload, solver="c-svm") for workload in (MEMORY_WORKLOAD, ten_times))
@@ -240,7 +240,7 @@ def test_rows_that_do_not_fit_are_read_again_and_nothing_else_changes() -> None:
     assert "750 MiB" in tight.sentence(4)
 
 
-def test_a_run_that_cannot_fit_says_what_it_needs_what_there_is_and_what_to_change() -> None:
+def test_a_run_beyond_the_memory_limit_names_need_limit_and_remedy() -> None:
     with pytest.raises(ConfigError, match=r"A worker needs .* MiB .*limit of 400 MiB.*Use more workers"):
         planned(solver="c-svm", limit=400 * MIB)
     with pytest.raises(ConfigError, match=r"smaller rows_per_group"):
@@ -249,7 +249,7 @@ def test_a_run_that_cannot_fit_says_what_it_needs_what_there_is_and_what_to_chan
         planned(solver="perceptron", mode="mix", limit=4000 * MIB)
 
 
-def test_columns_are_those_of_the_map_that_is_meant() -> None:
+def test_the_number_of_columns_is_that_of_the_solver_s_map() -> None:
     def columns(**values: Any) -> int:
         return settings_from(TrainSettings, {"data": "paper"} | values, "test").options.n_columns(7)
 

@@ -36,7 +36,7 @@ from tests.rows import curved, inputs_of, scores_of, train, train_settings, writ
 
 @pytest.fixture
 def rows(tmp_path: Path) -> pa.Table:
-    """Rows of a saved model, `model` beside them."""
+    """Return rows for the saved model in the folder `model`."""
     save_model(make_model("multiclass"), tmp_path / "model")
     draw = np.random.default_rng(1).standard_normal((300, 2)) * 4.0
     values = draw.astype(np.float32).astype(np.float64)
@@ -68,7 +68,7 @@ def test_piped_rows_have_the_scores_of_a_recorded_run(rows: pa.Table, tmp_path: 
             np.testing.assert_allclose(found[name], expected[name], rtol=1e-6)
 
 
-def test_bad_rows_are_named_and_no_scores_come(rows: pa.Table, tmp_path: Path) -> None:
+def test_bad_rows_are_named_and_no_scores_are_written(rows: pa.Table, tmp_path: Path) -> None:
     content, out = io.BytesIO(), io.BytesIO()
     pacsv.write_csv(rows.drop_columns(["width"]), content)
     with pytest.raises(DataError, match=r"standard input: .* missing: 'width'"):
@@ -118,27 +118,27 @@ def test_one_file_has_the_rows_of_the_folder(rows: pa.Table, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"\x1f\x8b\x08cut off", "standard input cannot be unpacked as gzip"),
         (b"height,width\n1,2\n3,wide\n", "standard input: column 'width', row 1 .* holds 'wide'"),
         (b"height,width\n1\n", r"standard input, row 0 .*: expected 2 values, got 1"),
     ],
 )
-def test_rows_that_cannot_be_read_are_told_without_the_file_that_holds_them(
-    rows: pa.Table, tmp_path: Path, content: bytes, said: str
+def test_errors_in_piped_rows_do_not_name_a_temporary_file(
+    rows: pa.Table, tmp_path: Path, content: bytes, message: str
 ) -> None:
-    with pytest.raises(DataError, match=said) as raised:
+    with pytest.raises(DataError, match=message) as raised:
         score_stream(str(tmp_path / "model"), io.BytesIO(content), io.BytesIO())
     assert "/" not in str(raised.value)
 
 
-# Scores out of core are the scores in memory, row for row, wherever the work runs.
+# Scores computed out of core equal the scores in memory, row by row, on any worker.
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs on two classes, several and a number: binary/, multiclass/, regression/."""
+    """Return a folder with runs of the three tasks: binary/, multiclass/, regression/."""
     folder = tmp_path_factory.mktemp("trained")
     for task in ("binary", "multiclass", "regression"):
         source = write(folder, curved(900, task), f"{task}.parquet")
@@ -214,7 +214,7 @@ def test_a_data_set_is_scored_in_the_order_of_its_shards(folder: Path, tmp_path:
 
 
 @pytest.mark.parametrize(("missing", "empty"), [("drop", True), ("zero", False)])
-def test_rows_that_miss_a_value_keep_their_place(missing: str, empty: bool, folder: Path, tmp_path: Path) -> None:
+def test_rows_with_missing_values_keep_their_position(missing: str, empty: bool, folder: Path, tmp_path: Path) -> None:
     rows = curved(600)
     holes = rows.column("b").to_numpy().copy()
     holes[::7] = np.nan
@@ -238,7 +238,7 @@ def test_rows_that_miss_a_value_keep_their_place(missing: str, empty: bool, fold
 
 
 def saved(task: str, folder: Path, weights: float | None = None) -> Path:
-    """A model of two columns that leaves rows out which miss a value, all its weights one number if that is given."""
+    """Save a model of two columns that drops rows with missing values, with constant weights if given."""
     made = make_model(task)
     found = made.predictor.arrays()["weights"] if weights is None else np.full((made.predictor.n_outputs, 32), weights)
     assert isinstance(made.predictor, LinearPredictor)
@@ -253,9 +253,9 @@ def test_the_mean_prediction_is_that_of_rows_with_a_score(tmp_path: Path) -> Non
     run = ScoringRun(settings(model, holed, tmp_path / "out"))
     result = finished(run)
     assert run.metrics_table()[1] == {"prediction": "(no score)", "value": 2}
-    told = scored_text(result).splitlines()
-    assert told[0].startswith("3 rows scored by ")
-    assert told[1] == "rows without a score because of a missing value (missing = drop): 2"
+    lines = scored_text(result).splitlines()
+    assert lines[0].startswith("3 rows scored by ")
+    assert lines[1] == "rows without a score because of a missing value (missing = drop): 2"
     written = scores_of(tmp_path / "out").column("prediction").drop_null().to_numpy()
     assert (result["rows"], result["scored"], len(written)) == (5, 3, 3)
     assert result["mean_prediction"] == pytest.approx(written.mean())
@@ -291,7 +291,7 @@ def test_scores_that_are_not_finite_are_no_predictions(task: str, tmp_path: Path
     assert out.getvalue() == b""
 
 
-def test_the_models_own_keys_are_carried_along_where_they_are(tmp_path: Path) -> None:
+def test_keys_of_the_model_are_copied_to_the_scores_if_present(tmp_path: Path) -> None:
     rows = curved(300, id=[f"{i:03d}" for i in range(300)])
     source = write(tmp_path, rows)
     train(train_settings(source, tmp_path / "run", {"keys": ["id"]}, frequencies=10))
@@ -384,7 +384,7 @@ def test_a_full_disk_is_a_sentence_with_the_file(folder: Path, tmp_path: Path) -
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_scoring_that_fails_on_the_way_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+def test_scoring_that_fails_leaves_nothing(folder: Path, tmp_path: Path) -> None:
     rows = curved(3000, seed=8)
     values = rows.column("c").to_numpy().copy()
     values[2900] = np.inf

@@ -1,4 +1,4 @@
-"""Broken off after its steps and gone on with from disk, every solver learns the same bits and tells the same story."""
+"""Every solver gives the same bits and history when interrupted after its steps and resumed from disk."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ STEPS = {"dwd": 1, "logistic": 1}  # of the solver, after which a process is gon
 
 
 class GoneError(Exception):
-    """In place of the end of the process."""
+    """Simulated end of the process."""
 
 
 @dataclass(eq=False)
 class Mortal(RunCheckpoints):
-    """Keeps every step, and is gone after some."""
+    """Checkpoints that keep every step and end the process after some."""
 
     left: int = 2
 
@@ -49,16 +49,16 @@ def solver_of(settings: TrainSettings, data: Dataset, scratch: Path | None) -> A
 
 
 def story(learnt: TrainedSolver) -> tuple[Any, ...]:
-    """All that a run says of what it learnt, to the last bit, and of how."""
+    """Return the results and the history of a run, to the last bit."""
     arrays = {name: array.tobytes() for name, array in learnt.predictor.arrays().items()}
     watched = learnt.watch and learnt.watch.as_json()
     return arrays, learnt.progress, learnt.curve.points(), watched, learnt.solver.chosen(learnt.state)
 
 
 def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, folder: Path) -> tuple[TrainedSolver, int]:
-    """Learn in processes that are gone after some steps, each with a folder of vectors of its own; and their number."""
+    """Train in processes that end after some steps, each with its own vector folder; return their number, too."""
     for number in itertools.count(1):
-        worker_rounds.held_vectors.forget()  # what another process does not hold
+        worker_rounds.held_vectors.forget()  # data that another process does not have
         held_arrays.forget()
         scratch = folder / f"vectors-{number}"
         scratch.mkdir()
@@ -75,7 +75,7 @@ def broken_off(settings: TrainSettings, data: Dataset, execution: Execution, fol
 
 
 @pytest.mark.parametrize("case", [*ONLINE.values(), *TO_AN_OPTIMUM.values()], ids=[*ONLINE, *TO_AN_OPTIMUM])
-def test_a_run_that_is_broken_off_and_gone_on_with_learns_the_same_bits(
+def test_a_resumed_run_gives_the_same_bits(
     case: Case, learnable: dict[Task, Dataset], here: Execution, tmp_path: Path
 ) -> None:
     task, values = case

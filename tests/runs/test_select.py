@@ -1,4 +1,4 @@
-"""Laws of the automatic choice of `okl train`: it depends only on data, budget and seed, and states its reasons."""
+"""The automatic choice of `okl train` depends only on data, budget and seed, and states its reasons."""
 
 from __future__ import annotations
 
@@ -69,27 +69,27 @@ from tests.data.sources import settings as ingest_settings
 from tests.rows import train
 from tests.runs.small_choice import make_choice_small
 
-# The default of `okl train`: what a race chooses, that data, budget and seed alone decide it, and what is said.
+# The default of `okl train`: chosen models, reproducibility and messages.
 
 ROWS, SECONDS = 400, 0.5
 TIMES = ("seconds",)
 
 
 def circles(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Two rings, in units that are far apart."""
+    """Return two rings in very different units."""
     labels, angle = random.integers(0, 2, ROWS), random.uniform(0.0, 2.0 * np.pi, ROWS)
     radius = 1.0 + labels + 0.1 * random.normal(size=ROWS)
     return np.column_stack([1000.0 * radius * np.cos(angle), radius * np.sin(angle)]), labels
 
 
 def half_spaces(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Noise about a plane, in many columns."""
+    """Return classes separated by a plane with noise, in many columns."""
     inputs = random.normal(size=(ROWS, 12))
     return inputs, (inputs.sum(axis=1) + 3.0 * random.normal(size=ROWS) > 0).astype(int)
 
 
 def wave(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """A target far from 0."""
+    """Return a regression with a target far from 0."""
     inputs = random.uniform(-3.0, 3.0, size=(ROWS, 2))
     return inputs, 50.0 + 10.0 * np.sin(2.0 * inputs[:, 0]) + inputs[:, 1]
 
@@ -98,8 +98,8 @@ def stored(folder: Path, inputs: NDArray[np.float64], target: NDArray[Any], task
     names = {f"x{j}": column for j, column in enumerate(inputs.T)}
     folder.mkdir(parents=True)
     pq.write_table(pa.table(names | {"y": target}), folder / "rows.parquet")
-    asked = ingest_settings(task=task, holdout=0.2, rows_per_shard=300, **options)
-    return ingest(folder / "rows.parquet", folder / "set", asked).dataset
+    settings = ingest_settings(task=task, holdout=0.2, rows_per_shard=300, **options)
+    return ingest(folder / "rows.parquet", folder / "set", settings).dataset
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     }
 
 
-def asked(data: Dataset, **values: Any) -> TrainSettings:
+def settings_for(data: Dataset, **values: Any) -> TrainSettings:
     return settings_from(TrainSettings, {"data": str(data.folder), "budget_seconds": SECONDS} | values, "test")
 
 
@@ -124,19 +124,19 @@ def without_times(choice: Choice) -> dict[str, Any]:
 
 @pytest.fixture
 def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer kernels and landmarks, for races of which something else matters."""
+    """Use fewer kernels and landmarks, for tests that do not depend on them."""
     make_choice_small(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def of_circles(data: dict[str, Dataset]) -> Choice:
-    return choose_solver(asked(data["circles"], threads=1), data["circles"])
+    return choose_solver(settings_for(data["circles"], threads=1), data["circles"])
 
 
 def test_nothing_of_a_choice_but_its_times_depends_on_when_and_where_it_is_made(
     of_circles: Choice, data: dict[str, Dataset]
 ) -> None:
-    again = choose_solver(asked(data["circles"], threads=2), data["circles"])
+    again = choose_solver(settings_for(data["circles"], threads=2), data["circles"])
     assert again.settings.model_copy(update={"threads": 1}) == of_circles.settings
     assert without_times(again) == without_times(of_circles)
     assert again.record["seconds"] != of_circles.record["seconds"]
@@ -165,14 +165,14 @@ def test_the_settings_of_a_choice_can_be_given(of_circles: Choice) -> None:
 
 @pytest.mark.usefixtures("few_candidates")
 def test_a_linear_problem_gets_a_linear_model(data: dict[str, Dataset]) -> None:
-    choice = choose_solver(asked(data["half spaces"]), data["half spaces"])
+    choice = choose_solver(settings_for(data["half spaces"]), data["half spaces"])
     assert (choice.settings.solver, choice.settings.model_dump()["kernel"]) == ("ridge", "linear")
     choice.settings.options.check(choice.settings)
 
 
 @pytest.mark.usefixtures("few_candidates")
 def test_a_regression_is_judged_by_what_is_left_of_the_variance(data: dict[str, Dataset]) -> None:
-    choice = choose_solver(asked(data["wave"]), data["wave"])
+    choice = choose_solver(settings_for(data["wave"]), data["wave"])
     assert choice.settings.model_dump()["kernel"] != "linear"
     assert choice.record["candidates"][0]["score"] > 0.95
     assert "of the variance unexplained" in choice.record["why"][0]
@@ -183,15 +183,15 @@ def test_reasons_name_the_loss_of_heavy_tails_and_what_a_logarithm_gives(tmp_pat
     random = np.random.default_rng(3)
     inputs, targets = wave(random)
     heavy = stored(tmp_path / "heavy", inputs, targets + 5.0 * random.standard_t(2.0, ROWS), "regression")
-    choice = choose_solver(asked(heavy), heavy)
+    choice = choose_solver(settings_for(heavy), heavy)
     assert choice.settings.model_dump()["huber"] > 0.0
     assert re.search(r"Huber's loss .*: [\d.]+% of .* on held-out folds, with least squares", choice.record["why"][0])
     assert choice.record["why"][1].startswith("By least squares: ")
     skewed = stored(tmp_path / "skewed", inputs, targets + 50.0 * random.exponential(1.0, ROWS) ** 2, "regression")
-    record = choose_solver(asked(skewed), skewed).record
+    record = choose_solver(settings_for(skewed), skewed).record
     assert any("models of log(target) leave" in sentence for sentence in [*record["why"], record.get("hint", "")])
     relative = stored(tmp_path / "relative", inputs, np.exp(2.0 * targets + random.normal(size=ROWS)), "regression")
-    hint = choose_solver(asked(relative), relative).record["hint"]
+    hint = choose_solver(settings_for(relative), relative).record["hint"]
     assert re.search(
         r"models of log\(target\) explain \d\d% of .*, models of the target \d%\. If relative errors", hint
     )
@@ -199,7 +199,7 @@ def test_reasons_name_the_loss_of_heavy_tails_and_what_a_logarithm_gives(tmp_pat
 
 
 def few_that_matter(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Columns of noise and two whose product is the target."""
+    """Return columns of noise and two columns whose product is the target."""
     inputs = random.normal(size=(ROWS, 30))
     return inputs, inputs[:, 3] * inputs[:, 7] + 0.1 * random.normal(size=ROWS)
 
@@ -207,7 +207,7 @@ def few_that_matter(random: np.random.Generator) -> tuple[NDArray[np.float64], N
 @pytest.mark.usefixtures("few_candidates")
 def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path: Path) -> None:
     found = stored(tmp_path / "few", *few_that_matter(np.random.default_rng(2)), "regression")
-    settings = asked(found, budget_seconds=60.0, out=str(tmp_path / "run"), threads=1)
+    settings = settings_for(found, budget_seconds=60.0, out=str(tmp_path / "run"), threads=1)
     choice, result = choose_solver(settings.model_copy(update={"threads": 2}), found), train(settings)
     plain = train(settings.model_copy(update={"out": str(tmp_path / "plain"), "metric": "none"}))
     assert (result["settings"]["metric"], plain["settings"]["metric"]) == ("diagonal", "none")
@@ -218,7 +218,7 @@ def test_columns_that_matter_are_found_and_the_model_keeps_their_metric(tmp_path
     [sentence] = [sentence for sentence in result["choice"]["why"] if "metric gives" in sentence]
     assert "to 2 of 30 columns: 'x" in sentence
     assert re.search("It was checked: on (5|10) held-out folds, ", sentence)
-    unexplained = 1.0 - choice.record["candidates"][0]["score"]  # of folds that a metric was not learnt from
+    unexplained = 1.0 - choice.record["candidates"][0]["score"]  # of folds that the metric was not trained on
     assert 0.5 * unexplained < 1.0 - result["test"]["r2"] < 2.0 * unexplained
     assert "metric" not in plain
     assert not any("metric" in one["name"] for one in plain["choice"]["candidates"])
@@ -241,7 +241,7 @@ def test_probabilities_of_a_checked_metric_come_from_its_held_out_folds(tmp_path
     inputs = random.normal(size=(4000, 20))
     target = (3.0 * inputs[:, 3] * inputs[:, 7] + random.logistic(size=4000) > 0.0).astype(int)
     found = stored(tmp_path / "few", inputs[:250], target[:250], "binary")
-    result = train(asked(found, budget_seconds=60.0, out=str(tmp_path / "run")))
+    result = train(settings_for(found, budget_seconds=60.0, out=str(tmp_path / "run")))
     assert result["settings"]["metric"] == "diagonal"
     assert result["calibration"]["on"] == "held-out folds of sampled training rows"
     model = load_model(result["model"])
@@ -253,7 +253,7 @@ def test_held_out_folds_of_a_metric_show_that_labels_of_pure_chance_were_not_lea
     random = np.random.default_rng(8)
     found = stored(tmp_path / "chance", random.normal(size=(200, 40)), random.integers(0, 2, 200), "binary")
     outputs, rows = Outputs("binary", 1), found.rows("train")
-    track = select._sample(asked(found), found, rows, outputs)
+    track = select._sample(settings_for(found), found, rows, outputs)
     first = track.run(Candidate("standard", "gaussian"), rows, rows, in_last_round=True)
     learnt = min(continued_metric(track, first), key=lambda step: step.squared_error)
     check = track.check_metric(learnt, rows, rows, 1.0)
@@ -276,7 +276,7 @@ def test_a_small_budget_checks_a_metric_with_fewer_landmarks_before_fewer_rows(
     inputs = np.random.default_rng(9).normal(size=(1500, 40))
     found = stored(tmp_path / "few", inputs, np.sign(inputs[:, 3] * inputs[:, 9]), "binary")
     rows = found.rows("train")
-    track = select._sample(asked(found), found, rows, Outputs("binary", 1))
+    track = select._sample(settings_for(found), found, rows, Outputs("binary", 1))
     linear, start = (track.run(Candidate("standard", name), rows, 384, True) for name in ("linear", "gaussian"))
     steps = sorted(continued_metric(track, start), key=lambda step: step.squared_error)
     result = select.checked(track, Selection((*steps, start, linear)), budget, Shape(rows, 40, 1))
@@ -290,7 +290,7 @@ def test_a_metric_finds_columns_that_matter_in_products_alone(by: Validation, tm
     inputs = np.random.default_rng(9).normal(size=(900, 40))
     target = np.sign(inputs[:, 3] * inputs[:, 9] + inputs[:, 20] * inputs[:, 31])
     found = stored(tmp_path / "products", inputs, target, "binary")
-    track = select._sample(asked(found), found, 900, Outputs("binary", 1)).judging(by)
+    track = select._sample(settings_for(found), found, 900, Outputs("binary", 1)).judging(by)
     start = track.run(Candidate("standard", "gaussian"), 900, 500, in_last_round=True)
     learnt = min(continued_metric(track, start), key=lambda step: step.squared_error)
     assert {*np.argsort(learnt.candidate.metric)[-4:]} == {3, 9, 20, 31}
@@ -304,7 +304,7 @@ def test_a_metric_that_fits_the_rows_alone_is_not_taken(given: dict[str, Any], t
     inputs = random.normal(size=(1200, 200))
     target = np.abs(inputs @ random.normal(size=200)) > 9.5
     found = stored(tmp_path / "all", inputs[:200], target[:200], "binary")
-    choice = choose_solver(asked(found, budget_seconds=60.0, rescale="standard", **given), found)
+    choice = choose_solver(settings_for(found, budget_seconds=60.0, rescale="standard", **given), found)
     assert not choice.metric
     assert not any("metric learnt" in one["name"] for one in choice.record["candidates"])
     [sentence] = [sentence for sentence in choice.record["why"] if "No metric was learnt" in sentence]
@@ -323,7 +323,7 @@ def test_a_linear_candidate_of_more_inputs_than_rows_is_that_of_one_column_an_in
         tmp_path / "wide", inputs, inputs @ random.normal(size=130) + 5.0 * random.normal(size=110), "regression"
     )
     rows, linear = found.rows("train"), Candidate("standard", "linear")
-    track = select._sample(asked(found), found, rows, Outputs("regression", 1), by)
+    track = select._sample(settings_for(found), found, rows, Outputs("regression", 1), by)
     wide = track.run(linear, rows, rows, in_last_round=False)
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -336,7 +336,7 @@ def test_a_linear_candidate_of_more_inputs_than_rows_is_that_of_one_column_an_in
 
 
 class ScriptedSample:
-    """Stands for a sample: each step of a metric has the next of the given squared errors."""
+    """Sample stub: each step of a metric has the next of the given squared errors."""
 
     def __init__(self, *errors: float) -> None:
         self.errors = iter(errors)
@@ -356,20 +356,20 @@ def result_of(candidate: Candidate, squared_error: float) -> CandidateResult:
 
 
 @pytest.mark.parametrize(
-    ("squared_error", "chance", "is_told"), [(0.9, 0.1, True), (0.7, 0.1, False), (0.9, 0.0, False)]
+    ("squared_error", "chance", "is_named"), [(0.9, 0.1, True), (0.7, 0.1, False), (0.9, 0.0, False)]
 )
 def test_another_candidate_is_named_only_where_its_squared_error_decides(
-    squared_error: float, chance: float, is_told: bool
+    squared_error: float, chance: float, is_named: bool
 ) -> None:
     winner = replace(result_of(Candidate("standard", "gaussian"), 0.8), chance=chance)
     other = replace(result_of(Candidate("standard", "laplacian"), squared_error), error=0.45)
     linear = replace(result_of(Candidate("standard", "linear"), 2.0), error=0.9)
     _, why = select._best_of(Selection((winner, other, linear)), "rows", "accuracy")
-    assert any("Another candidate had 45.00%" in sentence for sentence in why) == is_told
+    assert any("Another candidate had 45.00%" in sentence for sentence in why) == is_named
 
 
 class RankedSample:
-    """Stands for a sample on which the error of a candidate grows with the distance of its factor from 3."""
+    """Sample stub: the error of a candidate increases with the distance of its factor from 3."""
 
     def run(self, candidate: Candidate, rows: int, landmarks: int, in_last_round: bool) -> CandidateResult:
         error = 0.1 * abs(candidate.factor - 3.0) + 100.0 / rows
@@ -398,12 +398,14 @@ def test_each_round_has_more_rows_and_fewer_candidates_the_best_of_the_round_bef
     ("errors", "steps", "patient"),
     [
         ((0.8, 0.7, 0.6, 0.5, 0.4), 4, 4),  # as many as there are
-        ((1.1, 0.9, 0.8, 0.8, 0.8), 1, 4),  # the first step was in vain, later ones were not
+        ((1.1, 0.9, 0.8, 0.8, 0.8), 1, 4),  # the first step did not improve, later ones did
         ((1.1, 1.0, 0.5), 1, 2),
         ((0.8, 0.799, 0.798, 0.5), 2, 3),
     ],
 )
-def test_learning_a_metric_ends_after_steps_in_vain(errors: tuple[float, ...], steps: int, patient: int) -> None:
+def test_learning_a_metric_ends_after_steps_without_improvement(
+    errors: tuple[float, ...], steps: int, patient: int
+) -> None:
     start: Any = result_of(Candidate("standard", "gaussian"), 1.0)
     for patience, number in ((1, steps), (2, patient)):
         track: Any = ScriptedSample(*errors)
@@ -419,8 +421,8 @@ def test_a_metric_starts_from_the_best_candidate_and_from_another_one() -> None:
         track: Any = ScriptedSample(*errors)
         return [(one.candidate.kernel, one.candidate.steps) for one in learn_metrics(track, best_first, thorough)]
 
-    assert starts(plain, True, 0.95, 9.0, 0.5, 9.0) == [("gaussian", 1)]  # only what helps much
-    assert starts(plain, False, 9.0) == [("laplacian", 1)]  # it did not help
+    assert starts(plain, True, 0.95, 9.0, 0.5, 9.0) == [("gaussian", 1)]  # only large improvements
+    assert starts(plain, False, 9.0) == [("laplacian", 1)]  # no improvement
     assert starts(plain, False, 0.5, 9.0, 9.0) == [("laplacian", 1), ("laplacian", 2), ("gaussian", 1)]
     learnt = result_of(Candidate("standard", "gaussian", metric=(1.0,), steps=2), 0.9)
     assert starts([learnt, *plain], False, 9.0, 9.0) == [("gaussian", 3), ("laplacian", 1)]
@@ -476,7 +478,7 @@ def test_a_larger_sample_needs_rows_budget_and_all_rounds() -> None:
 
 
 def test_a_metric_is_used_only_if_errors_are_smaller_with_it(of_circles: Choice) -> None:
-    choice, record = of_circles, of_circles.record["candidates"]  # both columns matter alike
+    choice, record = of_circles, of_circles.record["candidates"]  # both columns matter equally
     assert any("metric learnt" in one["name"] for one in record)
     kept = [one for one in record if one["kept"]]
     plain = max(one["score"] for one in kept if "metric learnt" not in one["name"])
@@ -487,7 +489,7 @@ def test_a_metric_is_used_only_if_errors_are_smaller_with_it(of_circles: Choice)
 @pytest.mark.parametrize(
     "given", [{"solver": "fogd", "frequencies": 300, "passes": 5}, {"solver": "ridge", "kernel": "matern32"}]
 )
-def test_a_given_solver_learns_a_metric_if_asked(given: dict[str, Any], tmp_path: Path) -> None:
+def test_a_given_solver_learns_a_metric_on_request(given: dict[str, Any], tmp_path: Path) -> None:
     inputs, targets = few_that_matter(np.random.default_rng(2))
     found = stored(tmp_path / "few", inputs, targets > 0, "binary")
     results = {}
@@ -504,18 +506,18 @@ def test_rounds_are_those_that_the_time_allows(of_circles: Choice, data: dict[st
     schema, n = data["circles"].schema, len(of_circles.record["candidates"])
     shape = Shape(data["circles"].rows("train"), schema.n_features, 1)
     rounds = selection_rounds(SECONDS, shape, n, learns_metric=True)
-    told = {(one["rows"], one["landmarks"]) for one in of_circles.record["candidates"] if "kernel" in one["name"]}
-    assert told == set(rounds)
+    sizes = {(one["rows"], one["landmarks"]) for one in of_circles.record["candidates"] if "kernel" in one["name"]}
+    assert sizes == set(rounds)
 
 
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("rescale", ["none", "minmax"])
-def test_a_scaling_that_was_asked_for_is_the_only_one(rescale: str, data: dict[str, Dataset]) -> None:
+def test_a_requested_scaling_is_the_only_candidate(rescale: str, data: dict[str, Dataset]) -> None:
     scaled = replace(data["circles"], schema=replace(data["circles"].schema, scale=rescale))  # type: ignore[arg-type]
-    choice = choose_solver(asked(data["circles"], rescale=rescale, budget_seconds=0.1), scaled)
+    choice = choose_solver(settings_for(data["circles"], rescale=rescale, budget_seconds=0.1), scaled)
     assert choice.settings.rescale == rescale
-    words = {"none": "unscaled inputs", "minmax": "0 .. 1"}[rescale]
-    assert all(words in one["name"] for one in choice.record["candidates"])
+    name = {"none": "unscaled inputs", "minmax": "0 .. 1"}[rescale]
+    assert all(name in one["name"] for one in choice.record["candidates"])
 
 
 def of_few_kinds(random: np.random.Generator) -> NDArray[np.float64]:
@@ -531,12 +533,12 @@ def of_few_kinds(random: np.random.Generator) -> NDArray[np.float64]:
     ],
     ids=["unlearnable", "a class of one row", "two classes, one of one row"],
 )
-def test_rows_that_there_is_little_to_learn_from_get_a_model_all_the_same(
+def test_rows_with_little_information_still_get_a_model(
     task: Task, targets: NDArray[np.float64], tmp_path: Path
 ) -> None:
     few = stored(tmp_path / "few", of_few_kinds(np.random.default_rng(0)), targets, task)
     assert task == "regression" or min(few.schema.class_counts) == 1
-    choice = choose_solver(asked(few, budget_seconds=0.1), few)
+    choice = choose_solver(settings_for(few, budget_seconds=0.1), few)
     assert choice.settings.solver == "ridge"
     assert all(np.isfinite(one["score"]) for one in choice.record["candidates"])
 
@@ -573,10 +575,10 @@ def test_a_single_row_is_refused(tmp_path: Path) -> None:
     shards = one.split("train")[:1]
     alone = replace(one, shards=tuple(replace(shard, row_groups=(1,)) for shard in shards))
     with pytest.raises(ConfigError, match=r"1 training rows, but --solver auto needs at least 2\. Name a solver"):
-        choose_solver(asked(one), alone)
+        choose_solver(settings_for(one), alone)
 
 
-def test_an_option_of_a_learner_leaves_nothing_to_a_race() -> None:
+def test_an_option_of_a_learner_switches_the_automatic_choice_off() -> None:
     assert TrainSettings(data="rows").solver == "auto"
     assert settings_from(TrainSettings, {"data": "rows", "seed": 3, "workers": 2}, "test").solver == "auto"
     for given in ({"frequencies": 400}, {"passes": 2}, {"kernel": "gaussian"}, {"mode": "stream"}):
@@ -587,8 +589,10 @@ def test_an_option_of_a_learner_leaves_nothing_to_a_race() -> None:
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], tmp_path: Path) -> None:
-    settings = asked(data["circles"], out=str(tmp_path / "run"), threads=1, checkpoint_seconds=0.0, checkpoint_rounds=1)
+def test_an_interrupted_run_makes_the_same_choice_again(data: dict[str, Dataset], tmp_path: Path) -> None:
+    settings = settings_for(
+        data["circles"], out=str(tmp_path / "run"), threads=1, checkpoint_seconds=0.0, checkpoint_rounds=1
+    )
     whole = train(settings.model_copy(update={"out": str(tmp_path / "whole")}))
     broken = TrainingRun(settings)
     for stage in ("ingest", "plan", "learn"):
@@ -615,7 +619,7 @@ def test_a_run_that_breaks_off_chooses_the_same_again(data: dict[str, Dataset], 
     assert "budget_seconds" not in kept["settings"]  # an option of the choice
 
 
-# What learning costs on a nominal machine, which decides how much of it a budget allows.
+# Training costs on a nominal machine, which determine how much a budget allows.
 
 SHAPE = Shape(rows=50_000, inputs=30, outputs=3)
 BUDGETS = (0.1, 5.0, 20.0, 60.0, 300.0)
@@ -681,16 +685,16 @@ PATIENTS, VISITS = 30, 20
 
 
 def visits(like: float) -> pa.Table:
-    """Rows of patients, one after another: who it is shows in two columns, and tells the class as often as a third.
+    """Return rows of consecutive patients: two columns identify the patient and determine the class like the third.
 
     like : how far patients differ in those two columns, over how far the visits of one do
     """
     random = np.random.default_rng(8)
     ill = np.repeat(random.permutation(PATIENTS) % 2, VISITS)
-    who = np.repeat(random.normal(size=(PATIENTS, 2)), VISITS, axis=0) * like + random.normal(size=(len(ill), 2))
+    patients = np.repeat(random.normal(size=(PATIENTS, 2)), VISITS, axis=0) * like + random.normal(size=(len(ill), 2))
     sign = ill + 0.6 * random.normal(size=len(ill))
     split = np.where(np.arange(len(ill)) < 24 * VISITS, "train", "test")
-    return pa.table({"a": who[:, 0], "b": who[:, 1], "sign": sign, "y": ill, "split": split})
+    return pa.table({"a": patients[:, 0], "b": patients[:, 1], "sign": sign, "y": ill, "split": split})
 
 
 @pytest.fixture(scope="module")
@@ -711,12 +715,12 @@ def neighbour_settings(neighbour_data: Dataset, **values: Any) -> TrainSettings:
     return settings_from(TrainSettings, {"data": str(neighbour_data.folder), "budget_seconds": 0.5} | values, "test")
 
 
-def told(why: list[str]) -> list[str]:
+def similarity_sentences(why: list[str]) -> list[str]:
     return [sentence for sentence in why if sentence.startswith("Neighbouring rows are similar")]
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place(
+def test_given_test_rows_lead_to_a_choice_by_contiguous_folds(
     neighbour_data: dict[str, Dataset], tmp_path: Path
 ) -> None:
     chosen, flattered = (
@@ -724,10 +728,10 @@ def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place
         for validation in ("auto", "rows")
     )
     assert chosen["choice"]["validation"] == "blocks"
-    assert "with contiguous folds, because the test rows were given" in told(chosen["choice"]["why"])[0]
+    assert "with contiguous folds, because the test rows were given" in similarity_sentences(chosen["choice"]["why"])[0]
     assert "(5 contiguous folds)" in chosen["choice"]["why"][0]
     assert flattered["choice"]["validation"] == "rows"
-    assert not told(flattered["choice"]["why"])
+    assert not similarity_sentences(flattered["choice"]["why"])
     assert chosen["test"]["accuracy"] > flattered["test"]["accuracy"] + 0.05
     best = [result["choice"]["candidates"][0]["score"] for result in (chosen, flattered)]
     assert best[1] > best[0] + 0.05
@@ -739,11 +743,11 @@ def test_where_test_rows_are_given_the_model_is_chosen_for_rows_of_another_place
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_where_test_rows_are_drawn_it_is_told_and_nothing_else(neighbour_data: dict[str, Dataset]) -> None:
+def test_similar_neighbours_are_only_reported_where_test_rows_are_drawn(neighbour_data: dict[str, Dataset]) -> None:
     choice = choose_solver(neighbour_settings(neighbour_data["drawn"]), neighbour_data["drawn"])
     assert choice.record["validation"] == "rows"
-    assert re.search(r"Expect at least \d+% on data from a new period", told(choice.record["why"])[0])
-    assert "--validation blocks" in told(choice.record["why"])[0]
+    assert re.search(r"Expect at least \d+% on data from a new period", similarity_sentences(choice.record["why"])[0])
+    assert "--validation blocks" in similarity_sentences(choice.record["why"])[0]
     again = choose_solver(neighbour_settings(neighbour_data["drawn"], validation="rows"), neighbour_data["drawn"])
     assert again.settings == choice.settings
 
@@ -765,7 +769,7 @@ def test_folds_keep_to_the_budget_with_fewer_rounds(
     monkeypatch.setattr("okl.runs.model_sizes.ROUNDS", ((100, 50), (200, 100), (400, 200)))
     budget, found = 0.3, dict[str, Choice]()
     for validation in ("rows", "blocks"):
-        settings = asked(data["circles"], validation=validation, budget_seconds=budget)
+        settings = settings_for(data["circles"], validation=validation, budget_seconds=budget)
         found[validation] = choose_solver(settings, data["circles"])
     assert found["blocks"].record["rows"] < found["rows"].record["rows"]
     given = neighbour_data["given"]
@@ -775,19 +779,17 @@ def test_folds_keep_to_the_budget_with_fewer_rounds(
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_rows_without_likeness_are_not_told_of(neighbour_data: dict[str, Dataset]) -> None:
+def test_dissimilar_neighbours_are_not_reported(neighbour_data: dict[str, Dataset]) -> None:
     choice = choose_solver(neighbour_settings(neighbour_data["unlike"]), neighbour_data["unlike"])
     assert choice.record["validation"] == "rows"
-    assert not told(choice.record["why"])
+    assert not similarity_sentences(choice.record["why"])
 
 
 def test_test_rows_are_given_by_a_column_and_drawn_by_a_share(neighbour_data: dict[str, Dataset]) -> None:
     assert [are_test_rows_given(neighbour_data[name]) for name in ("given", "drawn", "unlike")] == [True, False, True]
 
 
-def test_a_share_that_was_given_as_text_draws_test_rows_all_the_same(
-    neighbour_data: dict[str, Dataset], tmp_path: Path
-) -> None:
+def test_a_share_given_as_text_draws_test_rows(neighbour_data: dict[str, Dataset], tmp_path: Path) -> None:
     source, drawn = neighbour_data["drawn"].folder.parent / "drawn.parquet", neighbour_data["drawn"]
     as_text = ingest(source, tmp_path / "text", ingest_settings(holdout="0.2", drop=("split",))).dataset
     assert [shard.sha256 for shard in as_text.shards] == [shard.sha256 for shard in drawn.shards]
@@ -797,10 +799,10 @@ def test_a_share_that_was_given_as_text_draws_test_rows_all_the_same(
 
 
 @pytest.mark.parametrize(
-    ("together", "apart", "rows", "rates", "told", "decides"),
+    ("together", "apart", "rows", "rates", "differs", "decides"),
     [
         (0.2, 0.2, 1000, True, False, False),
-        (0.24, 0.2, 100_000, True, False, False),  # however sure, a fifth more is what fewer like rows cost
+        (0.24, 0.2, 100_000, True, False, False),  # a fifth more is the cost of fewer similar rows, even if significant
         (0.3, 0.2, 1000, True, True, False),
         (0.3, 0.2, 250, True, False, False),  # by chance
         (0.3, 0.2, 250, False, True, False),
@@ -809,29 +811,29 @@ def test_a_share_that_was_given_as_text_draws_test_rows_all_the_same(
         (0.1, 0.0, 1000, True, True, True),
     ],
 )
-def test_harder_by_a_quarter_is_told_and_by_three_times_decides(
-    together: float, apart: float, rows: int, rates: bool, told: bool, decides: bool
+def test_an_error_larger_by_a_quarter_is_reported_and_three_times_larger_decides(
+    together: float, apart: float, rows: int, rates: bool, differs: bool, decides: bool
 ) -> None:
     found = NeighbourSimilarity(together, apart, rows, "accuracy" if rates else "squared-error")
-    assert (found.differs, found.decides) == (told, decides)
+    assert (found.differs, found.decides) == (differs, decides)
 
 
-def test_rows_of_which_each_has_a_class_of_its_own_are_learnt_all_the_same(tmp_path: Path) -> None:
+def test_rows_with_one_class_each_are_learnt(tmp_path: Path) -> None:
     inputs = np.random.default_rng(0).normal(size=(LEAST_ROWS, 1))
     pq.write_table(pa.table({"a": inputs[:, 0], "y": [f"id {k}" for k in range(LEAST_ROWS)]}), tmp_path / "ids.parquet")
     ids = ingest(tmp_path / "ids.parquet", tmp_path / "ids", ingest_settings()).dataset
     choice = choose_solver(neighbour_settings(ids, budget_seconds=0.01), ids)
     assert choice.record["validation"] == "rows"
-    assert not told(choice.record["why"])
+    assert not similarity_sentences(choice.record["why"])
     with pytest.raises(ConfigError, match="No class has two rows"):
         choose_solver(neighbour_settings(ids, budget_seconds=0.01, validation="blocks"), ids)
 
 
-# Rare classes: the criterion of the race, class weights that keep it, and logistic regression beside least squares
+# Rare classes: the criterion of the choice, class weights, and logistic regression compared with least squares
 
 
 def rare_rows(curved: bool) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """A class of 4%, by a plane or by a distance from the origin."""
+    """Return a class of 4%, defined by a plane or by the distance from the origin."""
     random = np.random.default_rng(9)
     inputs = random.normal(size=(2000, 3))
     signal = np.square(inputs[:, :2]).sum(axis=1) if curved else inputs @ [1.0, -1.0, 0.5]
@@ -847,17 +849,17 @@ def rare(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
 
 @pytest.mark.usefixtures("few_candidates")
 def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, Dataset], tmp_path: Path) -> None:
-    curved, plane = (train(asked(rare[name], out=str(tmp_path / name))) for name in ("curved", "plane"))
+    curved, plane = (train(settings_for(rare[name], out=str(tmp_path / name))) for name in ("curved", "plane"))
     assert (curved["settings"]["solver"], plane["settings"]["solver"]) == ("ridge", "logistic")
     for result in (curved, plane):
         assert result["criterion"] == result["choice"]["criterion"] == "log-loss"
         assert "log loss on" in result["choice"]["why"][0]
         assert result["test"]["roc_auc"] > 0.85
         assert result["test"]["log_loss"] < 0.8 * result["baselines"]["majority"]["test"]["log_loss"]
-        told = text_summary(result)
-        assert "is no better than" not in told
-        assert re.search(r"\nJudged by +log loss, because [34](\.\d)?% of the rows are outside", told)
-        assert re.search(r"\n'1' from +rows +precision +recall +lift\n", told)
+        summary = text_summary(result)
+        assert "is no better than" not in summary
+        assert re.search(r"\nJudged by +log loss, because [34](\.\d)?% of the rows are outside", summary)
+        assert re.search(r"\n'1' from +rows +precision +recall +lift\n", summary)
     assert curved["test"]["log_loss"] < curved["baselines"]["linear"]["test"]["log_loss"] - 0.02
     tie = plane["baselines"]["linear"]["test"]["excess"]["log_loss"]
     assert abs(tie["mean"]) < 2.0 * tie["standard_error"] + 0.003
@@ -866,12 +868,12 @@ def test_a_rare_class_is_ranked_by_the_model_that_ranks_it_best(rare: dict[str, 
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_a_linear_model_that_errs_less_by_the_logistic_loss_has_it(tmp_path: Path) -> None:
+def test_a_linear_model_gets_the_logistic_loss_where_its_error_is_smaller(tmp_path: Path) -> None:
     random = np.random.default_rng(11)
     inputs = random.exponential(size=(1200, 30)) * (random.random((1200, 30)) < 0.05)  # least squares fit large values
     target = (3.0 * inputs @ random.normal(size=30) + 0.5 * random.logistic(size=1200) > 0.0).astype(int)
     found = stored(tmp_path / "seldom", inputs, target, "binary")
-    result = train(asked(found, out=str(tmp_path / "run"), budget_seconds=5.0, rescale="standard"))
+    result = train(settings_for(found, out=str(tmp_path / "run"), budget_seconds=5.0, rescale="standard"))
     assert result["criterion"] == "accuracy"
     assert result["settings"]["solver"] == "logistic"
     first, second = result["choice"]["why"][:2]
@@ -880,7 +882,7 @@ def test_a_linear_model_that_errs_less_by_the_logistic_loss_has_it(tmp_path: Pat
 
 
 def test_few_rows_of_a_class_do_not_make_logistic_regression_a_constant() -> None:
-    """By the spread of the losses alone, which a few rows decide, the smallest cost would be as good as any."""
+    """The spread of the losses depends on a few rows; by it alone the smallest cost would be as good as any."""
     random = np.random.default_rng(3)
     inputs = random.normal(size=(4000, 100))
     signal = inputs[:, 0] + inputs[:, 1] + 0.5 * random.logistic(size=4000)
@@ -896,7 +898,7 @@ def test_few_rows_of_a_class_do_not_make_logistic_regression_a_constant() -> Non
 
 
 def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_taken() -> None:
-    """The smallest cost makes no mistakes on classes that can be separated, but its log-odds are near 0."""
+    """The smallest cost makes no mistakes on separable classes, but its log-odds are near 0."""
     random = np.random.default_rng(4)
     targets = np.where(random.random(600) < 0.5, 1.0, -1.0)
     inputs = random.normal(size=(600, 4)) * 0.1 + targets[:, np.newaxis]
@@ -910,7 +912,7 @@ def test_of_costs_that_make_equally_many_mistakes_one_of_a_small_log_loss_is_tak
 
 
 def test_weights_count_in_the_mistakes_of_logistic_regression_as_in_those_of_least_squares() -> None:
-    """The last class of 5% lies in the first: its rows, of weight 4, are all mistakes."""
+    """The last class of 5% lies within the first: all its rows, of weight 4, are mistakes."""
     random = np.random.default_rng(5)
     targets = random.permutation(np.repeat([0.0, 1.0, 2.0], [500, 450, 50]))
     inputs = random.normal(size=(1000, 2)) + 10.0 * (targets == 1.0)[:, np.newaxis]
@@ -949,7 +951,7 @@ def test_the_choice_predicts_a_weighted_class_as_the_solver_that_it_names(tmp_pa
     found = stored(tmp_path / "rows", inputs, logits.argmax(axis=1), "multiclass")
     weighted: dict[str, Any] = {"class_weights": {"2": 20.0}, "rescale": "standard"}
     of_choice = {"optimise": "log-loss", "metric": "none", "out": str(tmp_path / "chosen")}
-    chosen = train(asked(found, **of_choice, **weighted))
+    chosen = train(settings_for(found, **of_choice, **weighted))
     assert chosen["settings"]["solver"] == "logistic"
     assert chosen["calibration"]["on"] == "held-out folds of sampled training rows"
     printed = {name: chosen["settings"][name] for name in ("solver", "C", "kernel", "precision")}
@@ -965,8 +967,8 @@ def test_the_choice_predicts_a_weighted_class_as_the_solver_that_it_names(tmp_pa
 
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("optimise", ["average-precision", "balanced-accuracy"])
-def test_the_race_is_by_the_criterion_that_was_asked_for(optimise: str, rare: dict[str, Dataset]) -> None:
-    choice = choose_solver(asked(rare["curved"], optimise=optimise, budget_seconds=0.1), rare["curved"])
+def test_candidates_are_compared_by_the_requested_criterion(optimise: str, rare: dict[str, Dataset]) -> None:
+    choice = choose_solver(settings_for(rare["curved"], optimise=optimise, budget_seconds=0.1), rare["curved"])
     assert choice.record["criterion"] == optimise
     weights = choice.settings.model_dump().get("class_weights", "none")
     assert weights == ("balanced" if optimise == "balanced-accuracy" else "none")
@@ -975,7 +977,7 @@ def test_the_race_is_by_the_criterion_that_was_asked_for(optimise: str, rare: di
 
 @pytest.mark.usefixtures("few_candidates")
 def test_class_weights_keep_the_race_and_move_the_threshold(rare: dict[str, Dataset], tmp_path: Path) -> None:
-    settings = asked(rare["curved"], class_weights="balanced", out=str(tmp_path / "run"), budget_seconds=0.1)
+    settings = settings_for(rare["curved"], class_weights="balanced", out=str(tmp_path / "run"), budget_seconds=0.1)
     assert settings.solver == "auto"
     result = train(settings)
     assert result["settings"]["class_weights"] == "balanced"
@@ -988,10 +990,10 @@ def test_class_weights_keep_the_race_and_move_the_threshold(rare: dict[str, Data
     assert re.search(r"\d% weighted mistakes on", mistakes)
     regression = stored(tmp_path / "wave", *wave(np.random.default_rng(3)), "regression")
     with pytest.raises(ConfigError, match="is for classification, but this is a regression"):
-        choose_solver(asked(regression, class_weights="balanced"), regression)
+        choose_solver(settings_for(regression, class_weights="balanced"), regression)
 
 
-def test_gradient_boosting_stands_beside_on_request(rare: dict[str, Dataset], tmp_path: Path) -> None:
+def test_gradient_boosting_is_a_baseline_on_request(rare: dict[str, Dataset], tmp_path: Path) -> None:
     options = {"solver": "ridge", "n_landmarks": 50, "beside": "boosting", "out": str(tmp_path / "run")}
     result = train(settings_from(TrainSettings, {"data": str(rare["curved"].folder)} | options, "test"))
     boosting = result["baselines"]["boosting"]["test"]
@@ -1001,7 +1003,7 @@ def test_gradient_boosting_stands_beside_on_request(rare: dict[str, Dataset], tm
 
 
 def rows_with_far_targets() -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Inputs, what can be known of the targets, and targets of which eight of the first 1,600 are enormous."""
+    """Return inputs, noise-free targets, and targets with eight enormous values among the first 1,600."""
     random = np.random.default_rng(0)
     inputs = random.standard_normal((2000, 6))
     known = 3.0 * np.sin(2.0 * inputs[:, 0]) + inputs[:, 1]
@@ -1014,7 +1016,7 @@ def rows_with_far_targets() -> tuple[NDArray[np.float64], NDArray[np.float64], N
 def test_a_few_enormous_targets_do_not_spoil_the_others(tmp_path: Path) -> None:
     inputs, known, targets = rows_with_far_targets()
     found = stored(tmp_path / "far", inputs[:1600], targets[:1600], "regression")
-    result = train(asked(found, out=str(tmp_path / "run"), budget_seconds=2.0))
+    result = train(settings_for(found, out=str(tmp_path / "run"), budget_seconds=2.0))
     assert result["settings"]["huber"] == pytest.approx(1.345)
     assert "Huber's loss, as a few targets are far" in result["choice"]["why"][0]
     assert "are far from all others, which are within" in text_summary(result)

@@ -1,4 +1,4 @@
-"""Sparse rows from file to model: what shards hold, what solvers make of them, and what is refused."""
+"""Sparse rows from file to model: shards, solvers and invalid input."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ N_COLUMNS = 6000
 
 
 def drawn(rows: int, columns: int, classes: int, seed: int = 0) -> tuple[Any, np.ndarray[Any, Any]]:
-    """Sparse rows of whole numbers, and classes that depend on them."""
+    """Return sparse rows of whole numbers, and classes that depend on them."""
     random = np.random.default_rng(seed)
     inputs = sparse.random(rows, columns, density=12 / columns, format="csr", rng=random)
     inputs.data = np.ceil(5 * inputs.data)
@@ -92,7 +92,7 @@ def test_shards_hold_the_rows_of_svmlight_text(tmp_path: Path, monkeypatch: pyte
     assert describe(data)["sparse"] == {"columns": n_columns, "unit_length": True, "terms": {}}
     sample = sample_rows(data, "train", 50, 0, "float64")
     assert sample.inputs.shape == (50, n_columns)
-    # new rows with indices that no training row has: these are left out, in text and in data sets
+    # indices of new rows that no training row has are ignored, in text and in data sets
     wide, _ = drawn(40, 9000, 2, seed=1)
     again = ingest(
         written(tmp_path / "new.svm", wide, np.zeros(40)), tmp_path / "new", settings(), reference=data.schema
@@ -139,7 +139,7 @@ def test_columns_beyond_a_million_are_refused_and_storage_can_be_chosen(tmp_path
 
 
 def documents(rows: int, seed: int = 0) -> pd.DataFrame:
-    """Text whose words depend on the label, numbers and a category beside it, and some empty texts."""
+    """Return texts whose words depend on the label, numbers, a category, and some empty texts."""
     random = np.random.default_rng(seed)
     label = random.integers(0, 3, rows)
     words = [" ".join(f"w{word}" for word in random.integers(20 * k, 20 * k + 60, 7)) for k in label]
@@ -160,8 +160,8 @@ def test_terms_are_those_of_a_vectoriser_fitted_on_training_rows(tmp_path: Path)
     frame["split"] = np.where(np.arange(400) % 4 == 0, "test", "train")
     file = tmp_path / "rows.parquet"
     pq.write_table(pa.Table.from_pandas(frame), file, row_group_size=90)
-    asked = settings(target="label", text=("body",), scale="standard", min_documents=2)
-    data = ingest(file, tmp_path / "data", asked).dataset
+    ingest_settings = settings(target="label", text=("body",), scale="standard", min_documents=2)
+    data = ingest(file, tmp_path / "data", ingest_settings).dataset
     peer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2)
     train = frame[frame["split"] == "train"]
     expected = peer.fit_transform(train["body"].fillna("")).toarray()
@@ -177,7 +177,7 @@ def test_terms_are_those_of_a_vectoriser_fitted_on_training_rows(tmp_path: Path)
     np.testing.assert_allclose(of_test[:, 4:], peer.transform(test["body"].fillna("")).toarray(), atol=1e-6)
     assert data.schema.input_name(0) == "price"
     assert data.schema.input_name(4) == "body: " + columns.texts[0].terms[0]
-    few = ingest(file, tmp_path / "few", asked.model_copy(update={"max_terms": 30})).dataset
+    few = ingest(file, tmp_path / "few", ingest_settings.model_copy(update={"max_terms": 30})).dataset
     counts = Counter({t: int((expected[:, i] > 0).sum()) for t, i in peer.vocabulary_.items()})
     assert few.schema.sparse is not None
     assert set(few.schema.sparse.texts[0].terms) == set(most_frequent(counts, 30))
@@ -208,7 +208,7 @@ def test_a_regression_of_texts_comes_near_ridge_regression_tuned_on_the_test_row
     effects = np.random.default_rng(1).normal(size=120)
     of_words = [sum(effects[int(word[1:])] for word in body.split()) for body in frame["body"].fillna("")]
     frame["price"] = 100.0 + np.array(of_words) + 0.5 * np.random.default_rng(2).normal(size=2000)
-    # one category is so rare that its standardised input is 38, far too long for the step of all others
+    # one category is so rare that its standardised input is 38, too large for the common step size
     frame["kind"] = np.where(np.arange(2000) == 700, "rare", frame["kind"])
     frame["split"] = np.where(np.arange(2000) % 4 == 0, "test", "train")
     frame.to_parquet(tmp_path / "rows.parquet")
@@ -231,7 +231,7 @@ def test_a_regression_of_texts_comes_near_ridge_regression_tuned_on_the_test_row
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
-    """The same rows in sparse and in dense shards, three for training."""
+    """Return the same rows in sparse and in dense shards, three for training."""
     folder = tmp_path_factory.mktemp("both")
     inputs, targets = drawn(480, 100, 2)
     source = written(folder / "rows.svm", normalize(inputs), targets)
@@ -334,7 +334,7 @@ def test_a_stream_of_svmlight_text_is_scored_as_its_file(tmp_path: Path) -> None
     assert score_stream(str(tmp_path / "run" / "model"), BytesIO(rows), out) == 500
     scores = pd.read_csv(BytesIO(out.getvalue()))["score"]
     np.testing.assert_allclose(scores, model.scores(inputs[:, : model.schema.n_features]), rtol=1e-5, atol=1e-6)
-    for odd in (b"0\n", b"1 # nothing\n", b"0 999999:1\n"):  # rows of which the model knows no column
+    for odd in (b"0\n", b"1 # nothing\n", b"0 999999:1\n"):  # rows without any column of the model
         empty = BytesIO()
         assert score_stream(str(tmp_path / "run" / "model"), BytesIO(odd), empty) == 1
         found = pd.read_csv(BytesIO(empty.getvalue()))["score"][0]
@@ -363,8 +363,15 @@ COMPARED = ("auto", "l2-svm", "logistic", "c-svm", "nu-svm", "dwd", "l1-logistic
 
 
 def compared(data: Dataset, out: Path, **options: Any) -> dict[str, Any]:
-    asked = {"data": str(data.folder), "rescale": "none", "holdout": "test", "grid": 3, "threads": 1, "tolerance": 1e-4}
-    return compare(CompareSettings.model_validate(asked | {"iterations": 2000, "out": str(out)} | options))
+    values = {
+        "data": str(data.folder),
+        "rescale": "none",
+        "holdout": "test",
+        "grid": 3,
+        "threads": 1,
+        "tolerance": 1e-4,
+    }
+    return compare(CompareSettings.model_validate(values | {"iterations": 2000, "out": str(out)} | options))
 
 
 def test_a_comparison_of_sparse_rows_is_that_of_the_same_dense_rows(

@@ -1,4 +1,4 @@
-"""Files name classes by tags, which stay when classes move, take other names, or rename their attributes."""
+"""Files name classes by tags, which stay the same when classes or attributes are moved or renamed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from okl.solvers.factory import make_solver, training_columns
 from okl.solvers.online.step_size_experts import Candidates
 from okl.solvers.settings import SOLVER_NAMES, TrainSettings
 
-FORMER = sorted((Path(__file__).parent / "former").iterdir())  # written by an okl that named classes by their modules
+FORMER = sorted((Path(__file__).parent / "former").iterdir())  # by an okl that named classes by module
 REGRESSIONS = ("eps-svr", "ridge")
 OPTIONS: dict[str, dict[str, Any]] = {
     "nogd": {"budget": 30},
@@ -54,13 +54,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def fresh_tags(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have tags that a test declares forgotten after it."""
+    """Remove the tags that a test declares."""
     for name in ("_classes", "_tags", "_renamed"):
         monkeypatch.setattr(class_tags, name, dict(getattr(class_tags, name)))
 
 
 def declared_tags() -> Iterator[str]:
-    """Tags as they stand in okl's source, whatever is imported."""
+    """Return the tags in okl's source, imported or not."""
     for path in Path(okl.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "stored":
@@ -71,7 +71,7 @@ def declared_tags() -> Iterator[str]:
 
 
 def names_in(tree: Any) -> set[str]:
-    """The classes that a stored value refers to."""
+    """Return the classes that a stored value refers to."""
     if isinstance(tree, dict):
         own = {tree["is"]} if "is" in tree else set()
         return own.union(*map(names_in, tree.values()))
@@ -111,7 +111,7 @@ def test_a_state_that_named_classes_by_their_modules_is_read_with_the_same_bits(
     write_checkpoint(tmp_path, "learner", state, about, {}, None)
     (written,) = checkpoints_of(tmp_path, "learner")
     after, arrays = json.loads((written / "state.json").read_text()), load_file(written / "arrays.safetensors")
-    # without what is packed for compiled code, which each process makes anew
+    # without packed layouts, which each process creates again
     assert names_in(after) <= {former_names()[name] for name in names_in(before)}
     assert not {name for name in names_in(after) if name.startswith("packed-")}
     assert json.loads((written / "checkpoint.json").read_text())["format_version"] == 2
@@ -171,7 +171,7 @@ def test_files_of_a_class_that_another_one_replaced_are_read_as_that_one(fresh_t
         class_tags.stored("further-of-a-test", former=("online-state",))(Counted)
 
 
-def test_attributes_that_were_renamed_or_dropped_are_read_by_todays_names(fresh_tags: None) -> None:
+def test_renamed_and_dropped_attributes_are_read_by_current_names(fresh_tags: None) -> None:
     @class_tags.stored("part-of-a-test")
     @dataclass(frozen=True)
     class Part:
@@ -193,7 +193,7 @@ def test_attributes_that_were_renamed_or_dropped_are_read_by_todays_names(fresh_
         bonus: int
 
     part = {"is": "part-of-a-test", "has": {"steps": 3, "doubled": 6}}
-    # what is dropped counts among the instances that later ones refer to by their numbers
+    # dropped instances count in the numbering that later references use
     tree = {"is": "more-of-a-test", "has": {"n": 7, "gone": part, "part": {"same": 1}, "extra": 9}}
     value = DecodedTree(tree, {}, {}).value
     assert value == More(7, Part(3), 9)
@@ -244,7 +244,7 @@ def test_a_module_that_is_imported_again_declares_its_tags_again(fresh_tags: Non
 
 def test_a_subclass_is_not_stored_by_the_tag_of_its_base(fresh_tags: None) -> None:
     class Further(class_tags.stored("counted")(Counted)):  # type: ignore[misc]
-        """Without a tag of its own."""
+        """A subclass without its own tag."""
 
     with pytest.raises(TypeError, match=r"Further has no tag; declare one with okl\.foundation\.class_tags\.stored"):
         EncodedTree(Further(), {})
@@ -258,8 +258,8 @@ def test_a_class_that_this_okl_does_not_know_is_refused_by_its_name(name: str) -
         DecodedTree({"is": "online-state", "has": {"learner": {"is": name, "has": {}}}}, {}, {})
 
 
-def test_what_is_packed_for_one_processor_is_neither_stored_nor_sent() -> None:
-    """The layout of packed frequencies depends on the processor: another one would read past their end."""
+def test_layouts_packed_for_one_processor_are_neither_stored_nor_sent() -> None:
+    """The layout of packed frequencies depends on the processor; another processor would read past the end."""
     drawn = draw_fourier_map(Gaussian(1.0), 3, 5, 0)
     candidates = Candidates((drawn,), 2)
     assert candidates.panels.shape[0] == len(drawn.waves.panels) == 1

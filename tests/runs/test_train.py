@@ -1,4 +1,4 @@
-"""A run: what it learns depends on the data and the settings only, and it leaves all of itself or nothing."""
+"""Training runs depend only on data and settings, and leave complete results or nothing."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_a_data_set_learns_what_its_source_does(result: dict[str, Any], tmp_path
     assert not (tmp_path / "again" / "data").exists()
 
 
-def test_what_does_not_suit_a_source_names_the_source(tmp_path: Path) -> None:
+def test_an_error_in_a_source_names_the_source(tmp_path: Path) -> None:
     source = write(tmp_path, curved(400))
-    asked = train_settings(source, tmp_path / "run", constraints=("mean(nowhere=1) >= 0", "norm <= 3"))
+    run_settings = train_settings(source, tmp_path / "run", constraints=("mean(nowhere=1) >= 0", "norm <= 3"))
     with pytest.raises(DataError, match=rf"^{re.escape(str(source))} has no constrained column 'nowhere'"):
-        train(asked)
+        train(run_settings)
 
 
 def test_a_split_learns_on_train_and_is_measured_on_test(result: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ def test_parquet_csv_and_svmlight_of_the_same_rows_give_the_same_weights(tmp_pat
     ],
     ids=str,
 )
-def test_labels_come_back_as_themselves(labels: list[Any], come_back: list[Any], tmp_path: Path) -> None:
+def test_labels_are_predicted_in_their_own_type(labels: list[Any], come_back: list[Any], tmp_path: Path) -> None:
     rows = curved(800, "multiclass" if len(labels) == 3 else "binary")
     codes = rows.column("y").to_numpy() - (5 if len(labels) == 3 else 0)
     rows = rows.set_column(3, "y", pa.array([labels[code] for code in codes]))
@@ -158,7 +158,7 @@ def test_an_interrupt_before_the_first_checkpoint_says_when_one_is_written(
 
 
 @pytest.mark.parametrize("stage", TRAIN_STAGES)
-def test_a_run_that_is_broken_off_leaves_nothing(stage: str, tmp_path: Path) -> None:
+def test_an_interrupted_run_leaves_nothing(stage: str, tmp_path: Path) -> None:
     source = write(tmp_path, curved(300))
     with pytest.raises(KeyboardInterrupt):
         train(train_settings(source, tmp_path / "runs" / "run", frequencies=10), Breaker(stage))
@@ -166,7 +166,7 @@ def test_a_run_that_is_broken_off_leaves_nothing(stage: str, tmp_path: Path) -> 
 
 
 def corrupted(folder: Path) -> tuple[Path, Path]:
-    """A data set whose manifest fits its shards, one of which has other bytes in the middle."""
+    """Return a data set with a consistent manifest and one shard with changed bytes."""
     data = open_dataset(train(train_settings(write(folder, curved(20000)), folder / "first"))["run"] + "/data")
     shard = data.path(data.split("train")[0])
     content = bytearray(shard.read_bytes())
@@ -223,13 +223,15 @@ def test_a_linear_model_that_diverges_is_left_out(tmp_path: Path) -> None:
     assert linear is None or np.isfinite(linear["train"]["mse"])
 
 
-def test_stages_say_what_they_did_and_the_table_is_flat(tmp_path: Path) -> None:
+def test_stages_return_their_metrics_and_the_table_is_flat(tmp_path: Path) -> None:
     run = TrainingRun(train_settings(write(tmp_path, curved(400)), tmp_path / "run", passes=2, workers=0))
     try:
-        said = {stage: run.perform_stage(stage) for stage in TRAIN_STAGES}
+        metrics = {stage: run.perform_stage(stage) for stage in TRAIN_STAGES}
     finally:
         run.close()
-    assert said["learn"]["rows_per_second"] == pytest.approx(2 * said["learn"]["rows"] / said["learn"]["seconds"])
+    assert metrics["learn"]["rows_per_second"] == pytest.approx(
+        2 * metrics["learn"]["rows"] / metrics["learn"]["seconds"]
+    )
     table = run.metrics_table()
     assert {row["predictor"] for row in table} == {"model", "majority", "linear"}
     assert {row["split"] for row in table} == {"progressive", "train", "test"}
@@ -258,7 +260,7 @@ def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing_but_a_
     def full(*given: Any) -> Path:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    if stage == "report":  # result.json still has room
+    if stage == "report":  # result.json still fits on the disk
         monkeypatch.setattr(train_module, "write_report", full)
         result = run.perform()
         assert load_model(result["model"]).predict(np.zeros((2, 3))).shape == (2,)
@@ -269,7 +271,7 @@ def test_a_full_disk_costs_the_report_alone_or_the_run_and_leaves_nothing_but_a_
         run.perform()
     kept = tmp_path / "run-so-far"
     assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", *([kept.name] if stage != "ingest" else [])}
-    if stage != "ingest":  # that of the last but one pass, if the model itself has no room
+    if stage != "ingest":  # the report of the last but one pass, if the model does not fit on the disk
         assert load_model(kept / "model").predict(np.zeros((2, 3))).shape == (2,)
     if stage == "result":
         assert f"The model is kept without its result: okl predict {kept} ROWS" in str(refusal.value)
@@ -327,7 +329,7 @@ def test_test_rows_of_a_later_time_are_a_warning(holdout: str | float, tmp_path:
     assert f"Warning: {result.warnings[-1]}" in text_summary(result)
 
 
-def test_a_share_by_class_is_exact_where_the_sentence_says_so(tmp_path: Path) -> None:
+def test_a_share_by_class_is_exact_where_it_is_stated(tmp_path: Path) -> None:
     table = pa.table({"x": [float(i % 9) for i in range(3000)], "y": [i % 5 == 0 for i in range(3000)]})
     file = write(tmp_path, table, "rows.parquet")
     data = run_ingest(file, tmp_path / "set", IngestSettings(target="y"), default_holdout=0.2).dataset
@@ -473,7 +475,7 @@ def test_few_held_out_rows_do_not_calibrate_falkon(tmp_path: Path) -> None:
     assert result["test"]["log_loss"] < 0.6
 
 
-def test_a_class_of_few_test_rows_leaves_the_others_their_probabilities(tmp_path: Path) -> None:
+def test_a_class_of_few_test_rows_does_not_prevent_probabilities_of_others(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     labels = np.array(["a", "b", "c"]).repeat([400, 400, 6])
     places = np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 9.0]]).repeat([400, 400, 6], axis=0)

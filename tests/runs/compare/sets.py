@@ -1,4 +1,4 @@
-"""Real data that scikit-learn brings along, written to Parquet and ingested: cancer (two classes), wine (three)."""
+"""Real data from scikit-learn, written to Parquet and ingested: cancer (two classes), wine (three)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOADERS = {"cancer": load_breast_cancer, "wine": load_wine}
 
 
 def make_set(folder: Path, name: str) -> Dataset:
-    """Standardised inputs, a fifth of the rows for a test, in several shards."""
+    """Return a data set with standardised inputs, a fifth of test rows, and several shards."""
     inputs, targets = LOADERS[name](return_X_y=True)
     assert len(np.unique(targets)) == (2 if name == "cancer" else 3)
     assert np.isfinite(inputs).all()

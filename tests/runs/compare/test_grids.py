@@ -1,4 +1,4 @@
-"""Grids lie in the valid range of their model, and begin where there is something to learn."""
+"""Grids lie in the valid range of their model and start at the first nonzero solution."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_values_of_nu_lie_above_nu_min_and_reach_nu_max(features: tuple[FloatArr
     assert values == sorted(values, reverse=True)
 
 
-def test_places_of_a_sample_are_valid_for_more_rows(features: tuple[FloatArray, FloatArray]) -> None:
+def test_grid_points_of_a_sample_are_valid_for_more_rows(features: tuple[FloatArray, FloatArray]) -> None:
     inputs, targets = features
     few, rows = slice(0, 60), DenseRows(inputs, targets)
     sampled = make_grid("nu-svm", inputs[few], [targets[few]], 6)

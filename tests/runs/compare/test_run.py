@@ -95,16 +95,18 @@ def test_the_table_has_spread_proof_and_test_of_every_model(result: dict[str, An
     assert certificate is None or 0 <= certificate["relative_gap"] < 0.2
 
 
-def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(result: dict[str, Any]) -> None:
+def test_unfinished_solutions_are_marked_and_a_number_of_iterations_is_suggested(result: dict[str, Any]) -> None:
     strict = result | {"settings": result["settings"] | {"tolerance": 1e-9, "iterations": 40}}
-    # an optimum may be met to the last digit
+    # a solution may be optimal to the last digit
     certified = [(row["relative_gap"] or 0.0) > 1e-9 for row in result["models"]]
     assert sum(certified) > 4
     assert [cells[5].endswith("*") for cells in table_rows(strict)] == certified
-    tested = [one or certified[0] for one in certified[1:]]  # an unfinished best one makes all tests unfinished
+    tested = [one or certified[0] for one in certified[1:]]  # an unfinished best model makes all tests unfinished
     assert [cells[8].endswith("*") for cells in table_rows(strict)][1:] == tested
     assert "Marked *: not solved to the relative gap of 1e-09 within 40 iterations" in " ".join(notes(strict))
-    assert any("c-svm" in told and "--iterations, for example to 400" in told for told in warning_sentences(strict))
+    assert any(
+        "c-svm" in warning and "--iterations, for example to 400" in warning for warning in warning_sentences(strict)
+    )
     proof = {"certificate": {"relative_gap": 0.1}}
     ending = "but not solved to the relative gap of 1e-09 (continue with --iterations 400)"
     assert f"certified within 1.0e-01 of the least objective, {ending}" in sentences(strict | proof)[1]
@@ -114,8 +116,8 @@ def test_unfinished_solutions_are_marked_and_told_how_many_iterations_to_try(res
 
 
 def test_the_summary_says_which_models_are_linear(result: dict[str, Any]) -> None:
-    told = [line for line in text_summary(result).splitlines() if "linear in the inputs" in line]
-    assert told == [
+    lines = [line for line in text_summary(result).splitlines() if "linear in the inputs" in line]
+    assert lines == [
         "Models with a gap are linear in the inputs; --frequencies 400 compares them on random Fourier features."
     ]
     certified = [row for row in result["models"] if row["kind"] == "certified"]
@@ -176,8 +178,8 @@ def test_a_class_without_sampled_rows_is_named(tmp_path: Path) -> None:
 
 
 def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: Dataset, tmp_path: Path) -> None:
-    asked = {"models": "logistic,mm-mpm", "frequencies": 30, "holdout": "test"}
-    result = compare(settings(wine, tmp_path / "run", **asked))
+    options = {"models": "logistic,mm-mpm", "frequencies": 30, "holdout": "test"}
+    result = compare(settings(wine, tmp_path / "run", **options))
     assert result["parts"] == 1
     assert "McNemar" in result["test_name"]
     assert result["models"][0]["spread"] is None
@@ -190,22 +192,22 @@ def test_several_classes_are_learnt_one_against_the_rest_in_a_fourier_map(wine: 
 
 
 def test_every_name_of_a_group_takes_part(cancer: Dataset) -> None:
-    asked = CompareSettings(data=str(cancer.folder), models=("all", "online"))
-    check_models(asked, cancer)
-    assert set(model_names(asked)) == {"auto", "ridge", *MODEL_NAMES, *ONLINE_NAMES}
-    assert model_names(asked, "regression") == ("auto", "ridge", "fogd", "nogd")
+    group_settings = CompareSettings(data=str(cancer.folder), models=("all", "online"))
+    check_models(group_settings, cancer)
+    assert set(model_names(group_settings)) == {"auto", "ridge", *MODEL_NAMES, *ONLINE_NAMES}
+    assert model_names(group_settings, "regression") == ("auto", "ridge", "fogd", "nogd")
     with pytest.raises(
         ConfigError, match=r"models = scs: not available in okl compare\. Choose from all \(.*\) or online \(.*\)\.$"
     ):
-        model_names(asked.model_copy(update={"models": ("fogd", "scs")}))
+        model_names(group_settings.model_copy(update={"models": ("fogd", "scs")}))
     with pytest.raises(ConfigError, match=r"models = dwd: for classes only, .* regression task\. Choose from auto"):
-        model_names(asked.model_copy(update={"models": ("fogd", "dwd")}), "regression")
+        model_names(group_settings.model_copy(update={"models": ("fogd", "dwd")}), "regression")
 
 
 def test_an_online_winner_is_learnt_as_okl_train_does(cancer: Dataset, tmp_path: Path) -> None:
-    # one frequency is too few for the model in a map, which is none of the winner's
-    asked = {"models": "perceptron,mm-fda", "frequencies": 1, "map": "auto"}
-    result = compare(settings(cancer, tmp_path / "run", **asked))
+    # one frequency is too few for the other model, which does not win
+    options = {"models": "perceptron,mm-fda", "frequencies": 1, "map": "auto"}
+    result = compare(settings(cancer, tmp_path / "run", **options))
     assert (result["winner"]["model"], result["certificate"]) == ("perceptron", None)
     assert result["winner"]["chosen"]["support_vectors"] > 1
     for chosen in (result["winner"]["chosen"], load_model(result["model"]).provenance["chosen"]):
@@ -234,7 +236,7 @@ def test_a_winner_is_calibrated_on_the_folds_and_predicts_as_its_scores_did(
 
 
 @pytest.mark.parametrize("stage", ["search", "report"])
-def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_path: Path) -> None:
+def test_an_interrupted_comparison_leaves_nothing(stage: str, cancer: Dataset, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         compare(settings(cancer, tmp_path / "deep" / "run", models="mm-fda"), Breaker(stage))
     assert list(tmp_path.iterdir()) == []
@@ -270,7 +272,7 @@ def test_what_is_interrupted_leaves_nothing(stage: str, cancer: Dataset, tmp_pat
         ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "exclude each other"),
     ],
 )
-def test_what_can_be_known_to_be_wrong_is_told_at_once(
+def test_invalid_settings_raise_before_any_work(
     values: dict[str, Any], sentence: str, cancer: Dataset, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=sentence):
@@ -289,26 +291,26 @@ def test_wrong_data_are_refused(learnable: dict[str, Dataset], tmp_path: Path) -
 
 
 def test_a_source_is_compared_as_the_data_set_that_it_makes(cancer: Dataset, tmp_path: Path) -> None:
-    asked = {"models": "mm-fda", "seed": 3}
+    options = {"models": "mm-fda", "seed": 3}
     source, run = f"{cancer.folder}.parquet", tmp_path / "rows"
-    ingested = compare(settings(cancer, tmp_path / "data-set", **asked))
+    ingested = compare(settings(cancer, tmp_path / "data-set", **options))
     given = read_manifest(cancer.folder).settings
-    told = settings_from(
-        CompareSettings, {"data": source, "out": str(run), "ingest": dict(given), **QUICK, **asked}, ""
+    source_settings = settings_from(
+        CompareSettings, {"data": source, "out": str(run), "ingest": dict(given), **QUICK, **options}, ""
     )
-    made = compare(told)
+    made = compare(source_settings)
     assert made["weights_sha256"] == ingested["weights_sha256"]
     assert made["models"][0]["scores"] == ingested["models"][0]["scores"]
     assert open_dataset(made["dataset"]["folder"]).sha256 == ingested["dataset"]["sha256"]
     assert made["dataset"]["folder"] == str(run / "data")
 
 
-def test_what_a_source_does_not_suit_names_the_source(tmp_path: Path) -> None:
+def test_an_error_in_a_source_names_the_source(tmp_path: Path) -> None:
     source = tmp_path / "rows.csv"
     source.write_text("a,y\n" + "".join(f"{i},{i / 7}\n" for i in range(40)))
-    asked = CompareSettings(data=str(source), holdout="test", out=str(tmp_path / "run"))
+    source_settings = CompareSettings(data=str(source), holdout="test", out=str(tmp_path / "run"))
     with pytest.raises(ConfigError, match=r"holdout = test, but .*rows\.csv has no test rows"):
-        compare(asked)
+        compare(source_settings)
     assert list(tmp_path.iterdir()) == [source]
 
 
@@ -334,9 +336,9 @@ def test_a_regression_is_compared_by_the_variance_that_is_explained(
     assert by_name["ridge"]["mean"] > 0.95
     assert by_name["ridge"]["spread"] == pytest.approx(np.std(by_name["ridge"]["scores"], ddof=1))
     assert "inputs are standardised (--rescale)" in result["assumptions"]
-    told = text_summary(result)
-    assert "explained variance" in told
-    assert "for the mean" in told
+    summary = text_summary(result)
+    assert "explained variance" in summary
+    assert "for the mean" in summary
     assert evaluate(result["model"], tmp_path / "wave.parquet")["metrics"]["r2"] > 0.95
 
 
@@ -348,8 +350,8 @@ def test_an_automatic_winner_reads_rows_as_it_was_trained_on_them(
     x = random.normal(size=(200, 2)) * [1.0, 1000.0]
     file = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": x[:, 0] * x[:, 1] > 0.0}), file)
-    asked = {"data": str(file), "out": str(tmp_path / "run"), "models": "auto", "rescale": "none", "folds": 2}
-    result = compare(settings_from(CompareSettings, asked | {"ingest": {"target": "y", "holdout": 0.25}}, "test"))
+    values = {"data": str(file), "out": str(tmp_path / "run"), "models": "auto", "rescale": "none", "folds": 2}
+    result = compare(settings_from(CompareSettings, values | {"ingest": {"target": "y", "holdout": 0.25}}, "test"))
     model, data = load_model(result["model"]), open_dataset(result["dataset"]["folder"])
     assert model.schema.scale != data.schema.scale == "none"
     assert result["winner"]["chosen"]["bandwidth_reason"] == "by the automatic choice"
@@ -360,8 +362,8 @@ def test_an_automatic_winner_reads_rows_as_it_was_trained_on_them(
 
 @pytest.mark.parametrize("optimise", ["log-loss", "auc", "balanced-accuracy"])
 def test_a_comparison_is_judged_by_the_criterion(optimise: Criterion, cancer: Dataset, tmp_path: Path) -> None:
-    asked = {"models": "ridge,logistic,mm-fda", "optimise": optimise, "holdout": "test"}
-    result = compare(settings(cancer, tmp_path / "run", **asked))
+    options = {"models": "ridge,logistic,mm-fda", "optimise": optimise, "holdout": "test"}
+    result = compare(settings(cancer, tmp_path / "run", **options))
     assert result["criterion"] == optimise
     rows = {row["model"]: row for row in result["models"]}
     assert [row["mean"] for row in result["models"]] == sorted((row["mean"] for row in rows.values()), reverse=True)

@@ -1,4 +1,4 @@
-"""Folds and holdouts: every row judged once, every class alike, the first rows as mixed as all."""
+"""Folds and holdouts: each row is scored once, classes are stratified, and first rows are mixed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_features_are_those_of_the_map(cancer: Dataset) -> None:
     assert np.allclose(part.test_features, mapped.transform(part.test_inputs), atol=1e-6)
 
 
-def test_a_process_that_lives_on_tells_maps_apart(cancer: Dataset) -> None:
+def test_one_process_computes_features_of_each_map(cancer: Dataset) -> None:
     drawn = draw_fourier_map(Gaussian(4.0), cancer.schema.n_features, 200, 5)
     few = FourierFeatures(drawn.kernel, drawn.frequencies[:, :100].copy())
     assert few.frequencies.tobytes()[:64] == drawn.frequencies.tobytes()[:64]

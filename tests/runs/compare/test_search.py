@@ -1,4 +1,4 @@
-"""The search: the same trials wherever it runs, halving that keeps the better, paths that are certified."""
+"""The search: the same trials on any worker, successive halving, and certified paths."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ def timeless(candidates: list[CompareCandidate]) -> list[Any]:
 def ignored(done: int, total: int, metrics: dict[str, float]) -> None: ...
 
 
-def test_trials_do_not_depend_on_who_does_them(
+def test_trials_do_not_depend_on_workers(
     wine: Dataset, two_workers: Execution, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_module, "LEAST_ROWS", 40)
     search = made_search(wine, ("c-svm", "nu-svm", "logistic", "mm-mpm", "fogd"), rows=140)
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     with open_execution(threads=1) as alone:
-        here = search.run(alone, lambda done, total, metrics: told.append((done, total)))
+        here = search.run(alone, lambda done, total, metrics: progress.append((done, total)))
     assert timeless(here) == timeless(search.run(two_workers, ignored))
-    assert told[-1] == (search.total(), search.total())
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert progress[-1] == (search.total(), search.total())
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
     table = table_of(here, 0.5, search.judge)
     assert len(table) == 5
     assert all(row["mean"] > 0.85 for row in table), "all of them learn these data"
@@ -81,7 +81,7 @@ def test_a_halved_search_ends_with_the_better_half_on_all_rows(
 
 
 @pytest.mark.parametrize(("rows", "grid", "expected"), [(4000, 10, 3), (4000, 3, 3), (4000, 2, 2), (1500, 9, 1)])
-def test_rounds_double_until_all_rows_are_in(rows: int, grid: int, expected: int) -> None:
+def test_rounds_double_the_rows_until_all_are_used(rows: int, grid: int, expected: int) -> None:
     steps = round_rows(rows, grid, True)
     assert steps[-1] == rows
     assert len(steps) == expected

@@ -33,7 +33,7 @@ def test_equal_models_do_not_differ_and_a_constant_lead_does() -> None:
     assert corrected_resampled_t([0.01] * 5, 0.25) == 0.0
 
 
-def test_mcnemar_counts_the_rows_that_one_alone_names_rightly() -> None:
+def test_mcnemar_counts_rows_that_only_one_model_predicts_correctly() -> None:
     by_hand = 2 * sum(math.comb(11, k) for k in range(3)) / 2**11
     assert mcnemar(9, 2).two_sided == mcnemar(2, 9).two_sided == pytest.approx(by_hand)
     assert mcnemar(0, 0).two_sided == 1.0

@@ -23,22 +23,22 @@ FAILED = {"model": "mm-mpm", "mean": None, "spread": None, "p_value": None}
     ],
 )
 def test_the_best_is_better_only_than_what_was_judged(others: list[dict[str, Any]], ending: str) -> None:
-    told = winner_sentence({"models": [BEST, *others], "constant": 0.6})
-    assert told.startswith("The best model is dwd with an accuracy of 90.00 ± 1.00 %, against 60.00 %")
-    assert told.endswith(ending)
+    sentence = winner_sentence({"models": [BEST, *others], "constant": 0.6})
+    assert sentence.startswith("The best model is dwd with an accuracy of 90.00 ± 1.00 %, against 60.00 %")
+    assert sentence.endswith(ending)
 
 
 def test_a_tie_in_accuracy_does_not_hide_another_log_loss() -> None:
     best, same = BEST | {"log_loss": 0.31, "log_loss_p_value": 1.0}, ALIKE | {"log_loss": 0.32, "log_loss_p_value": 0.2}
     better = ALIKE | {"model": "ridge", "log_loss": 0.25, "log_loss_p_value": 0.01}
-    told = winner_sentence({"models": [best, better, same], "constant": 0.6})
-    assert told.endswith(
+    sentence = winner_sentence({"models": [best, better, same], "constant": 0.6})
+    assert sentence.endswith(
         "than ridge, logistic. Their log losses differ significantly from its 0.3100: ridge has 0.2500."
     )
     assert "log loss" not in winner_sentence({"models": [best, same], "constant": 0.6})
 
 
-def test_choices_of_solvers_without_a_grid_are_told() -> None:
+def test_choices_of_solvers_without_a_grid_are_reported() -> None:
     few = {"model": "ridge", "kind": "ridge", "chosen": ["penalty 0.001"] * 2}
     assert parameter_text(few) == "penalty 0.001"
     assert chosen_sentence(few) == ""
