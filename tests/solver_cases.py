@@ -1,4 +1,4 @@
-"""Every solver that the contract suite runs over, by name."""
+"""All solvers of the contract suite, by name."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def make_online_solver(settings: TrainSettings, data: Dataset) -> OnlineSolver:
 
 
 class Make(Protocol):
-    """Makes a solver; options replace some of its settings, such as seed."""
+    """Function that makes a solver; options replace some of its settings, such as the seed."""
 
     def __call__(self, **options: Any) -> Solver[Any]: ...
 
 
 def online(loss: str, mode: Mode, **options: Any) -> OnlineSolver:
-    """The online learner with few frequencies, in several passes and rounds."""
+    """Return the online learner with few frequencies, several passes and several rounds."""
     own = {field.name for field in fields(LinearFactory)}
     factory = {name: options.pop(name) for name in own & set(options)}
     settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
@@ -62,7 +62,7 @@ def online(loss: str, mode: Mode, **options: Any) -> OnlineSolver:
 
 
 def learner(factory: LearnerFactory, mode: Mode, **options: Any) -> OnlineSolver:
-    """Any factory, in several passes and rounds."""
+    """Return an online solver with any factory, several passes and several rounds."""
     settings: dict[str, Any] = {"passes": PASSES, "rounds": ROUNDS, "seed": 3} | options
     return OnlineSolver(factory, mode=mode, **settings)
 
@@ -90,7 +90,7 @@ SOLVERS |= {
 
 
 def states(solver: Solver[Any], data: Dataset, execution: Any) -> Iterator[Any]:
-    """The state at the start and after each step, until the solver has finished."""
+    """Yield the state at the start and after each step, until the solver has finished."""
     state = solver.start(data, execution)
     yield state
     while solver.finished(state) is None:
@@ -99,12 +99,12 @@ def states(solver: Solver[Any], data: Dataset, execution: Any) -> Iterator[Any]:
 
 
 def last_state(solver: Solver[Any], data: Dataset, execution: Any) -> Any:
-    """The state of a finished solver."""
+    """Return the state of a finished solver."""
     (last,) = deque(states(solver, data, execution), maxlen=1)
     return last
 
 
 def bits(solver: Solver[Any], state: Any) -> tuple[Any, ...]:
-    """All that a state says of itself, to the last bit."""
+    """Return all values of a state, to the last bit."""
     arrays = solver.predictor(state).arrays()
     return {name: array.tobytes() for name, array in arrays.items()}, solver.progress(state), solver.chosen(state)

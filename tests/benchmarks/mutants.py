@@ -320,7 +320,7 @@ MUTANTS = [
          "norm_of(slopes, dual_power(self.power))\n        gap", "norm_of(slopes, self.power)\n        gap"),
     ),
     *_mutants(
-        "tests/solvers/subgradient/test_fitting.py::test_growth_of_the_paper_takes_only_steps_that_its_validation_rows_agree_to",
+        "tests/solvers/subgradient/test_fitting.py::test_growth_of_the_paper_takes_only_steps_that_lower_the_validation_loss",
         ("SCS, paper's growth", "validation rows that must rise", "solvers/subgradient/fitting.py",
          "-(half + float(change[: self.n_validation].mean())) >= _ETA_1 * fall",
          "half + float(change[: self.n_validation].mean()) >= _ETA_1 * fall"),

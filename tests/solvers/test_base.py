@@ -5,7 +5,7 @@ import numpy as np
 from okl.solvers.base import MOST_POINTS, LearningCurve, SolverProgress
 
 
-def test_points_stay_bounded_and_keep_the_last_standing() -> None:
+def test_the_number_of_points_is_bounded_and_the_last_progress_is_kept() -> None:
     curve = LearningCurve()
     errors = np.cumsum(np.random.default_rng(0).random(5000)) / np.arange(1, 5001)
     for i, error in enumerate(errors, start=1):

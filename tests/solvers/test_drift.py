@@ -14,7 +14,7 @@ ROWS, WINDOWS = 256, 100
 
 
 def watched(task: Task, losses: NDArray[np.floating[Any]], step: int = ROWS) -> DriftWatch:
-    """A stream of such losses, told of every `step` rows."""
+    """Return the watch of a stream of losses that is updated every `step` rows."""
     watch, totals = DriftWatch(task, ROWS), np.cumsum(losses)
     for done in [*range(step, len(losses), step), len(losses)]:
         error = float(totals[done - 1]) / done
@@ -41,7 +41,7 @@ def test_mistakes_at_one_rate_fire_in_a_thousandth_of_the_windows_at_most(rate: 
 
 
 def kept_watched(rates: list[NDArray[np.float64]], task: Task = "binary", level: float = LEVEL) -> DriftWatch:
-    """A tracker's windows: the model kept after window a is wrong on rates[a][w] of the rows of window w."""
+    """Return the windows of a tracker: the snapshot of window a is wrong on rates[a][w] of the rows of window w."""
     rng, watch, n_rows = np.random.default_rng(4), DriftWatch(task, ROWS, level), len(rates) * ROWS
     for place in range(len(rates)):
         kept = range(max(0, place - 4), place)
@@ -50,13 +50,13 @@ def kept_watched(rates: list[NDArray[np.float64]], task: Task = "binary", level:
     return watch
 
 
-def test_models_kept_fire_as_seldom_as_the_level_says_whatever_each_is_wrong_on() -> None:
+def test_false_signals_of_snapshots_stay_within_the_level_at_any_error_rates() -> None:
     rates = [np.full(1000, rate) for rate in np.random.default_rng(5).choice([0.004, 0.1, 0.45], 1000)]
     assert len(fired(kept_watched(rates))) <= 3
     assert 10 < len(fired(kept_watched(rates, level=0.05))) <= 60
 
 
-def test_models_kept_tell_of_a_change_that_the_learner_does_not_feel() -> None:
+def test_snapshots_reveal_a_change_that_does_not_affect_the_error() -> None:
     change, rates = 30, [np.full(60, 0.3) for _ in range(60)]
     for model in range(change):
         rates[model][change:] = 0.55
@@ -71,7 +71,7 @@ def test_models_kept_tell_of_a_change_that_the_learner_does_not_feel() -> None:
     assert watch.as_json()["drift"]["of_kept_models"]
 
 
-def test_a_model_kept_is_judged_beside_windows_that_it_did_not_learn() -> None:
+def test_a_snapshot_is_compared_on_windows_that_it_was_not_trained_on() -> None:
     watch = DriftWatch("binary", ROWS)
     for place, wrong in enumerate([(), (90,), (50, 20), (30, 40, 25), (85, 26, 22, 28)]):
         watch.add(SolverProgress((place + 1) * ROWS, 10 * ROWS, 0.1, 0.5, kept_wrong=wrong))
@@ -105,7 +105,7 @@ def test_a_learner_that_improves_does_not_fire_and_one_that_is_overtaken_fires_w
     assert rates[:ROWS].mean() > 2 * rates[30 * ROWS]
 
 
-def test_a_window_right_after_one_that_fired_tells_of_the_same_change() -> None:
+def test_a_window_right_after_a_signal_shows_the_same_change() -> None:
     losses = np.zeros(12 * ROWS)
     losses[5 * ROWS :: 4] = 1.0
     losses[6 * ROWS :: 2] = 1.0
@@ -118,7 +118,7 @@ def test_a_window_right_after_one_that_fired_tells_of_the_same_change() -> None:
 
 def test_the_test_of_mistakes_is_fishers() -> None:
     past, window = [DriftWindow(0, 300, 30, 0), DriftWindow(300, 200, 18, 0)], DriftWindow(500, 250, 40, 0)
-    table = [[40, 210], [18, 182]]  # the later half of two windows is the second
+    table = [[40, 210], [18, 182]]  # the second window is the later half
     assert chance(past, window) == pytest.approx(stats.fisher_exact(table, alternative="greater").pvalue)
 
 
@@ -131,18 +131,18 @@ def test_windows_that_vary_among_themselves_need_more_than_mistakes_by_chance() 
         assert chance(past[-6:], window) <= LEVEL
 
 
-def test_windows_hold_all_rows_but_the_last_few_and_say_what_they_are() -> None:
+def test_windows_hold_all_rows_but_an_incomplete_last_window() -> None:
     losses = np.zeros(5 * ROWS + 100)
     losses[3 * ROWS : 4 * ROWS : 2] = 1.0
     watch = watched("binary", losses, step=64)
-    told = watch.as_json()
-    assert [point[:3] for point in told["windows"]["points"]] == [
+    report = watch.as_json()
+    assert [point[:3] for point in report["windows"]["points"]] == [
         [place * ROWS, ROWS, 0.5 if place == 3 else 0.0] for place in range(5)
     ]
-    (signal,) = told["drift"]["signals"]
+    (signal,) = report["drift"]["signals"]
     assert (signal["first_row"], signal["last_row"], signal["rate"]) == (3 * ROWS, 4 * ROWS - 1, 0.5)
     assert signal["past_rate"] == 0.0
     assert signal["p_value"] < 1e-20
-    assert told["drift"]["windows"] == 5
+    assert report["drift"]["windows"] == 5
     assert watch.windows[0].verdict is None
     assert len(watched("binary", np.zeros(5 * ROWS + 130)).windows) == 6

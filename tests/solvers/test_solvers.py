@@ -1,4 +1,4 @@
-"""One contract suite for every solver; test_every_solver has that of workers."""
+"""One contract suite for every solver; tests of workers are in test_every_solver."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def data(name: str, learnable: dict[Task, Dataset]) -> Dataset:
 
 @pytest.fixture(scope="module")
 def visited(make: Make, data: Dataset, here: Execution) -> list[Any]:
-    """All states of one run."""
+    """Return all states of one run."""
     return list(states(make(), data, here))
 
 
@@ -73,7 +73,7 @@ def test_pickled_state_goes_on_and_one_thread_gives_the_bits_of_two(
     with LocalExecution(1) as alone:
         state = resumed.start(data, alone)
     while resumed.finished(state) is None:
-        with LocalExecution(1) as fresh:  # as in another process: nothing is left of the steps before
+        with LocalExecution(1) as fresh:  # as in another process, without data of the previous steps
             state = pickle.loads(pickle.dumps(resumed.advance(state, data, fresh)))
     assert bits(resumed, state) == bits(make(), visited[-1])
 
@@ -85,12 +85,12 @@ def test_another_seed_gives_other_bits(make: Make, data: Dataset, here: Executio
 
 
 def progress_of(solver: Solver[Any], state: Any) -> SolverProgress:
-    standing = solver.progress(state)
-    assert isinstance(standing, SolverProgress)
-    return standing
+    progress = solver.progress(state)
+    assert isinstance(progress, SolverProgress)
+    return progress
 
 
-def test_finished_says_nothing_until_all_passes_are_over(make: Make, data: Dataset, visited: list[Any]) -> None:
+def test_finished_returns_none_until_all_passes_are_done(make: Make, data: Dataset, visited: list[Any]) -> None:
     solver = make()
     done = [progress_of(solver, state).done_rows for state in visited]
     assert [solver.finished(state) for state in visited[:-1]] == [None] * (len(visited) - 1)
@@ -105,8 +105,8 @@ def test_finished_says_nothing_until_all_passes_are_over(make: Make, data: Datas
 def test_learns_better_than_the_majority_or_the_mean(make: Make, data: Dataset, here: Execution) -> None:
     solver = make(passes=3, rounds=16)
     state = last_state(solver, data, here)
-    standing = progress_of(solver, state)
-    assert standing.error < standing.baseline_error
+    progress = progress_of(solver, state)
+    assert progress.error < progress.baseline_error
     predictors = {"learnt": solver.predictor(state), "constant": ConstantPredictor(data.schema)}
     tallies = predictor_tallies(data, data.split("test"), predictors, "float32", here)
     reports = {which: tally.report() for which, tally in tallies.items()}

@@ -1,4 +1,4 @@
-"""What the certificates of a random problem are held against: by the suite on some, by a benchmark on five hundred."""
+"""Checks of the certificates of random problems, for the tests on a few and for a benchmark on five hundred."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def gap_violation(case: Case, seed: int) -> float:
 
 
 class Proof(NamedTuple):
-    """By how much the proven method breaks Lemma 5, over the objective; the largest share of Theorem 7's bound."""
+    """Relative violation of Lemma 5 by the proven method, and its largest share of the bound of Theorem 7."""
 
     above_ceiling: float
     share_of_bound: float
@@ -65,7 +65,7 @@ class Proof(NamedTuple):
 
 
 class OneLevel(EuclideanNorm):
-    """A norm that stays as smooth as it is."""
+    """A norm with a fixed smoothness."""
 
     def at_level(self, level: int) -> EuclideanNorm:
         """Return the norm itself."""
@@ -73,7 +73,7 @@ class OneLevel(EuclideanNorm):
 
 
 def proof_of(case: Case, n_iterations: int = 50) -> Proof:
-    """Run the proven method, and hold every iteration against Lemma 5 and Theorem 7.
+    """Run the proven method and check every iteration against Lemma 5 and Theorem 7.
 
     Source: Ito et al., 2017, Lemma 5, Theorem 7, and L_k <= eta_u L_f.
     """
@@ -97,7 +97,7 @@ def proof_of(case: Case, n_iterations: int = 50) -> Proof:
 
 
 def lipschitz_constant(problem: CompositeProblem, rows: DenseRows) -> float:
-    """L_f, by singular values."""
+    """Return L_f from singular values."""
     if isinstance(problem, MinimaxProblem):
         return float(np.linalg.norm(problem.roots, 2)) ** 2
     if isinstance(problem, SparseProblem):
@@ -109,7 +109,7 @@ def lipschitz_constant(problem: CompositeProblem, rows: DenseRows) -> float:
 
 
 def radius(problem: CompositeProblem, above: float) -> float:
-    """How far points as good as the start, which is `above` the optimum, may be from an optimum."""
+    """Return the largest distance to an optimum of points as good as the start, which is `above` the optimum."""
     if isinstance(problem, MinimaxProblem):
         return 2.0 * problem.kappa * float(np.sqrt(problem.n_balls))
     if isinstance(problem, SparseProblem):  # the penalty alone bounds both weights

@@ -27,12 +27,12 @@ Maker = Callable[[DenseRows], CompositeProblem]
 
 
 def kernel_matrix(kernel: Kernel, inputs: FloatArray, labels: FloatArray, **options: Any) -> TiledKernel:
-    """Return the operator of rows that an exact kernel knows."""
+    """Return the operator of rows with an exact kernel."""
     return TiledKernel(KernelTiles(kernel, inputs, **options), labels)
 
 
 def two_classes(seed: int, n_rows: int = 40, n_columns: int = 4, distance: float = 1.0) -> DenseRows:
-    """Rows of two overlapping classes, unlike in number, spread and scale."""
+    """Return rows of two overlapping classes with different sizes, spreads and scales."""
     rng = np.random.default_rng(seed)
     labels = np.where(np.arange(n_rows) < 0.35 * n_rows, 1.0, -1.0)
     rng.shuffle(labels)
@@ -69,7 +69,7 @@ WITH_MARGINS: dict[str, Maker] = {
 
 
 def feasible_point(problem: CompositeProblem, rng: np.random.Generator) -> Doubles:
-    """A point of finite F, near or far from the start."""
+    """Return a point with finite F, near to or far from the start."""
     point = np.empty(problem.n_points)
     size = rng.choice([0.1, 1.0, 10.0])
     problem.prox(point, problem.start() + size * rng.standard_normal(problem.n_points), 1.0 / size)

@@ -1,4 +1,4 @@
-"""Random boxes and hyperplanes, with ties, degenerate and empty ones among them, and two judges of a projection."""
+"""Random boxes and hyperplanes, some with ties, degenerate or empty, and two checks of a projection."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def _random_bounds(rng: np.random.Generator, size: int) -> tuple[Doubles, Double
 
 
 def assert_optimal(out: Doubles, case: Case, members: NDArray[np.bool_], weights: NDArray[Any], total: float) -> None:
-    """The conditions of Karush, Kuhn and Tucker over some of the entries, whatever multiplier came back.
+    """Assert the Karush-Kuhn-Tucker conditions over some of the entries, for any returned multiplier.
 
-    An entry inside its box says what the multiplier is, one at a bound says on which side of a number it is.
+    An entry inside its box determines the multiplier, one at a bound limits it from one side.
     """
     low, high = (bound[members] for bound in case.bounds)
     a, p, y = out[members], case.point[members], weights[members]
@@ -117,5 +117,5 @@ def project_box_hyperplane(
     out: FloatArray, point: FloatArray, signs: Any, lower: Any, upper: Any, total: float = 0.0, theta: float = 0.0,
     n_threads: int = 1,
 ) -> Projected:  # fmt: skip
-    """The projection as methods take it, onto a set that is prepared for this call."""
+    """Project onto a set that is prepared for this call, as the methods do."""
     return hyperplane_set(signs, lower, upper, total).project(out, point, (theta, -theta), n_threads)

@@ -53,13 +53,13 @@ def solver(
 
 
 def bits(solver: AcceleratedSolver, state: AcceleratedState) -> tuple[Any, ...]:
-    """All that is learnt, to the last bit, and how it went."""
+    """Return all values that were learnt, and the history, as bytes."""
     arrays = solver.predictor(state).arrays()
     return {name: array.tobytes() for name, array in arrays.items()}, solver.certificate(state), solver.progress(state)
 
 
 class Watched:
-    """An execution that does something before some of its rounds."""
+    """An execution that calls a function before some of its rounds."""
 
     def __init__(self, execution: Execution, rounds: Collection[int], before: Callable[[Any, int], Any]) -> None:
         self._execution = execution
@@ -78,14 +78,14 @@ class Watched:
 
 
 def vectors_lost(work: Any, _: int) -> Any:
-    """As if another process had the shards now."""
+    """Simulate that another process holds the shards now."""
     if isinstance(work, WorkerState):
         held_vectors.forget()
     return work
 
 
 def worker_killed(folder: Path) -> Callable[[Any, int], Any]:
-    """The worker that gets the third shard dies in that round, once."""
+    """Kill the worker of the third shard once in that round."""
 
     def before(work: Any, number: int) -> Any:
         marked = folder / str(number)

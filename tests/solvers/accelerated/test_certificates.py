@@ -46,7 +46,7 @@ def test_own_bias_is_the_best(name: str) -> None:
     margins = pulled_of(problem, best.image.astype(np.float64))
     found = problem.certificate(best.point, best.image, margins)
     assert (found.primal, found.bias) == (record.certificate.primal, record.certificate.bias)
-    assert found.dual <= record.certificate.dual  # which may be another point's
+    assert found.dual <= record.certificate.dual  # which may belong to another point
     margins *= problem.outer.slope(problem.rows.squared_norm(best.point, best.image))
     bias = record.certificate.bias
     values = [problem.risk.value(margins, bias + step) for step in (-5.0, -1e-3, 0.0, 1e-3, 5.0)]

@@ -128,7 +128,7 @@ def test_euclidean_ball_of_radius_1_is_dwd_itself() -> None:
     assert one.weights == pytest.approx(other.weights, abs=1e-2)
 
 
-def test_constraints_that_mean_nothing_are_refused() -> None:
+def test_meaningless_constraints_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"power = 0\.5"):
         NormConstrained(CSVM(), 0.5)
     for power in (1.0, np.inf):

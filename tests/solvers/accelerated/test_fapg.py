@@ -1,4 +1,4 @@
-"""Laws of shrunk rows: nothing about the optimum, its proof or its bits depends on them."""
+"""Shrinking: the optimum, its certificate and its bits do not depend on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from okl.solvers.accelerated.models.svm import CSVM, L2SVM
 from okl.solvers.accelerated.operators import DenseRows
 from tests.solvers.accelerated.model_cases import two_classes
 
-# Laws of shrunk rows: nothing about the optimum, its proof or its bits depends on them.
+# Shrinking: the optimum, its certificate and its bits do not depend on it.
 
 MODELS = {
     "c-svm": CSVM(0.7),
@@ -43,7 +43,7 @@ def test_shrunk_rows_change_neither_optimum_nor_proof(name: str) -> None:
     assert min(parts) < 0.5 * ROWS.n_points
     found, wanted = states[-1].best_record.certificate, whole.best_record.certificate
     assert found.relative_gap <= 1e-9
-    # without shrinking it may take too long: its gap holds the optimum all the same
+    # without shrinking it may not finish, but its gap still contains the optimum
     allowed = 1e-9 * abs(found.primal)
     assert wanted.dual - allowed <= found.primal <= wanted.primal + allowed
     for state in states:
@@ -57,7 +57,7 @@ def test_shrunk_rows_change_neither_optimum_nor_proof(name: str) -> None:
         assert record.objective == pytest.approx(-exact.dual, rel=1e-12)
 
 
-def test_bits_do_not_depend_on_threads_where_rows_rest() -> None:
+def test_bits_do_not_depend_on_threads_with_inactive_rows() -> None:
     rows = two_classes(5, n_rows=1200, n_columns=6, distance=6.0)
     states = [
         states_of(NuSVM(0.6).problem(DenseRows(rows.rows, rows.labels, n_threads)), Fapg(tolerance=1e-7))
@@ -73,21 +73,21 @@ def test_bits_do_not_depend_on_threads_where_rows_rest() -> None:
 def test_slopes_are_gradients_less_a_multiplier_of_each_class(name: str) -> None:
     problem, method = MODELS[name].problem(ROWS), Fapg(tolerance=1e-6)
     state = states_of(problem, method)[-1]
-    standing, point = state.standing, state.current.point
-    assert standing is not None
+    progress, point = state.standing, state.current.point
+    assert progress is not None
     pulled = np.empty(problem.n_points)
     problem.adjoint(pulled, state.current.image)
     problem.gradient(pulled, point, state.current.image, pulled)
     for sign in (-1.0, 1.0):
-        multipliers = (pulled - standing.slopes)[ROWS.signs == sign]
+        multipliers = (pulled - progress.slopes)[ROWS.signs == sign]
         assert np.ptp(multipliers) <= 1e-8 * (1.0 + np.abs(pulled).max())
-    firm = standing.firm > 0.0
+    firm = progress.firm > 0.0
     assert 10 < firm.sum() < ROWS.n_points
-    assert (np.abs(standing.slopes[firm]) == standing.firm[firm]).all()
+    assert (np.abs(progress.slopes[firm]) == progress.firm[firm]).all()
     assert np.isin(point[firm], [0.0, point.max()]).all()
 
 
-def test_active_rows_are_those_whose_slack_is_small_beside_its_change() -> None:
+def test_active_rows_have_a_slack_that_is_small_relative_to_its_change() -> None:
     slopes, firm = np.zeros(100), np.full(100, 10.0)
     firm[:20] = 0.0
     slopes[50] = 6.0
@@ -99,13 +99,13 @@ def test_active_rows_are_those_whose_slack_is_small_beside_its_change() -> None:
     assert ActiveRows(np.zeros(100), np.zeros(100)).active_since(before) is None
 
 
-def test_neither_the_proven_method_nor_barriers_let_rows_rest() -> None:
+def test_neither_the_proven_method_nor_barriers_use_shrinking() -> None:
     proven = states_of(CSVM(0.7).problem(ROWS), Fapg(method="proven", tolerance=1e-4))
     barrier = states_of(LogisticRegression(0.7).problem(ROWS), Fapg(tolerance=1e-4))
     assert all(state.active is None and state.standing is None for state in proven + barrier)
 
 
-def test_an_estimate_that_was_refused_is_held_so_that_few_steps_cost_a_second_read() -> None:
+def test_few_steps_need_a_second_read_after_a_rejected_estimate() -> None:
     problem = CSVM(1.0).problem(two_classes(2, n_rows=300, n_columns=30))
     state, outcome = solve(problem, Fapg(tolerance=1e-4, shrinking=False))
     assert outcome.converged

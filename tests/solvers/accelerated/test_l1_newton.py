@@ -68,7 +68,7 @@ def test_the_model_of_a_step_is_minimised_for_columns_of_any_size() -> None:
     for _ in range(40):
         n = int(rng.integers(1, 12))
         factor = rng.standard_normal((n + 3, n)) * 10.0 ** rng.integers(-3, 6, n)
-        factor[:, -1] = factor[:, 0]  # two columns alike
+        factor[:, -1] = factor[:, 0]  # two equal columns
         products, slopes = factor.T @ factor, factor.T @ rng.standard_normal(n + 3) * 3.0
         found = minimised_model(np.zeros(n), slopes, products, 1e-6)
         at = slopes + products @ found
@@ -160,7 +160,7 @@ def test_working_columns_hold_all_weights_and_the_steepest_others(monkeypatch: p
     state, outcome, weights = solved(L1LogisticRegression(5.0), DenseRows(inputs, labels))
     assert outcome.kind == "done"
     assert 4 < np.count_nonzero(weights) < 60
-    # a warm start is near at once
+    # a warm start begins near the optimum
     again, outcome, _ = solved(L1LogisticRegression(5.5), DenseRows(inputs, labels), point=state.best.point)
     assert outcome.kind == "done"
     assert again.history[0].certificate.relative_gap < 0.2
@@ -221,7 +221,7 @@ def test_second_derivatives_that_fall_geometrically_are_followed() -> None:
     end = start.after(change, np.array([1.0 - np.exp(-0.01), 0.0]))
     assert end is not None
     assert end.products[0, 0] == pytest.approx(np.exp(-0.01), rel=1e-4)
-    assert start.after(change, -change) is None  # slopes of a convex function do not fall
+    assert start.after(change, -change) is None  # slopes of a convex function do not decrease
     assert start.after(change, 100.0 * change) is None
 
 

@@ -24,7 +24,7 @@ def problem_of(kind: Any, rows: DenseRows, share: float) -> Any:
 
 
 def raw_rows(seed: int = 4) -> DenseRows:
-    """Columns of very different size, as no one scaled them."""
+    """Return unscaled columns of very different size."""
     rows = two_classes(seed, n_rows=300, n_columns=6)
     return DenseRows(rows.rows * 10.0 ** np.array([-4.0, -1.0, 0.0, 2.0, 4.0, 5.0]), rows.labels)
 
@@ -96,7 +96,7 @@ def test_few_steps_certify_what_takes_the_accelerated_method_thousands_of_iterat
 
 
 def test_a_class_that_does_not_spread_along_the_weights_is_solved() -> None:
-    """Three rows of a class: at the optimum their spread is 0, where it has no derivative."""
+    """Three rows of a class have spread 0 at the optimum, where the spread has no derivative."""
     rng = np.random.default_rng(0)
     labels = np.where(np.arange(400) < 3, 1.0, -1.0)
     rows = DenseRows(rng.standard_normal((400, 12)) + 1.5 * (labels > 0)[:, np.newaxis], labels)
@@ -108,7 +108,9 @@ def test_a_class_that_does_not_spread_along_the_weights_is_solved() -> None:
     assert spread < 1e-6 * np.linalg.norm(weights)
 
 
-def test_a_warm_start_is_near_at_once_and_wide_problems_are_left_to_fapg(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_start_begins_near_the_optimum_and_wide_problems_are_left_to_fapg(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     problem = problem_of(MMMPM, two_classes(5), 0.5)
     state, _, _ = solve(problem, MethodChoice(tolerance=1e-8))
     again, outcome, _ = solve(problem, MethodChoice(tolerance=1e-6), state.best.point)
@@ -119,7 +121,7 @@ def test_a_warm_start_is_near_at_once_and_wide_problems_are_left_to_fapg(monkeyp
 
 
 def objective_of_rows(kind: Any, rows: DenseRows, weights: Doubles, kappa: float) -> float:
-    """The objective by the scores of the rows, without any covariance."""
+    """Return the objective from the scores of the rows, without a covariance matrix."""
     groups = [rows.rows[rows.labels == sign] for sign in (1.0, -1.0)]
     spreads = [float(np.std(group @ weights)) for group in groups]
     spread = float(np.hypot(spreads[0], spreads[1])) if kind is MMFDA else sum(spreads)

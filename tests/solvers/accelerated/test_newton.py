@@ -210,7 +210,7 @@ def test_systems_by_products_reach_the_same_optimum(model: Any, monkeypatch: pyt
     assert state.reads > 15
 
 
-def test_a_warm_start_is_near_at_once() -> None:
+def test_a_warm_start_begins_near_the_optimum() -> None:
     problem = CSVM(1.0).problem(two_classes(7, n_rows=200))
     state, _, method = solve(problem, Newton(1e-8))
     again, outcome, _ = solve(CSVM(1.05).problem(problem.rows), method, 1.05 * state.best.point)
@@ -482,7 +482,7 @@ def test_a_direction_after_a_rejected_one_has_margins_of_its_own(monkeypatch: py
 
 
 def unlike_columns() -> tuple[Doubles, Doubles]:
-    """Rows of 30 columns with a third of the values, and labels that no weights separate."""
+    """Return rows of 30 columns with a third of the values, and labels that are not separable."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((400, 30)) * (rng.random((400, 30)) < 0.3)
     return inputs, np.where(inputs[:, 0] + inputs[:, 1] + 0.3 * rng.standard_normal(400) > 0.0, 1.0, -1.0)
@@ -499,7 +499,7 @@ def test_hinge_losses_of_columns_of_very_different_size_are_solved(C: float, kin
 
 
 def ending(problem: DualProblem, method: MethodChoice) -> str:
-    """Kind of the outcome, or why it diverged."""
+    """Return the kind of the outcome, or the reason for divergence."""
     try:
         outcome = solve(problem, method)[1]
     except DivergedError as error:

@@ -26,7 +26,7 @@ from tests.solvers.accelerated.projection_cases import (
     solve_program,
 )
 
-SIZE = 60_000  # above what is projected without a sample
+SIZE = 60_000  # larger than problems that are projected without a sample
 CASES = [random_case(seed) for seed in range(600)]
 
 
@@ -92,7 +92,7 @@ def test_projection_equals_quadratic_program() -> None:
                 projected(case)
         else:
             assert solution is not None
-            # on sets without an interior the solver itself is good to six digits
+            # on sets without an interior the solver itself has six correct digits
             np.testing.assert_allclose(projected(case), solution, atol=1e-5 * (1 + np.abs(case.point).max()))
 
 
@@ -121,7 +121,7 @@ def test_pair_projection_meets_optimality_conditions() -> None:
 
 
 @pytest.mark.parametrize("rival", RIVALS)
-def test_rivals_find_the_same_point(rival: Rival) -> None:
+def test_alternative_algorithms_find_the_same_point(rival: Rival) -> None:
     compared = 0
     for case in CASES:
         lower, upper = case.lower, case.upper
@@ -146,7 +146,7 @@ def test_large_projection_is_optimal_within_six_passes(kind: str) -> None:
     assert np.unique(out).size > 1 or kind in ("full", "one value")
 
 
-@pytest.mark.parametrize("kind", [*LARGE[:9], "many widths", "one lower bound"])  # the others deceive a sample
+@pytest.mark.parametrize("kind", [*LARGE[:9], "many widths", "one lower bound"])  # the others mislead a sample
 def test_a_window_holds_the_multiplier_and_few_bends(kind: str) -> None:
     case = large_case("many widths")._replace(lower=0.0) if kind == "one lower bound" else large_case(kind)
     prepared = hyperplane_set(case.signs, case.lower, case.upper, case.total)
@@ -189,7 +189,7 @@ def test_warm_start_changes_rounding_only(kind: str) -> None:
     again = project_box_hyperplane(warm, case.point, case.signs, case.lower, case.upper, case.total, first.plus_theta)
     np.testing.assert_allclose(warm, cold, atol=1e-12 * np.abs(case.point).max())
     assert again.plus_theta == pytest.approx(first.plus_theta, rel=1e-12)
-    # of nu-svm boxes are narrower than what Newton's steps tell
+    # boxes of nu-svm are narrower than the precision of Newton's steps
     assert 1.0 < again.passes < first.passes or kind == "nu-svm"
 
 
@@ -202,7 +202,7 @@ def test_a_guess_far_from_all_bends_does_no_harm(guess: float) -> None:
             assert_optimal(out, case, np.ones(len(case.point), dtype=bool), case.signs * 1.0, case.total)
 
 
-def test_projection_is_idempotent_and_shortens_no_distance_beyond_its_own() -> None:
+def test_projection_is_idempotent_and_nonexpansive() -> None:
     for first, second in pairwise(CASES[:200]):
         if not first.empty:
             other = first._replace(point=np.resize(second.point, first.point.shape))
@@ -213,16 +213,16 @@ def test_projection_is_idempotent_and_shortens_no_distance_beyond_its_own() -> N
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_projection_in_place_equals_projection_beside(precision: Precision) -> None:
+def test_projection_in_place_equals_projection_into_another_array(precision: Precision) -> None:
     case = large_case("c-svm")
     point = case.point.astype(precision)
-    beside, inside = np.empty_like(point), point.copy()
-    project_box_hyperplane(beside, point, case.signs, 0.0, 1.0)
+    other_array, in_place = np.empty_like(point), point.copy()
+    project_box_hyperplane(other_array, point, case.signs, 0.0, 1.0)
     upper = np.ones(SIZE) if precision == "float64" else 1.0
-    project_box_hyperplane(inside, inside, case.signs.astype(np.float64), 0.0, upper)
-    np.testing.assert_allclose(inside, beside, atol=1e-12)
-    assert abs(float(case.signs @ beside.astype(np.float64))) < 1e-12 * SIZE if precision == "float64" else 0.1
-    assert beside.dtype == precision
+    project_box_hyperplane(in_place, in_place, case.signs.astype(np.float64), 0.0, upper)
+    np.testing.assert_allclose(in_place, other_array, atol=1e-12)
+    assert abs(float(case.signs @ other_array.astype(np.float64))) < 1e-12 * SIZE if precision == "float64" else 0.1
+    assert other_array.dtype == precision
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:
@@ -247,7 +247,7 @@ def test_total_at_an_end_but_for_rounding_is_taken() -> None:
 
 def test_total_at_an_end_is_taken_where_the_sums_of_the_signs_all_but_cancel() -> None:
     case = random_case(4154)
-    assert abs(case.total) < 1e-4 * abs(case.pair[0])  # rounding goes by the terms, not by what is left of them
+    assert abs(case.total) < 1e-4 * abs(case.pair[0])  # rounding is relative to the terms, not to their sum
     out = np.empty_like(case.point)
     project_box_hyperplane(out, case.point, case.signs, case.lower, case.upper, case.total)
     np.testing.assert_allclose(out, np.where(case.signs > 0, case.upper, case.lower), rtol=1e-14)
@@ -261,7 +261,7 @@ def test_total_at_an_end_is_taken_where_the_sums_of_the_signs_all_but_cancel() -
         (
             {"total": -1.5, "upper": np.array([1e20, 1e20, 1.0])},
             "at least -1, from lower",
-        ),  # rounding goes by the near end
+        ),  # rounding is relative to the nearer end
         ({"total": math.nan}, "total = nan"),
         ({"lower": 2.0}, "lower = 2 and upper = 1 enclose no number"),
         ({"lower": np.array([0.0, 3.0, 0.0])}, "lower = 3 and upper = 1 of entry 1"),
@@ -269,7 +269,9 @@ def test_total_at_an_end_is_taken_where_the_sums_of_the_signs_all_but_cancel() -
         ({"upper": np.array([1.0, math.nan, 1.0])}, "of entry 1"),
     ],
 )
-def test_empty_set_names_the_bound_in_the_way(changed: dict[str, object], message: str) -> None:
+def test_an_empty_set_raises_an_error_that_names_the_conflicting_bound(
+    changed: dict[str, object], message: str
+) -> None:
     options: dict[str, object] = {"lower": 0.0, "upper": 1.0, "total": 0.5} | changed
     with pytest.raises(ConfigError, match=message):
         project_box_hyperplane(np.empty(3), np.zeros(3), np.array([1, 1, -1]), **options)  # type: ignore[arg-type]

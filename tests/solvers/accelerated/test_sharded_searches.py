@@ -21,7 +21,7 @@ def test_search_meets_the_total_whatever_the_guess(n_candidates: int, narrow: bo
     for _ in range(60):
         case, rounds = staircase(random, 200, narrow), 0
 
-        def ask(candidates: FloatArray, case: tuple[FloatArray, FloatArray, float] = case) -> FloatArray:
+        def evaluate(candidates: FloatArray, case: tuple[FloatArray, FloatArray, float] = case) -> FloatArray:
             nonlocal rounds
             rounds += 1
             points, upper, total = case
@@ -31,7 +31,7 @@ def test_search_meets_the_total_whatever_the_guess(n_candidates: int, narrow: bo
             return np.stack([sums - total, slopes, sums + total], axis=1)[np.newaxis]
 
         guess, reach = random.normal() * 100.0, 10.0 ** random.uniform(-6, 3)
-        (root,) = find_roots([RootSearch(guess, reach, n_candidates)], ask)
+        (root,) = find_roots([RootSearch(guess, reach, n_candidates)], evaluate)
         points, upper, total = case
         assert abs(np.clip(points - root, 0.0, upper).sum() - total) < 1e-11 * total
         most = max(most, rounds)
@@ -39,31 +39,31 @@ def test_search_meets_the_total_whatever_the_guess(n_candidates: int, narrow: bo
 
 
 def test_search_finds_where_a_step_function_changes_sign() -> None:
-    def ask(candidates: FloatArray) -> FloatArray:
+    def evaluate(candidates: FloatArray) -> FloatArray:
         values = np.where(candidates < 0.123456789, 3.0, -2.0)
         return np.stack([values, np.zeros_like(values), np.full_like(values, 5.0)], axis=2)
 
-    (root,) = find_roots([RootSearch(0.0, 1.0, 16, 1e-13)], ask)
+    (root,) = find_roots([RootSearch(0.0, 1.0, 16, 1e-13)], evaluate)
     assert root == pytest.approx(0.123456789, abs=2e-13)
 
 
-def test_searches_side_by_side_find_each_its_own_root() -> None:
-    def ask(candidates: FloatArray) -> FloatArray:
+def test_simultaneous_searches_find_their_own_roots() -> None:
+    def evaluate(candidates: FloatArray) -> FloatArray:
         values = np.array([[2.0], [-7.0]]) - candidates
         return np.stack([values, np.ones_like(values), 1.0 + np.abs(candidates)], axis=2)
 
-    np.testing.assert_allclose(find_roots([RootSearch(0.0, 1.0, 4), RootSearch(0.0, 9.0, 4)], ask), [2.0, -7.0])
+    np.testing.assert_allclose(find_roots([RootSearch(0.0, 1.0, 4), RootSearch(0.0, 9.0, 4)], evaluate), [2.0, -7.0])
 
 
 @pytest.mark.parametrize("error", [-3.9e-16, 3.9e-16, -1e-13])
-def test_where_rounding_keeps_a_plateau_from_the_total_searches_one_after_the_other_stay(error: float) -> None:
-    def ask(candidates: FloatArray) -> FloatArray:
+def test_repeated_searches_stay_on_a_plateau_that_misses_the_total_by_rounding(error: float) -> None:
+    def evaluate(candidates: FloatArray) -> FloatArray:
         # everything is at its upper bound left of 1, and adds up to the total but for rounding
         values = error - np.maximum(candidates - 1.0, 0.0)
         return np.stack([values, candidates > 1.0, np.ones_like(values)], axis=2)
 
     root, reach = 0.5, 1.0
     for _ in range(300):
-        (found,) = find_roots([RootSearch(root, reach, 16)], ask)
+        (found,) = find_roots([RootSearch(root, reach, 16)], evaluate)
         root, reach = found, max(abs(found - root), 1e-3 * reach)
     assert abs(root) <= 1.0

@@ -1,4 +1,4 @@
-"""Weights of classes over shards mean what they mean to the estimators, of two classes and of several."""
+"""Class weights over shards equal those of the estimators, for two classes and for several."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MODELS = {"c-svm": 0.1, "nu-svm": 0.4, "l2-svm": 0.1, "logistic": 0.1, "dwd": 0.
 
 
 def clusters(folder: Path, n_classes: int) -> Dataset:
-    """Overlapping classes of unequal size, each apart from the rest, in three shards."""
+    """Return overlapping classes of unequal size, each separable from the rest, in three shards."""
     random = np.random.default_rng(5)
     labels = random.choice(n_classes, 600, p=np.array([0.2, 0.45, 0.35])[:n_classes] / [0.65, 1.0][n_classes - 2])
     inputs = np.array([[1.5, 0.0], [-1.0, 1.3], [-1.0, -1.3]])[labels] + random.normal(size=(600, 2))
@@ -76,7 +76,7 @@ def test_shards_and_estimators_solve_the_same_weighted_problems(
     np.testing.assert_allclose([one.certificate.primal for one in solved], expected, rtol=2 * TOLERANCE)
     for one, primal in zip(solved, expected, strict=True):
         assert one.certificate.dual <= primal + one.certificate.rounding
-    # the first class's problem is another one where the rest weigh alike
+    # the problem of the first class differs if the other classes have equal weights
     assert abs(expected[0] / alike[0] - 1.0) > 3 * TOLERANCE
 
 

@@ -48,13 +48,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def parameter(name: str, fit_intercept: bool) -> float:
-    """One at which the optimum is not 0: without a bias, means of the scores must make up for it."""
+    """Return a parameter at which the optimum is not 0, also without a bias."""
     return 0.95 if name == "nu-svm" and not fit_intercept else PARAMETERS[parameter_of(name)]
 
 
 @cache
 def in_memory(name: str, data: Dataset, fit_intercept: bool, tolerance: float) -> Any:
-    """The same problem on the inputs of all shards."""
+    """Return the same problem on the inputs of all shards in memory."""
     parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
     rows = DenseRows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
     problem = make_model(
@@ -99,7 +99,7 @@ def test_shards_reach_the_optimum_in_a_ball_after_losing_vectors(
     assert certificate["dual_objective"] == pytest.approx(expected.certificate.dual, rel=2e-7)
     assert certificate["relative_gap"] <= 1e-7
     assert np.linalg.norm(whole.solved[0].weights, norm) == pytest.approx(0.2, rel=1e-9)
-    # a solution that is given is not left for a worse one
+    # a given solution is not replaced by a worse one
     predictor = learning.predictor(whole)
     assert isinstance(predictor, LinearPredictor)
     warm = learning.start(data, here, predictor)
@@ -118,7 +118,7 @@ def test_lost_vectors_come_back_with_the_same_bits(
     assert bits(learning, last_state(learning, data, watched)) == bits(learning, whole)
     assert watched.done > 30
     assert name.startswith("l1") or any(tmp_path.glob("*.npy"))
-    # without a place for checkpoints everything is gone through again
+    # without a checkpoint folder all steps are repeated
     again = Watched(here, [20, 31], vectors_lost)
     assert bits(learning, last_state(replace(learning, scratch=None), data, again)) == bits(learning, whole)
 
@@ -176,7 +176,7 @@ def test_a_state_is_a_value(data: Dataset, here: Execution) -> None:
     state = learning.advance(learning.start(data, here), data, here)
     copy = pickle.loads(pickle.dumps(state))
     ends = []
-    for start in (state, copy, state):  # the vectors beside the shards have gone on by the second time
+    for start in (state, copy, state):  # the worker vectors have advanced by the second call
         current = start
         for _ in range(2):
             current = learning.advance(current, data, here)
@@ -186,7 +186,7 @@ def test_a_state_is_a_value(data: Dataset, here: Execution) -> None:
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_several_classes_are_told_apart_one_against_the_rest(here: Execution, tmp_path: Path) -> None:
+def test_several_classes_are_one_against_the_rest(here: Execution, tmp_path: Path) -> None:
     data = sharded(tmp_path, classes=3)
     learning = solver("l2-svm", 1e-4)
     state = last_state(learning, data, here)
@@ -202,7 +202,7 @@ def test_several_classes_are_told_apart_one_against_the_rest(here: Execution, tm
     assert len(state.solved) == 3
 
 
-def test_bias_of_fewest_errors_makes_no_more_of_them(data: Dataset, here: Execution) -> None:
+def test_bias_of_fewest_errors_makes_fewer_errors_than_the_own_bias(data: Dataset, here: Execution) -> None:
     mistakes = {}
     parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
     for bias in ("own", "errors"):
@@ -288,4 +288,4 @@ def test_rows_are_sampled_once_for_auto_and_never_for_a_named_method(
         state = model.start(data, here)
         model._begin(state, data, here)  # as for another class
         counts[name] = len(read)
-    assert counts == {"auto": 2, "newton": 1, "fapg": 1}  # one of them is that of the map
+    assert counts == {"auto": 2, "newton": 1, "fapg": 1}  # one of these reads is for the map

@@ -87,7 +87,7 @@ def test_prox_minimises(name: str) -> None:
     problem.prox(found, target.copy(), lipschitz)
     least = problem.penalty(found) + 0.5 * lipschitz * np.sum((found - target) ** 2)
     for _ in range(30):
-        # on the way to another feasible point: the sets are convex
+        # on the segment to another feasible point: the sets are convex
         other = found + rng.choice([1.0, 1e-3]) * (feasible_point(problem, rng) - found)
         value = problem.penalty(other) + 0.5 * lipschitz * np.sum((other - target) ** 2)
         assert value >= least - 1e-9 * abs(least)
@@ -167,7 +167,7 @@ Windows = dict[str, tuple[Dataset, Dataset]]
 
 @dataclass(frozen=True)
 class Kept:
-    """A map that is there already."""
+    """A feature map that exists already."""
 
     feature_map: FeatureMap
 
@@ -177,7 +177,7 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def windows(tmp_path_factory: pytest.TempPathFactory) -> Windows:
-    """Of each task two windows that share nine tenths of their rows."""
+    """Return two windows for each task that share nine tenths of their rows."""
     folder, made = tmp_path_factory.mktemp("windows"), {}
     for task in ("binary", "multiclass"):
         table = learnable_table(task, ROWS + ROWS // 10).drop_columns(["split"])

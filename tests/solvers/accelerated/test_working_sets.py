@@ -84,7 +84,7 @@ def test_optimum_is_that_of_libsvm(C: float) -> None:
 
 def test_bits_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(working_sets, "_SIZE", 16)
-    monkeypatch.setattr(operators, "TILE_ROWS", 16)  # rows that are held at least
+    monkeypatch.setattr(operators, "TILE_ROWS", 16)  # least number of rows in the cache
     rows = two_classes(5, n_rows=300)
     for kernel in (KERNEL, Polynomial(2)):
         points = []
@@ -97,7 +97,7 @@ def test_bits_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPatch
         assert np.array_equal(points[0], points[2])
 
 
-def test_threads_that_share_few_places_add_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_share_a_small_cache_add_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operators, "TILE_ROWS", 8)
     rows, rng = two_classes(6, n_rows=120), np.random.default_rng(0)
     requests = [rng.permutation(120)[:40] for _ in range(64)]
@@ -117,7 +117,7 @@ def test_threads_that_share_few_places_add_the_same_rows(monkeypatch: pytest.Mon
             assert np.array_equal(out, added(indices)[0])
 
 
-def test_a_warm_start_is_near_at_once() -> None:
+def test_a_warm_start_begins_near_the_optimum() -> None:
     rows = two_classes(7, n_rows=200)
     operator = kernel_matrix(KERNEL, rows.rows, rows.labels)
     state, _, method = solve(CSVM(1.0).problem(operator), WorkingSets(1e-8))

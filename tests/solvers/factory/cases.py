@@ -1,4 +1,4 @@
-"""Settings of every solver, in small sizes, and what they learn."""
+"""Small settings of every solver, and functions that train with them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ ONLINE = [solver for solver in OPTIONS if issubclass(solver_settings(solver), On
 
 
 def settings_of(solver: str, **values: Any) -> TrainSettings:
-    """Small sizes, where the solver has them."""
+    """Return small sizes for the options that the solver has."""
     small = {name: value for name, value in SMALL.items() if name in OPTIONS[solver]}
     return settings_from(TrainSettings, {"data": "rows", "solver": solver} | small | values, "test")
 
 
 def defined(solver: str) -> tuple[Task, ...]:
-    """Tasks that a solver is for."""
+    """Return the tasks that a solver supports."""
     tasks: tuple[Task, ...] = getattr(STRATEGIES.get(solver), "tasks", TASKS[:2] if solver == "pegasos" else TASKS)
     return tasks
 
@@ -49,6 +49,6 @@ def re_escaped(text: str) -> str:
 
 
 def make(settings: TrainSettings, schema: Schema) -> Any:
-    """Make the solver for data of a schema, as for a source that has not been read."""
+    """Make the solver for a schema, as for a source before it is read."""
     settings.options.check(settings)
     return settings.options.build(settings, schema, None)

@@ -1,4 +1,4 @@
-"""Every solver by its name: what its model remembers, and how it learns."""
+"""Every solver by name: its stored model and its training."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_a_stored_model_of_any_solver_scores_as_the_one_that_was_learnt(
     assert np.ptp(scores) > 0
     assert stored.precision == predictor.precision == ("float64" if solver in ("ridge", "local") else "float32")
     if isinstance(learning, OnlineSolver):
-        standing = learning.progress(state)
-        assert standing.error < 1.7 * standing.baseline_error
+        progress = learning.progress(state)
+        assert progress.error < 1.7 * progress.baseline_error
 
 
 @pytest.mark.parametrize("solver", ["nogd", "projectron", "perceptron"])

@@ -19,7 +19,7 @@ from tests.solver_cases import make_online_solver
 from tests.solvers.factory.cases import ONLINE, OPTIONS, defined, learnt_bits, make, settings_of
 
 CONSTRAINTS = ("abs(covariance(a)) <= 0.01", "norm <= 3")
-OTHERWISE: dict[str, dict[str, Any]] = {
+OTHER_VALUES: dict[str, dict[str, Any]] = {
     "frequencies": {"frequencies": 31},
     "map": {"map": "orthogonal"},
     "budget": {"budget": 21},
@@ -62,7 +62,7 @@ OTHERWISE: dict[str, dict[str, Any]] = {
     "cell_rows": {"cell_rows": 90},
     "partitions": {"partitions": 1},
 }
-BESIDE: dict[str, dict[str, Any]] = {
+REQUIRED_WITH: dict[str, dict[str, Any]] = {
     "degree": {"kernel": "polynomial"},
     "offset": {"kernel": "polynomial"},
     "step_rule": {"mode": "sum"},
@@ -72,7 +72,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "constraint_method": {"constraints": CONSTRAINTS},
     "learn_sensitive": {"constraints": CONSTRAINTS},
 }
-LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learnt; they only look at it
+CHANGES_NOTHING = ("certify", "confidence")  # certificates do not change the model
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,17 @@ LOOKING_ON = ("certify", "confidence")  # proofs change nothing of what is learn
 def test_every_option_that_a_solver_takes_changes_what_it_learns(
     solver: str, option: str, data: dict[Task, Dataset]
 ) -> None:
-    values = OTHERWISE[option]
+    values = OTHER_VALUES[option]
     if values.get("kernel") and solver == "bsgd-merging":
         with pytest.raises(ConfigError, match="kernel"):
             check_all(settings_of(solver, **values), data["binary"])
         return
     task: Task = "multiclass" if "multiclass" in defined(solver) else "binary"
-    usual = settings_of(solver, **BESIDE.get(option, {}))
-    changed = settings_of(solver, **BESIDE.get(option, {}) | values)
+    usual = settings_of(solver, **REQUIRED_WITH.get(option, {}))
+    changed = settings_of(solver, **REQUIRED_WITH.get(option, {}) | values)
     seen = [(given, training_columns(given, data[task])) for given in (usual, changed)]
     before, after = (learnt_bits(make_online_solver(given, rows), rows) for given, rows in seen)
-    assert (before != after) == (option not in LOOKING_ON)
+    assert (before != after) == (option not in CHANGES_NOTHING)
 
 
 MODELS = [
@@ -105,7 +105,7 @@ def test_every_option_that_a_model_takes_changes_what_it_learns(
     solver: str, option: str, data: dict[Task, Dataset]
 ) -> None:
     own: dict[str, Any] = {"kappa": 0.02} if option == "kappa" else {}
-    changed = own | ({"class_weights": {"1": 3.0}} if option == "class_weights" else OTHERWISE[option])
+    changed = own | ({"class_weights": {"1": 3.0}} if option == "class_weights" else OTHER_VALUES[option])
     before, after = (
         learnt_bits(make(settings_of(solver, **values), data["binary"].schema), data["binary"])
         for values in (own, changed)
@@ -119,9 +119,9 @@ CUTS = [*(("scs", option) for option in sorted(OPTIONS["scs"] - {"confidence"}))
 @pytest.mark.parametrize(("solver", "option"), CUTS)
 def test_every_option_of_cuts_changes_what_is_learnt(solver: str, option: str, data: dict[Task, Dataset]) -> None:
     own: dict[str, Any] = {"bias": {"bias": "regularised"}, "class_weights": {"class_weights": {"1": 3.0}}}
-    exact: dict[str, Any] = {"kernel": "polynomial", "map": "exact", "frequencies": 400}  # as if it were not given
+    exact: dict[str, Any] = {"kernel": "polynomial", "map": "exact", "frequencies": 400}  # as without the option
     plain = exact if option in ("degree", "offset") else {}
-    changed = plain | own.get(option, OTHERWISE[option])
+    changed = plain | own.get(option, OTHER_VALUES[option])
     before, after = (
         learnt_bits(make(settings_of(solver, **values), data["binary"].schema), data["binary"])
         for values in (plain, changed)
@@ -149,10 +149,10 @@ def test_every_option_of_kernel_least_squares_changes_what_is_learnt(
         "seed": {"seed": 1},
         "precision": {"precision": "float32"},
     }
-    plain = BESIDE.get(option, {})
+    plain = REQUIRED_WITH.get(option, {})
     before, after = (
         learnt_bits(make(settings_of(solver, **values), data[task].schema), data[task])
-        for values in (plain, plain | own.get(option, OTHERWISE.get(option, {})))
+        for values in (plain, plain | own.get(option, OTHER_VALUES.get(option, {})))
     )
     assert before != after
 
@@ -166,12 +166,12 @@ def test_every_other_option_is_refused_by_name(solver: str) -> None:
     values = {"data": "rows", "solver": solver}
     own = settings_from(TrainSettings, values, "test")
     own.options.check(own)
-    others = [option for option in OTHERWISE if option not in OPTIONS[solver]]
+    others = [option for option in OTHER_VALUES if option not in OPTIONS[solver]]
     assert len(others) > 10
     for option in others:
         refused = f"^{option} = .* is set, but the solver .* has no {option}: it belongs to "
         with pytest.raises(ConfigError, match=refused):
-            settings_from(TrainSettings, values | {option: OTHERWISE[option][option]}, "test")
+            settings_from(TrainSettings, values | {option: OTHER_VALUES[option][option]}, "test")
         usual = TrainSettings.defaults()[option]  # as older versions stored it
         assert settings_from(TrainSettings, values | {option: usual}, "test") == own
 

@@ -1,4 +1,4 @@
-"""What cannot be learnt is refused before a row is read."""
+"""Invalid combinations are refused before a row is read."""
 
 from __future__ import annotations
 

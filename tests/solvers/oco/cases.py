@@ -162,7 +162,7 @@ def _solve(
         cones.append(clarabel.ZeroConeT(n_equal))
     system, right = sparse.csc_matrix(np.vstack([hinge, sides])), np.concatenate([bounds, np.zeros(n_rows), ends])
     solved, point = False, np.empty(0)
-    for tolerance in (1e-14, 1e-12):  # the first is beyond its rounding now and then
+    for tolerance in (1e-14, 1e-12):  # the first one sometimes exceeds its rounding error
         settings = clarabel.DefaultSettings()
         settings.verbose = False
         settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance

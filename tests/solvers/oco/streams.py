@@ -1,4 +1,4 @@
-"""Streams that tell good bounds from loose ones."""
+"""Streams that distinguish tight bounds from loose ones."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.naive import oco as naive_oco
 from tests.solvers.oco.cases import online_programme
 
 TABLE2 = KnownHorizon(step_scale=2.0, penalty_scale=math.sqrt(2.0))
-GENTLE = KnownHorizon(step_scale=2.0, penalty_scale=0.3)  # penalties so small that they are the least that is paid
+GENTLE = KnownHorizon(step_scale=2.0, penalty_scale=0.3)  # penalties so small that violating is cheaper than satisfying
 CORNER = np.ones(2)
 METHODS: list[Method] = [
     Algorithm1(TABLE2),
@@ -90,7 +90,7 @@ def test_convex_constraints_learn_like_linear_ones() -> None:
         assert np.abs(found - expected).max() < 1e-5
 
 
-def test_section_4_1_comes_out_on_twenty_repetitions() -> None:
+def test_section_4_1_is_reproduced_on_twenty_repetitions() -> None:
     cases = [online_programme(seed) for seed in range(20)]
     problems, losses = [case[0] for case in cases], [case[1] for case in cases]
 

@@ -1,4 +1,4 @@
-"""The other methods: against twins, one face against the other, and what each promises of its violation."""
+"""The other methods: against naive twins, step by step against whole runs, and their bounds of the violation."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_the_default_method_takes_linear_and_convex_constraints_alike() -> None:
     "method",
     [YuNeely(), YuanLamperski(), Mahdavi(), SinhaVaze(1.0), ImprovedAder(1.0), YuNeelyWei(), Polyak(), VazeSinha(1.0)],
 )
-def test_a_horizon_is_asked_for(method: Method) -> None:
+def test_a_missing_horizon_is_an_error(method: Method) -> None:
     with pytest.raises(ConfigError, match=r"needs the number of rounds\. Set horizon"):
         method.start(game(SETS[0])[0])
 

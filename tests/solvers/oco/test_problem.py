@@ -67,7 +67,7 @@ def test_an_unbounded_set_is_refused_where_the_theorem_takes_a_bounded_one() -> 
         assert free.start(problem, 100).round == 1
 
 
-def test_a_schedule_of_a_known_horizon_asks_for_it() -> None:
+def test_a_schedule_for_a_known_horizon_requires_the_horizon() -> None:
     problem, _ = online_programme(0, 10)
     with pytest.raises(ConfigError, match=r"needs the number of rounds.*Set horizon"):
         Algorithm1(KnownHorizon()).start(problem)
@@ -83,7 +83,7 @@ def test_a_penalty_beyond_its_range_runs_but_is_not_covered() -> None:
     assert Algorithm1(beyond).run(problem, losses).shape == (50, 2)
 
 
-def test_bad_records_say_what_is_wrong() -> None:
+def test_invalid_records_raise_errors_that_name_the_problem() -> None:
     problem, losses = online_programme(0, 5)
     with pytest.raises(ConfigError, match="which contain no number"):
         Box(np.array([0.0, 2.0]), np.ones(2))

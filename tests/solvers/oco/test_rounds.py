@@ -1,4 +1,4 @@
-"""Rounds whose constraints change or are drawn, or that show values at two points; certificates; what is promised."""
+"""Rounds with changing, random or two-point feedback; certificates; theoretical bounds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _sum_to(bound: float) -> oco.LinearConstraints:
 
 
 def quietly(method: Method, *rest: Any, **options: Any) -> oco.Played:
-    """Play without the warnings, which have tests of their own."""
+    """Play without warnings, which other tests check."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)
         return oco.play(method, *rest, **options)
@@ -154,7 +154,7 @@ def test_vaze_and_sinha_switch_where_no_point_is_left_or_much_is_violated() -> N
         assert (state.duals[0, 1] > 0.0) == switched
 
 
-# What is promised.
+# Theoretical bounds.
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -188,11 +188,11 @@ def test_polyak_steps_never_violate_with_the_tightening_that_is_proved(seed: int
     for _ in range(3000):  # of the proof: how far x_t may be from the tightened set, for steps of length 1
         far = math.sqrt(1.0 - kappa**2) * far + loss_bound
     assert enough == pytest.approx(constraint_bound * far)
-    step = 0.5 * margin / enough * math.sqrt(3000)  # rho = margin / 2: the longest that the proof takes
+    step = 0.5 * margin / enough * math.sqrt(3000)  # rho = margin / 2: the largest value that the proof allows
     tight = oco.play(oco.Polyak(step, enough), problem, losses)
     assert tight.values.max() <= 0.0
     loose = oco.play(oco.Polyak(1.0, 0.0), problem, losses)
-    assert 0.0 < loose.values.max() < 0.1  # not at all tightened, it violates a little
+    assert 0.0 < loose.values.max() < 0.1  # without tightening, it violates a little
     scale = step / math.sqrt(3000)
     moved = wide**2 / (2.0 * scale) + 0.5 * scale * loss_bound**2 * 3000 + loss_bound * wide / 2.0 * 3000
     assert oco.static_regret(problem, losses, tight.points) <= moved
@@ -213,7 +213,7 @@ def test_stochastic_constraints_hold_on_average_and_regret_is_small() -> None:
         return float(np.mean(regrets)), float(np.mean(sums))
 
     (_, short), (regret, long) = mean_of(400), mean_of(6400)
-    assert long < 8.0 * short  # four times, as the root; sixteen if violation were a constant share
+    assert long < 8.0 * short  # 4 for growth as the square root; 16 for a constant violation per round
     assert long < 6.0 * math.sqrt(6400)
     assert regret < 3.0 * math.sqrt(6400)
 
@@ -414,7 +414,7 @@ def test_functions_that_cannot_be_compiled_or_fail_are_named() -> None:
 # Assumptions, exponents, and bad input.
 
 
-def test_assumptions_that_do_not_hold_are_warned_of() -> None:
+def test_violated_assumptions_give_warnings() -> None:
     problem, losses, rounds = game(SETS[0])
     drawn = oco.LinearRounds(rounds.matrices, rounds.bounds, stochastic=True)
     apart = oco.LinearRounds(
@@ -432,8 +432,8 @@ def test_assumptions_that_do_not_hold_are_warned_of() -> None:
         (oco.YuanLamperski(strongly_convex=True), line, linear, None, "more strongly convex than these"),
         (oco.Recoo(strong_convexity=0.4), line, losses, None, "more strongly convex than these"),
     ]
-    for method, where, against, limits, sentence in cases:
-        with pytest.warns(AssumptionWarning, match=sentence) as caught:
+    for method, where, against, limits, message in cases:
+        with pytest.warns(AssumptionWarning, match=message) as caught:
             oco.play(method, where, against, limits)
         assert len(caught) == 1
         assert caught[0].filename == __file__
@@ -549,7 +549,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("make", "sentence"), REFUSED)
-def test_bad_records_say_what_is_wrong(make: Callable[[], object], sentence: str) -> None:
+def test_invalid_records_raise_errors_that_name_the_problem(make: Callable[[], object], sentence: str) -> None:
     with pytest.raises(ConfigError, match=sentence):
         make()
 
@@ -590,7 +590,7 @@ def test_functions_that_read_beyond_their_data_or_return_nan_are_refused_in_both
         oco.static_regret(problem, oco.QuadraticLosses(0.0, np.ones((4, 1))), np.zeros((3, 1)))
 
 
-def test_names_of_rounds_are_not_taken_for_another_argument() -> None:
+def test_names_of_rounds_are_keyword_only() -> None:
     assert oco.LinearRounds(np.ones((1, 2)), np.ones((5, 1)), ["cap"]).names == ("cap",)
     with pytest.raises(TypeError):
         oco.ConvexRounds(lambda t, x: x, lambda t, x: np.eye(2), 5, 2, ["a", "b"], True, False)  # type: ignore[call-arg]

@@ -168,7 +168,7 @@ def test_regrets_are_differences_of_cumulative_losses() -> None:
 def test_forms_of_violation_are_their_definitions() -> None:
     values = np.array([[3.0, -1.0], [-1.0, 4.0], [-5.0, -1.0], [0.0, 3.0]])
     found = violation_of(values)
-    assert found.net == pytest.approx(5.0)  # the first column's 3 is made good later, the second adds up to 5
+    assert found.net == pytest.approx(5.0)  # the 3 in column 1 is compensated later, column 2 sums to 5
     assert found.summed == pytest.approx(np.hypot(3.0, 7.0))
     assert found.squared == pytest.approx(9.0 + 16.0 + 9.0)
     assert found.cumulative == pytest.approx(3.0 + 4.0 + 3.0)
@@ -183,7 +183,7 @@ def test_growth_exponent_is_that_of_a_power() -> None:
         growth_exponent(sizes, [1.0, 0.0, 2.0])
 
 
-def test_what_has_no_least_value_is_refused() -> None:
+def test_problems_without_a_minimum_are_refused() -> None:
     open_box = Box(np.array([-np.inf, 0.0]), np.array([np.inf, 1.0]))
     problem = Problem(open_box, LinearConstraints(np.array([[0.0, 1.0]]), np.array([1.0])))
     with pytest.raises(ConfigError, match="finite bounds"):

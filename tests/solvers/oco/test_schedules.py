@@ -1,4 +1,4 @@
-"""Measured regret and violation against the theorems' bounds, and how fast both grow."""
+"""Measured regret and violation, their growth, and the bounds of the theorems."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_theorems_2_and_3_and_corollary_2_hold_against_moving_comparators(segmen
 
 
 def check(found: Bounds, measured: float, problem: Problem, points: Any) -> None:
-    """Both figures are below what is promised, and the violation is no trifle."""
+    """Assert that both values are below their bounds and that the violation is not negligible."""
     violated = violation_of(constraint_values(problem.constraints, points)).cumulative
     assert found.claimed
     assert measured <= found.regret
@@ -109,7 +109,7 @@ def test_bounds_are_those_of_the_appendices() -> None:
         bounds_of(Anytime(), Constants(1.0, 1.0, np.inf, 1), 10)
 
 
-def test_constants_bound_what_the_assumptions_name_and_are_met() -> None:
+def test_constants_bound_the_quantities_of_the_assumptions_tightly() -> None:
     problem, losses = draw_signs(30, 3, 0.2, 0.3)
     found = constants_of(problem, losses)
     rng = np.random.default_rng(0)

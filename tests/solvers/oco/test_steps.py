@@ -157,7 +157,7 @@ def test_steps_of_any_length_and_price_under_a_quadratic_constraint_are_solved(k
         point, gap = solve_by_cuts(centre, region, variance, np.array([price]))
         length = 1.0 + float(np.linalg.norm(centre))
         assert np.abs(point - solve_quadratic(centre, region, matrix, bound, price)).max() < 1e-6 * length
-        assert 2.0 * gap < 1e-12 * length**2 + 1e-13 * price  # the constraint's own rounding has its price
+        assert 2.0 * gap < 1e-12 * length**2 + 1e-13 * price  # the price multiplies the constraint's rounding error
         assert len(calls) < 300  # each is a round of cuts
         held += int(abs(variance.values(point)[0]) < 1e-6 * bound)
     assert held > 1

@@ -1,4 +1,4 @@
-"""The strategies of simple removal with their slow twins, and how tests make learners of them."""
+"""The strategies of simple removal with their naive twins, and functions that make learners of them."""
 
 from __future__ import annotations
 
@@ -113,6 +113,6 @@ def rows_of(stream: Stream, first: int = 0, last: int | None = None) -> Rows:
 
 
 def bits(state: BudgetState | GrowingState) -> tuple[object, ...]:
-    """All that a state holds, arrays as bytes."""
+    """Return all values of a state, arrays as bytes."""
     values = (getattr(state, field.name) for field in fields(state))
     return tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in values)

@@ -1,4 +1,4 @@
-"""Streams of rows that try learners with a budget: duplicates, far rows, zero rows, a class that is rare."""
+"""Difficult streams for learners with a budget: duplicates, distant rows, zero rows, a rare class."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def plain_stream(task: Task, kernel: Kernel, seed: int = 0, n_rows: int = 300) -
 
 
 def streams(task: Task, rows: int = 200) -> list[Stream]:
-    """One of each kind of kernel that takes another way through the compiled code."""
+    """Return one stream for each kind of kernel with its own compiled code."""
     kernels: list[Kernel] = [Laplacian(2.0), Polynomial(2, 1.0, 1.0), Linear()]
-    hard = hard_stream(task, n_rows=rows)  # where rounding turns no decision
+    hard = hard_stream(task, n_rows=rows)  # where rounding changes no decision
     return [hard, *(plain_stream(task, kernel, n_rows=rows) for kernel in kernels)]
 
 

@@ -16,7 +16,7 @@ from tests.rows import curved, write
 
 
 def sensitive_table(n_rows: int = 1600, task: Task = "binary") -> pa.Table:
-    """Column c leans on the sign of s, so that what is learnt from c alone differs between the two."""
+    """Return a table whose column c depends on the sign of s, so that scores from c alone differ between the groups."""
     content = curved(n_rows, task)
     draw = np.random.default_rng(8)
     sensitive = (content.column("b").to_numpy() ** 2 + draw.normal(size=n_rows) > 0.8).astype(np.float32)
@@ -26,7 +26,7 @@ def sensitive_table(n_rows: int = 1600, task: Task = "binary") -> pa.Table:
 
 
 def sensitive_data(folder: Path, task: Task = "binary") -> Dataset:
-    """Ingested in five shards or so of two row groups each; the target of a regression is scaled."""
+    """Ingest the table in about five shards of two row groups each; the target of a regression is scaled."""
     source, scaled = write(folder, sensitive_table(task=task)), task == "regression"
     scale: dict[str, Any] = {"scale": "standard", "scale_target": True} if scaled else {}
     settings = IngestSettings(keys=("how",), rows_per_shard=256, rows_per_group=128, **scale)

@@ -1,4 +1,4 @@
-"""Laws of kernel learners without a budget: against slow twins, over several blocks and chunks of supports."""
+"""Kernel learners without a budget: against naive twins, over several blocks and chunks of supports."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.solvers.online.budget_cases import (
 )
 from tests.solvers.online.budget_streams import TASKS, Stream, hard_stream, streams
 
-# Laws of kernel learners without a budget: against slow twins, over several blocks and chunks of supports.
+# Kernel learners without a budget: against naive twins, over several blocks and chunks of supports.
 
 BY_TASK = [(name, task) for name in GROWING for task in TASKS]
 
@@ -100,7 +100,7 @@ def test_joined_shards_are_the_mean_of_their_functions(task: Task) -> None:
         assert bits(learner.average_shards(base, [base, base])) == bits(base)
 
 
-def test_what_cannot_work_is_named() -> None:
+def test_unsupported_combinations_are_named() -> None:
     stream = hard_stream("regression")
     with pytest.raises(ConfigError, match="'mine' is a Python function, but learners with support vectors"):
         GrowingLearner(CustomKernel("mine", lambda left, right: left @ right.T), strategies.Perceptron(), "binary", 3)
@@ -113,7 +113,7 @@ def test_what_cannot_work_is_named() -> None:
         learner.learn(learner.start(), rows_of(stream))
 
 
-# Laws of joined shards, and of what learners with a budget refuse.
+# Averages of shards, and invalid input of learners with a budget.
 
 STRATEGIES_BY_TASK = [(name, task) for name, case in CASES.items() for task in case.strategy.tasks]
 PARTS = ((60, 120), (120, 300))
@@ -138,7 +138,7 @@ def test_within_the_budget_joined_shards_are_the_mean_of_their_functions(name: s
 
 
 @pytest.mark.parametrize(("name", "task"), STRATEGIES_BY_TASK)
-def test_joined_shards_meet_the_budget_and_learn_on(name: str, task: Task) -> None:
+def test_joined_shards_meet_the_budget_and_continue_to_learn(name: str, task: Task) -> None:
     stream = hard_stream(task)
     learner = budget_learner(CASES[name].strategy, stream, BUDGET)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
@@ -172,7 +172,7 @@ def test_strategies_of_age_keep_the_newest_of_the_union() -> None:
 
 
 @pytest.mark.parametrize("strategy", [strategies.BPASimple(0.5), strategies.BSGDRemoval(0.1)])
-def test_of_supports_of_one_weight_the_oldest_leave(strategy: BudgetStrategy) -> None:
+def test_of_supports_with_equal_weights_the_oldest_are_removed(strategy: BudgetStrategy) -> None:
     stream = hard_stream("binary", n_rows=8)
     apart = stream._replace(inputs=1e3 * np.arange(8.0)[:, None] * np.ones(3))  # all kernel values are 0
     states = []
@@ -188,7 +188,7 @@ def test_of_supports_of_one_weight_the_oldest_leave(strategy: BudgetStrategy) ->
 
 
 @pytest.mark.parametrize("rescale", [False, True])
-def test_supports_that_stay_grow_by_those_that_leave_only_if_they_are_to(rescale: bool) -> None:
+def test_remaining_supports_are_rescaled_only_on_request(rescale: bool) -> None:
     stream = hard_stream("binary")
     learner = budget_learner(strategies.BoundedGradientDescent(0.3, 0.01, rescale=rescale), stream)
     base = learner.start()
@@ -253,7 +253,7 @@ def test_removal_that_is_unbiased_keeps_f_on_average() -> None:
         assert np.std(after, axis=0).max() > 1e-3
 
 
-def test_sizes_that_make_no_sense_are_named() -> None:
+def test_invalid_sizes_are_named() -> None:
     rbp, kernel = strategies.RandomizedBudgetPerceptron(), Gaussian(1.0)
     with pytest.raises(ConfigError, match="budget = 0"):
         BudgetLearner(kernel, rbp, "binary", 3, 0)
@@ -273,7 +273,7 @@ def test_sizes_that_make_no_sense_are_named() -> None:
         BudgetLearner(own, rbp, "binary", 3, 10)
 
 
-def test_numbers_that_make_no_sense_are_named() -> None:
+def test_invalid_numbers_are_named() -> None:
     for strategy in (
         strategies.RandomizedBudgetPerceptron,
         strategies.Forgetron,

@@ -55,7 +55,7 @@ def settings_of(data: Dataset, **values: Any) -> TrainSettings:
     return settings_from(TrainSettings, given, "test")
 
 
-NOGD: dict[str, Any] = {"solver": "nogd", "budget": 30, "frequencies": 400}  # as if there were none
+NOGD: dict[str, Any] = {"solver": "nogd", "budget": 30, "frequencies": 400}  # as without constraints
 
 
 def learn(data: Dataset, threads: int = 1, **values: Any) -> tuple[OnlineSolver, Any]:
@@ -77,11 +77,11 @@ def test_predicting_weights_keep_to_all_limits(data: Dataset, mode: str) -> None
     assert not learner.kept.excess(weights).any()
     assert np.linalg.norm(weights) <= 8 * (1 + 1e-6)
     free_solver, free = learn(data, constraints=(), radius=8.0, step_size="auto", mode="stream")
-    standing = solver.progress(state)
-    assert standing.violation is not None
-    assert standing.violation > 0
+    progress = solver.progress(state)
+    assert progress.violation is not None
+    assert progress.violation > 0
     assert free_solver.progress(free).violation is None
-    assert standing.error < 0.9 * standing.baseline_error
+    assert progress.error < 0.9 * progress.baseline_error
 
 
 @pytest.mark.parametrize("mode", ["stream", "mix"])
@@ -208,7 +208,7 @@ def test_experts_follow_rows_that_change_within_all_limits(
     assert isinstance(state.learner.feature_map, NystromFeatures) == bool(values)
 
 
-def test_sensitive_column_is_learnt_from_if_asked(data: Dataset) -> None:
+def test_a_sensitive_column_is_an_input_on_request(data: Dataset) -> None:
     solver, state = learn(data, learn_sensitive=True)
     assert solver.predictor(state).n_inputs == 4
     assert not state.learner.kept.excess(solver.predictor(state).weights[0]).any()  # type: ignore[attr-defined]
@@ -261,7 +261,7 @@ def test_limits_that_the_ball_is_too_small_for_are_named_in_the_unit_of_the_targ
         learn(every[task], constraints=(f"mean(s=1) >= {high}", "norm <= 8"))
 
 
-def test_settings_go_through_json(data: Dataset) -> None:
+def test_settings_survive_json(data: Dataset) -> None:
     settings = settings_of(data)
     assert settings_from(TrainSettings, json.loads(settings.model_dump_json()), "test") == settings
     assert Path(settings.data) == data.folder

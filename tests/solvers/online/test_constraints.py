@@ -57,7 +57,7 @@ DIFFERENCE = MeanDifference(ConstraintGroup("f71", "1"), ConstraintGroup("job ti
         (" norm<=10 ", NormBound(10.0)),
     ],
 )
-def test_text_means_its_constraint_and_back(text: str, expected: Constraint | NormBound) -> None:
+def test_text_parses_to_its_constraint_and_back(text: str, expected: Constraint | NormBound) -> None:
     assert parse_constraint(text) == expected
     assert parse_constraint(str(expected)) == expected
 
@@ -80,7 +80,7 @@ def test_text_means_its_constraint_and_back(text: str, expected: Constraint | No
         ("covariance(mean area) <= 1", "names with spaces are in quotes."),
     ],
 )
-def test_bad_grammar_is_told_where_it_goes_wrong(text: str, part: str) -> None:
+def test_a_syntax_error_names_its_position(text: str, part: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_constraint(text)
     assert part in str(error.value)
@@ -219,7 +219,7 @@ def test_rows_are_the_quantities_of_all_training_rows(data: Dataset) -> None:
     assert abs(expected[0]) > 1e-3
 
 
-def test_column_that_is_not_there_is_told_with_its_neighbours(data: Dataset) -> None:
+def test_a_missing_column_is_named_with_similar_columns(data: Dataset) -> None:
     constraints, _ = parse_constraints(["covariance(hwo) <= 1"])
     with pytest.raises(DataError, match="Did you mean 'how'"):
         check_columns(data.schema, constraints, "data")
@@ -242,7 +242,7 @@ def test_covariance_takes_no_text(data: Dataset) -> None:
         estimate_rows(data, constraints, draw_fourier_map(Gaussian(1.0), 4, 5, 0), execution)
 
 
-def test_some_input_is_left_to_learn_from(data: Dataset) -> None:
+def test_at_least_one_input_must_remain(data: Dataset) -> None:
     with pytest.raises(ConfigError, match="no input is left"):
         without_features(data, ("a", "b", "c", "s"))
     assert without_features(data, ("how",)) is data
@@ -266,7 +266,7 @@ def test_a_group_has_the_rows_of_its_value_and_no_others(column: pa.Array, value
     np.testing.assert_array_equal(members(ConstraintGroup("day", value), columns), expected)
 
 
-def test_values_that_cannot_be_told_apart_are_refused() -> None:
+def test_values_that_cannot_be_distinguished_are_refused() -> None:
     with pytest.raises(DataError, match=r"'day'.* has whole numbers beyond 2\^53"):
         values_of(pa.chunked_array([pa.array([2**53 + 1])]), "day")
     rounded = {"day": values_of(pa.chunked_array([pa.array([20240104.0], pa.float32())]), "day")}
@@ -292,7 +292,7 @@ def test_a_model_of_a_table_with_encoded_columns_opens_again(tmp_path: Path, bes
     values: dict[str, Any] = {"text": rng.choice(["u", "v"], 400), "date": days, "missing": rng.normal(size=400)}
     table["b"] = values[beside]
     if beside == "missing":
-        table.loc[::9, ["b", "s"]] = None  # of the constrained column, too: its input for that is none of the model's
+        table.loc[::9, ["b", "s"]] = None  # also in the constrained column; its indicator is no input of the model
     table.to_parquet(tmp_path / "rows.parquet")
     ingested = settings(target="y", missing="mean", dates="parts", holdout=0.2)
     data = ingest(tmp_path / "rows.parquet", tmp_path / "data", ingested).dataset

@@ -1,4 +1,4 @@
-"""Laws of the strategies whose budget costs more than a removal: each against its slow twin, on hard streams."""
+"""Strategies whose budget maintenance costs more than a removal: each against its naive twin, on hard streams."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_learner_matches_naive(name: str, task: Task) -> None:
         assert task == "regression" or 0 < mistakes < 0.7 * len(judged)
         assert state.n_supports == len(expansion.supports)
         assert state.progress.updates >= len(expansion.supports)
-        if name.startswith("bpa"):  # a row without a length, which the linear kernel has, moves nothing
+        if name.startswith("bpa"):  # a zero row of the linear kernel changes nothing
             lengths = map(expansion.self_kernel, stream.inputs)
             losses = [seen.loss * length for seen, length in zip(judged, lengths, strict=True)]
             assert state.progress.updates == sum(loss > 0.0 for loss in losses)
@@ -149,7 +149,7 @@ def test_a_state_of_an_earlier_version_with_an_inverse_goes_on_as_one_with_a_roo
 
 @pytest.mark.parametrize(("name", "task"), [(name, task) for name, task in BY_TASK if name in DOUBLE])
 def test_float32_is_close_to_float64(name: str, task: Task) -> None:
-    # compared by their errors: one decision that rounding turns changes all that follow
+    # compared by errors: one decision changed by rounding affects all later rows
     stream = hard_stream(task, seed=2)
     errors = [learn(learner_of(name, stream, precision), stream).progress.error for precision in ("float32", "float64")]
     assert errors[0] == pytest.approx(errors[1], rel=0.05)
@@ -218,7 +218,7 @@ def test_joined_supports_too_many_are_dropped_or_projected_onto_nearest_neighbou
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
-@pytest.mark.parametrize("name", ["projectron", "bpa-p"])  # what Projectron++ learns depends on the budget
+@pytest.mark.parametrize("name", ["projectron", "bpa-p"])  # results of Projectron++ depend on the budget
 def test_joined_supports_too_many_are_projected_onto_the_span_of_the_others(name: str, task: Task) -> None:
     stream = hard_stream(task)
     whole, _ = joined_halves(name, stream, 200)
@@ -270,7 +270,7 @@ def assert_same_bits(left: dict[str, Any], right: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("strategy", [Projectron(), ProjectronPlus(), BPAProjection()])
 @pytest.mark.parametrize("bandwidth", [4.0, 8.0])
-def test_near_singular_kernels_cost_no_mistake(strategy: BudgetStrategy, bandwidth: float) -> None:
+def test_near_singular_kernels_cause_no_errors(strategy: BudgetStrategy, bandwidth: float) -> None:
     draw = np.random.default_rng(3)
     inputs = draw.random((500, 4))
     targets = np.where(np.sin(6 * inputs[:, 0]) + inputs[:, 1] ** 2 + 0.3 * draw.standard_normal(500) > 0.6, 1.0, -1.0)

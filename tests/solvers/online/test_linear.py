@@ -53,7 +53,7 @@ def test_slices_differ_by_seed_pass_and_shard(learnable: dict[Task, Dataset]) ->
     assert len(taken) == 6
 
 
-def test_a_process_that_lives_on_tells_scalings_apart(learnable: dict[Task, Dataset]) -> None:
+def test_one_process_reads_each_scaling_separately(learnable: dict[Task, Dataset]) -> None:
     data = learnable["regression"]
     shard = data.split("train")[0]
     for scale in ("none", "minmax", "standard"):

@@ -175,7 +175,7 @@ def test_progress_of_parts_adds_up() -> None:
     assert first.progress.plus(later) == both.progress
 
 
-def test_a_map_that_fails_in_one_thread_raises_and_nobody_hangs() -> None:
+def test_a_map_that_fails_in_one_thread_raises_without_deadlock() -> None:
     class Fails:
         n_inputs, n_columns, precision = N_INPUTS, N_INPUTS, "float32"
 
@@ -191,7 +191,7 @@ def test_a_map_that_fails_in_one_thread_raises_and_nobody_hangs() -> None:
         learner.learn(learner.start(), rows, 2)
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     learner, rows = make_learner(Hinge()), make_rows(Hinge())
     many = make_learner(MulticlassHinge())
     with pytest.raises(DataError, match=r"-1 and \+1 in memory, but a target is -?2"):

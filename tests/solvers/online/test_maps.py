@@ -79,7 +79,7 @@ def test_shards_learn_in_one_nystrom_map(mode: Mode, learnable: dict[Task, Datas
     assert state.learned.progress.error < state.learned.progress.baseline_error
 
 
-def test_a_kernel_of_ones_own_learns_but_is_not_saved(
+def test_a_custom_kernel_is_trained_but_not_saved(
     learnable: dict[Task, Dataset], here: Execution, tmp_path: Path
 ) -> None:
     data, solver = learnable["binary"], solver_of(NystromChoice(CustomKernel("shifted", own_kernel), None, 80, 50))
@@ -90,7 +90,7 @@ def test_a_kernel_of_ones_own_learns_but_is_not_saved(
     assert not (tmp_path / "model").exists()
 
 
-def test_what_was_chosen_is_told(learnable: dict[Task, Dataset]) -> None:
+def test_chosen_values_are_reported(learnable: dict[Task, Dataset]) -> None:
     schema, sample = learnable["binary"].schema, sample_rows(learnable["binary"], "train", 1000, 0, "float32").inputs
     _, chosen = FourierChoice(map="auto").draw(schema, sample, 0, "float32")
     assert chosen["map"] == "orthogonal"
@@ -99,13 +99,13 @@ def test_what_was_chosen_is_told(learnable: dict[Task, Dataset]) -> None:
     assert euclidean == {"bandwidth": 2.0, "bandwidth_reason": "as given"}
     _, absolute = FourierChoice("laplacian").draw(schema, sample, 0, "float32")
     assert absolute["bandwidth"] > 1.3 * chosen["bandwidth"], "the Laplacian kernel measures absolute differences"
-    fitted, told = NystromChoice("linear", None, 30, 20).draw(schema, sample, 0, "float32")
-    assert fitted.n_columns == told["rank"] == 4
-    assert "the rank of the landmarks' kernel matrix" in told["rank_reason"]
-    assert told["landmarks"] == 30
+    fitted, nystrom_report = NystromChoice("linear", None, 30, 20).draw(schema, sample, 0, "float32")
+    assert fitted.n_columns == nystrom_report["rank"] == 4
+    assert "the rank of the landmarks' kernel matrix" in nystrom_report["rank_reason"]
+    assert nystrom_report["landmarks"] == 30
 
 
-def test_what_does_not_fit_is_named_before_anything_is_read(learnable: dict[Task, Dataset]) -> None:
+def test_invalid_arguments_are_named_before_data_are_read(learnable: dict[Task, Dataset]) -> None:
     with pytest.raises(ConfigError, match=r"'polynomial' is not shift-invariant.*Use a Nystrom map"):
         FourierChoice("polynomial")
     with pytest.raises(ConfigError, match="'laplacian' is not a function of the Euclidean distance"):

@@ -1,4 +1,4 @@
-"""What is particular to the three modes of the online learner: which rows they see when, and what one step is."""
+"""The three modes of the online learner: order of rows and definition of one step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LOSS = pytest.mark.parametrize("loss", list(LOSSES))
 
 
 def all_rows(data: Dataset) -> Rows:
-    """The training rows as stored."""
+    """Return the training rows in stored order."""
     parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
     return Rows(np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]))
 
@@ -144,7 +144,7 @@ def test_plain_sum_in_one_round_is_one_step_along_the_mean_subgradient_of_all_ro
 
 
 @MODE
-def test_stored_order_visits_rows_as_they_lie_and_shuffling_does_not(
+def test_stored_and_shuffled_orders_give_different_results(
     mode: Mode, learnable: dict[Task, Dataset], here: Execution
 ) -> None:
     data = learnable["binary"]
@@ -181,7 +181,7 @@ def by_target(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
         *((loss, "sum") for loss in ("logistic", "multiclass-hinge")),
     ],
 )
-def test_rows_sorted_by_target_are_learnt_all_the_same(
+def test_rows_sorted_by_target_are_learnt(
     mode: Mode, loss: str, here: Execution, by_target: dict[Task, Dataset]
 ) -> None:
     data = by_target[LOSSES[loss]]
@@ -195,7 +195,7 @@ def in_units(tmp_path_factory: pytest.TempPathFactory) -> dict[float, Dataset]:
 
 @pytest.mark.parametrize("unit", [1e-6, 1e4])
 @MODE
-def test_regression_targets_of_any_unit_are_learnt_as_they_are(
+def test_regression_targets_of_any_unit_are_learnt_without_scaling(
     mode: Mode, unit: float, here: Execution, in_units: dict[float, Dataset]
 ) -> None:
     data = in_units[unit]
@@ -232,16 +232,16 @@ def test_class_weights_favour_their_class(
     assert shares[0] < shares[1] - 0.05
 
 
-def test_what_was_chosen_is_told(learnable: dict[Task, Dataset], here: Execution) -> None:
+def test_chosen_values_are_reported(learnable: dict[Task, Dataset], here: Execution) -> None:
     data = learnable["binary"]
     chosen = {mode: online("hinge", mode).start(data, here).chosen for mode in MODES}
     assert chosen["stream"]["mixing_share"] == 1.0
     assert "median distance of 2," in chosen["stream"]["bandwidth_reason"]
     assert "2,257 sampled rows" in chosen["stream"]["step_size_reason"]
     given = OnlineSolver(LinearFactory(FourierChoice(bandwidth=2.0), make_loss("hinge"), step_size=0.3), order="stored")
-    told = given.start(data, here).chosen
-    assert (told["bandwidth"], told["step_size"], told["mixing_share"]) == (2.0, 0.3, 0.0)
-    assert told["bandwidth_reason"] == told["step_size_reason"] == "as given"
+    reported = given.start(data, here).chosen
+    assert (reported["bandwidth"], reported["step_size"], reported["mixing_share"]) == (2.0, 0.3, 0.0)
+    assert reported["bandwidth_reason"] == reported["step_size_reason"] == "as given"
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -279,10 +279,10 @@ def test_shards_learn_in_the_map_that_leads_after_all_of_the_sample(mode: Mode, 
     sample = all_rows(data)
     context = BuildContext(data.schema, sample, len(sample.targets), len(data.split("train")), mode, 3, "float32")
     built = ExpertFactory(loss, n_frequencies=16).build(context)
-    everyone = Round(None, 100, 100)
-    experts = ExpertLearner(draw_candidates(sample.inputs, 16, 3), loss, rounds=(everyone,))
+    keep_all = Round(None, 100, 100)
+    experts = ExpertLearner(draw_candidates(sample.inputs, 16, 3), loss, rounds=(keep_all,))
     learnt = experts.learn(experts.start(), sample)
-    assert learnt.n_maps > 6  # nobody left
+    assert learnt.n_maps > 6  # no candidate was removed
     feature_map, _, _ = experts.leader(learnt)
     assert isinstance(built.learner, LinearLearner)
     mine = built.learner.feature_map

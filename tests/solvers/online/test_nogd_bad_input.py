@@ -14,7 +14,7 @@ from okl.solvers.online.nystrom import check_budget
 from tests.solvers.online.nogd_cases import BUDGET, make_learner, make_rows
 
 
-def test_duplicates_keep_what_rank_there_is_and_say_so() -> None:
+def test_duplicates_reduce_the_rank_with_a_reason() -> None:
     learner, rows = make_learner(Logistic()), make_rows(Logistic(), rows=500)
     few = Rows(rows.inputs[np.arange(500) % 7], rows.targets)
     state = learner.learn(learner.start(), few)
@@ -34,13 +34,13 @@ def endless(left: FloatArray, right: FloatArray) -> FloatArray:
     return np.full((len(left), len(right)), np.inf)
 
 
-def test_a_kernel_that_is_not_positive_definite_says_what_rank_it_can_keep() -> None:
+def test_a_kernel_that_is_not_positive_definite_reports_the_possible_rank() -> None:
     learner, rows = make_learner(Hinge(), CustomKernel("minus", minus_distance)), make_rows(Hinge())
     with pytest.raises(DataError, match=r"not positive definite.*allows rank \d"):
         learner.learn(learner.start(), rows)
 
 
-def test_values_that_are_not_finite_are_told() -> None:
+def test_values_that_are_not_finite_raise() -> None:
     learner = make_learner(Hinge(), CustomKernel("endless", endless))
     with pytest.raises(DataError, match="not finite"):
         learner.learn(learner.start(), make_rows(Hinge()))
@@ -49,7 +49,7 @@ def test_values_that_are_not_finite_are_told() -> None:
         learner.learn(learner.start(), make_rows(Hinge(), "float32"))
 
 
-def test_divergence_is_told_at_once() -> None:
+def test_divergence_raises_at_once() -> None:
     loss = ThresholdedHalfSquared(0.1)
     for budget in (BUDGET, 1400):
         learner = replace(make_learner(loss), step_size=1e3, budget=budget)

@@ -129,7 +129,7 @@ def test_learn_leaves_its_inputs_unchanged(rows: int) -> None:
     assert bits(pickle.loads(pickle.dumps(state))) == bits(state)
 
 
-def test_scores_go_on_where_the_expansion_was_when_the_rank_is_the_budget() -> None:
+def test_scores_are_continuous_at_the_change_to_the_map_with_full_rank() -> None:
     learner = replace(make_learner(Hinge(), Laplacian(1.0)), rank=BUDGET)
     rows = make_rows(Hinge())
     full = learner.learn(learner.start(), rows)
@@ -154,7 +154,7 @@ def test_start_predicts_nothing() -> None:
 
 
 def test_rounding_of_eigenvectors_decides_no_score() -> None:
-    """A row near a support that the map leaves out gets the score that far landmarks give it, not one of noise."""
+    """A row near an unused support gets the score of the remaining landmarks, not one from rounding noise."""
     rng = np.random.default_rng(4)
     centres = 3.0 * rng.standard_normal((15, N_INPUTS))
     inputs = np.concatenate([np.repeat(centres[:5], 6, axis=0), centres[5:]])
@@ -171,7 +171,7 @@ def test_rounding_of_eigenvectors_decides_no_score() -> None:
     assert np.abs(scores[30:]).max() < 1e-19
 
 
-def test_shards_are_averaged_in_a_map_that_is_there() -> None:
+def test_shards_are_averaged_in_an_existing_map() -> None:
     learner, rows = make_learner(Hinge()), make_rows(Hinge())
     base = learner.learn(learner.start(), part(rows, 0, 512))
     parts = [learner.learn(learner.shard_start(base), part(rows, *span)) for span in [(512, 800), (800, 1500)]]
@@ -214,9 +214,9 @@ def test_every_mode_beats_the_baseline(loss: str, mode: Mode, learnable: dict[Ta
     rank = 15 if loss == "multiclass-hinge" else 20
     solver = OnlineSolver(NOGDFactory(make_loss(loss), budget=60, rank=rank), 2, rounds=20, mode=mode)
     state = last_state(solver, data, here)
-    standing, chosen = solver.progress(state), solver.chosen(state)
-    assert standing.done_rows == 2 * data.rows("train")
-    assert standing.error < standing.baseline_error
+    progress, chosen = solver.progress(state), solver.chosen(state)
+    assert progress.done_rows == 2 * data.rows("train")
+    assert progress.error < progress.baseline_error
     assert isinstance(state.learner, NOGDLearner if mode == "stream" else LinearLearner)
     assert (chosen["landmarks"], chosen["rank"]) == (60, rank)
     assert chosen["step_size"] == state.learner.step_size
@@ -224,7 +224,7 @@ def test_every_mode_beats_the_baseline(loss: str, mode: Mode, learnable: dict[Ta
     assert ("landmarks_reason" in chosen) == (mode != "stream")
 
 
-def test_a_kernel_of_the_users_own_learns_with_what_was_given(learnable: dict[Task, Dataset], here: Execution) -> None:
+def test_a_custom_kernel_is_trained_with_the_given_settings(learnable: dict[Task, Dataset], here: Execution) -> None:
     factory = NOGDFactory(make_loss("hinge"), CustomKernel("cosine", cosine), budget=30, rank=6, step_size=0.5)
     state = last_state(OnlineSolver(factory), learnable["binary"], here)
     assert state.learner.step_size == 0.5
@@ -232,7 +232,7 @@ def test_a_kernel_of_the_users_own_learns_with_what_was_given(learnable: dict[Ta
     assert state.learned.feature_map.n_columns == 6
 
 
-def test_landmarks_of_a_sample_that_does_not_fill_the_budget_are_those_there_are(
+def test_a_sample_smaller_than_the_budget_gives_fewer_landmarks(
     learnable: dict[Task, Dataset], here: Execution
 ) -> None:
     data = learnable["binary"]
@@ -242,7 +242,7 @@ def test_landmarks_of_a_sample_that_does_not_fill_the_budget_are_those_there_are
     assert state.chosen["rank"] == 25
 
 
-def test_data_on_which_every_step_diverges_are_told(learnable: dict[Task, Dataset], here: Execution) -> None:
+def test_data_on_which_every_step_size_diverges_raise(learnable: dict[Task, Dataset], here: Execution) -> None:
     factory = NOGDFactory(make_loss("thresholded-half-squared"), "polynomial", 0.01, budget=40)
     with pytest.raises(DivergedError, match="Every step size down to"):
         OnlineSolver(factory).start(learnable["regression"], here)

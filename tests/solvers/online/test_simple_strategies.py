@@ -1,4 +1,4 @@
-"""Laws of the strategies of simple removal: each against its slow twin, on hard streams."""
+"""Strategies of simple removal: each against its naive twin, on hard streams."""
 
 from __future__ import annotations
 
@@ -123,6 +123,6 @@ def test_decay_costs_no_precision_over_many_rows() -> None:
     norma(slots, stream.inputs, stream.targets, 0.7, 0.3, 0.2, None)
     state = learn(learner, stream)
     decay = (1.0 - 0.3 * 0.2) ** 600
-    assert LEAST_SCALE**3 < decay < LEAST_SCALE**2  # the scale was taken in twice
+    assert LEAST_SCALE**3 < decay < LEAST_SCALE**2  # the scale was folded into the coefficients twice
     assert state.floats[SCALE] == pytest.approx(decay / LEAST_SCALE**2, rel=0.5)
     np.testing.assert_allclose(state.scaled_coefficients[0], np.array(slots.coefficients)[:, 0], rtol=1e-6)

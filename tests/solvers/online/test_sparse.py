@@ -1,4 +1,4 @@
-"""Online gradient descent on sparse rows: against a slow twin, cut anywhere, in all modes, and as a solver."""
+"""Online gradient descent on sparse rows: against a naive twin, in parts, in all modes, and as a solver."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_rows_learned_in_parts_give_the_same_bits(cuts: Sequence[int]) -> None:
     assert whole.progress == parts.progress
 
 
-def test_learning_goes_on_from_weights_that_shards_have_averaged() -> None:
+def test_learning_continues_from_averaged_weights() -> None:
     learner, rows = learner_of("hinge", 1, None, "float64"), rows_of(320, "hinge", "float64")
     fork = learner.shard_start(learner.start())
     parts = [learner.learn(fork, Rows(rows.inputs[k::2], rows.targets[k::2])) for k in range(2)]
@@ -166,7 +166,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     """Rows of three classes in five shards, with test rows."""
     folder = tmp_path_factory.mktemp("rows")
     inputs, targets = drawn(1500, 5000, 3)
-    inputs = sparse.hstack([inputs[:, :60] * 3, inputs], format="csr")  # of which some columns are seen often
+    inputs = sparse.hstack([inputs[:, :60] * 3, inputs], format="csr")  # some columns occur often
     options = {"task": "multiclass", "rows_per_shard": 300, "holdout": 0.2, "svmlight_index": "0"}
     return ingest(written(folder / "rows.svm", inputs, targets), folder / "data", ingest_settings(**options)).dataset
 
@@ -185,7 +185,7 @@ def bits(data: Dataset, execution: Execution, **options: Any) -> bytes:
      {"mode": "sum", "rounds": 310, "step_rule": "plain"}],
 )  # fmt: skip
 def test_threads_and_workers_give_the_same_bits(data: Dataset, two_workers: Execution, options: dict[str, Any]) -> None:
-    if options.get("rounds", 0) > 300:  # than a shard has rows: two shards tell
+    if options.get("rounds", 0) > 300:  # more rounds than a shard has rows; two shards are enough
         data = replace(data, shards=data.split("train")[:2])
     with open_execution(0, threads=1) as alone, open_execution(0, threads=3) as here:
         found = {bits(data, execution, **options) for execution in (alone, here, two_workers)}

@@ -63,7 +63,7 @@ def test_inputs_of_like_spread_get_one_scaling_and_constant_columns_none() -> No
     assert np.isfinite(nothing.bases[0].frequencies).all()
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(ConfigError, match="'polynomial' has no bandwidth"):
         draw_candidates(SAMPLE, 10, 0, kernel="polynomial")
     with pytest.raises(DataError, match="sampled rows"):
@@ -88,7 +88,7 @@ def test_a_race_without_rows_is_refused() -> None:
         race_schedule(0)
 
 
-def test_those_that_lost_least_of_late_go_on_with_all_that_is_theirs() -> None:
+def test_candidates_of_least_recent_loss_remain_with_their_state() -> None:
     learner = make_learner(Hinge(), rounds=(Round(None, 100, 100),))
     state = learner.learn(learner.start(), make_rows(Hinge()))
     pruned = after_round(state, Round(None, 3, 1), 1)
@@ -108,7 +108,7 @@ def test_those_that_lost_least_of_late_go_on_with_all_that_is_theirs() -> None:
             np.testing.assert_allclose(recent[m, 0], 0.3 * before[whole][old_m, old_t])
 
 
-def test_a_tie_is_won_by_the_earlier_and_the_diverged_go_first() -> None:
+def test_the_earlier_candidate_wins_a_tie_and_diverged_ones_are_removed_first() -> None:
     learner = make_learner(Hinge())
     state = learner.start()
     assert after_round(state, Round(None, 1, 1), 1).groups[0].candidates == ((0, 0),)

@@ -23,7 +23,7 @@ from tests.solvers.online.experts_cases import (
     make_rows,
 )
 
-EVERYONE = (Round(None, 100, 100),)
+KEEP_ALL = (Round(None, 100, 100),)
 
 
 @LOSS
@@ -64,7 +64,7 @@ def test_learn_leaves_its_inputs_unchanged_and_states_travel(loss: Loss) -> None
 def test_last_weights_are_those_of_the_linear_learner(loss: Loss) -> None:
     base = make_candidates("float64").bases[1]
     rows = make_rows(loss, "float64", 600)
-    learner = ExpertLearner(Candidates((base,), 1), loss, 1, EVERYONE, step_sizes=(0.3, 0.9))
+    learner = ExpertLearner(Candidates((base,), 1), loss, 1, KEEP_ALL, step_sizes=(0.3, 0.9))
     state = learner.learn(learner.start(), rows, 2)
     for t, step in enumerate((0.3, 0.9)):
         alone = LinearLearner(base, loss, step)
@@ -74,7 +74,7 @@ def test_last_weights_are_those_of_the_linear_learner(loss: Loss) -> None:
 
 @LOSS
 def test_mixture_is_not_far_behind_its_best_expert(loss: Loss) -> None:
-    learner, rows = make_learner(loss, rounds=EVERYONE), make_rows(loss)
+    learner, rows = make_learner(loss, rounds=KEEP_ALL), make_rows(loss)
     state = learner.learn(learner.start(), rows, 2)
     best = state.losses.min() / ROWS
     assert best < state.progress.error < 1.25 * best + 0.01
@@ -104,20 +104,20 @@ def test_predictor_is_the_leading_expert_on_one_map_and_can_be_stored(loss: Loss
         again = predictor_from_stored(predictor.describe(), predictor.arrays(), "here")
         np.testing.assert_array_equal(again.scores(rows.inputs), scores)
     assert isinstance(feature_map, FourierFeatures)
-    said = np.argmax(scores, axis=1) if scores.ndim == 2 else np.where(scores >= 0, 1.0, -1.0)
+    predicted = np.argmax(scores, axis=1) if scores.ndim == 2 else np.where(scores >= 0, 1.0, -1.0)
     if loss.task == "regression":
         assert np.mean((scores - rows.targets) ** 2) < 0.3 * rows.targets.var()
     else:
-        assert np.mean(said != rows.targets) < 0.6 * state.progress.baseline_error
+        assert np.mean(predicted != rows.targets) < 0.6 * state.progress.baseline_error
 
 
-def test_an_expert_that_diverges_loses_and_poisons_nothing() -> None:
+def test_an_expert_that_diverges_loses_without_harm_to_others() -> None:
     loss = ThresholdedHalfSquared()
     rows = make_rows(loss)
-    wild = make_learner(loss, step_sizes=(0.5, 500.0), rounds=EVERYONE)
+    wild = make_learner(loss, step_sizes=(0.5, 500.0), rounds=KEEP_ALL)
     state = wild.learn(wild.start(), rows)
     assert np.isinf(state.losses).any()
-    tame = make_learner(loss, step_sizes=(0.5,), rounds=EVERYONE)
+    tame = make_learner(loss, step_sizes=(0.5,), rounds=KEEP_ALL)
     expected = tame.learn(tame.start(), rows).progress.error
     assert state.progress.error < 1.1 * expected
     assert np.isfinite(wild.leader(state)[2]).all()
@@ -128,15 +128,15 @@ def test_an_expert_that_diverges_loses_and_poisons_nothing() -> None:
 def test_no_expert_left_ends_in_a_clear_error() -> None:
     loss = ThresholdedHalfSquared()
     base = make_candidates().bases[1]
-    learner = ExpertLearner(Candidates((base,), 2), loss, 1, EVERYONE, step_sizes=(500.0,))
+    learner = ExpertLearner(Candidates((base,), 2), loss, 1, KEEP_ALL, step_sizes=(500.0,))
     with pytest.raises(DivergedError, match=r"Rows 0 to 1,599: the weights of all experts are no longer finite"):
         learner.learn(learner.start(), make_rows(loss))
 
 
-def test_targets_of_any_scale_give_the_same_figures() -> None:
+def test_errors_do_not_depend_on_the_scale_of_targets() -> None:
     rows = make_rows(ThresholdedHalfSquared())
     errors = []
-    for scale in (1.0, 1024.0):  # a power of 2 is no rounding
+    for scale in (1.0, 1024.0):  # scaling by a power of 2 is exact
         learner = make_learner(ThresholdedHalfSquared(0.1 * scale), adagrad_step_sizes=())
         state = learner.learn(learner.start(), Rows(rows.inputs, scale * rows.targets))
         errors.append(state.progress.error / scale**2)
@@ -156,7 +156,7 @@ def test_class_weights_favour_their_class(loss: Loss) -> None:
     assert favoured.mean() > 0.8
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     learner, rows = make_learner(Hinge()), make_rows(Hinge())
     with pytest.raises(DataError, match=r"\(rows, 5\)"):
         learner.learn(learner.start(), Rows(rows.inputs[:, :4], rows.targets))

@@ -1,4 +1,4 @@
-"""Laws of the twin vector machine: against its slow twin, against duality, and how shards and twins are joined."""
+"""The twin vector machine: against its naive twin, duality, and averages of shards and twins."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_learner_matches_naive(numbers: dict[str, Any]) -> None:
         np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-5 * (1 + np.abs(expected).max()))
 
 
-def test_streams_try_every_way_to_make_room() -> None:
+def test_streams_exercise_every_kind_of_budget_maintenance() -> None:
     learnt = [learn(learner_of(stream), stream) for stream in streams("binary")]
     mixed = [(counts_of(state) > 0).all(axis=0).sum() for state in learnt]
     kept = [counts_of(state).sum() for state in learnt]
     assert max(mixed) > 0
     assert min(mixed) == 0
-    # rows that removed twins stood for are gone, those of merged ones are not
+    # rows of removed twins are lost, those of merged twins are not
     assert any(BUDGET < rows < state.progress.updates for rows, state in zip(kept, learnt, strict=True))
 
 
@@ -117,11 +117,11 @@ def test_f_is_optimal_on_its_twins(aggressiveness: float) -> None:
         assert -1e-9 * primal <= primal - dual < 0.25 * primal
 
 
-def test_a_row_that_is_there_already_joins_its_twin() -> None:
+def test_a_row_equal_to_a_support_joins_its_twin() -> None:
     inputs = np.repeat(np.eye(3), 20, axis=0)
     targets = np.tile([1.0, 1.0, 1.0, -1.0], 15)
     stream = Stream(inputs, targets, Gaussian(0.5), "binary")
-    # each place falls short of the margin for ever: its rows disagree
+    # each location always violates the margin, because its labels disagree
     state = learn(learner_of(stream, 3, aggressiveness=0.01), stream)
     assert state.progress.updates == 60
     np.testing.assert_array_equal(np.sort(state.rows, axis=0), np.sort(np.eye(3), axis=0))
@@ -170,7 +170,7 @@ def test_budget_is_met_and_unused_columns_are_zero() -> None:
         assert not state.coefficients[:, n:].any()
         assert not state.memory[:3, n:].any()
         kernel = state.memory[5:]
-        expected = stream.kernel.matrix(state.rows, state.rows)  # of far rows by norms: not as exact
+        expected = stream.kernel.matrix(state.rows, state.rows)  # less exact for distant rows
         np.testing.assert_allclose(kernel[:n, :n], expected, rtol=0, atol=1e-7)
         assert not kernel[n:].any()
         assert not kernel[:, n:].any()
@@ -178,7 +178,7 @@ def test_budget_is_met_and_unused_columns_are_zero() -> None:
 
 
 @pytest.mark.parametrize("budget", [BUDGET, 400])
-def test_joined_shards_stand_for_the_rows_of_all(budget: int) -> None:
+def test_joined_shards_represent_the_rows_of_all(budget: int) -> None:
     stream = hard_stream("binary")
     learner = learner_of(stream, budget, tolerance=1e-6, sweeps=2000)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
@@ -203,7 +203,7 @@ def test_joined_shards_stand_for_the_rows_of_all(budget: int) -> None:
     assert after.progress.error < 0.4
 
 
-def test_joining_one_shard_changes_nothing_but_how_far_f_is_solved_for() -> None:
+def test_joining_one_shard_changes_only_the_accuracy_of_f() -> None:
     stream = hard_stream("binary")
     learner = learner_of(stream)
     base = learner.learn(learner.start(), rows_of(stream, 0, 60))
@@ -216,7 +216,7 @@ def test_joining_one_shard_changes_nothing_but_how_far_f_is_solved_for() -> None
 
 
 def test_counts_do_not_pile_up_over_rounds() -> None:
-    # what base stands for is in each of four shards: it is counted once
+    # the rows of base are in each of four shards, but are counted once
     stream = hard_stream("binary", n_rows=600)
     learner = learner_of(stream)
     state = learner.start()
@@ -227,7 +227,7 @@ def test_counts_do_not_pile_up_over_rounds() -> None:
     assert state.progress.error < 0.4
 
 
-def test_what_it_does_not_take_is_named() -> None:
+def test_unsupported_options_are_named() -> None:
     for task in ("multiclass", "regression"):
         with pytest.raises(ConfigError, match=f"tvm is not defined for a {task} task"):
             budget_learner(TwinVectors(), hard_stream(task))

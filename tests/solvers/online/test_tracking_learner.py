@@ -26,7 +26,7 @@ ROWS, N_INPUTS, CHANGE = 1600, 4, 900
 
 
 def make_rows(loss: Loss, precision: Precision = "float32") -> Rows:
-    """What is learnt is turned round at CHANGE."""
+    """Return rows whose labels are inverted at CHANGE."""
     rng = np.random.default_rng(2)
     inputs = rng.standard_normal((ROWS, N_INPUTS))
     signal = (np.sin(2 * inputs[:, 0]) + inputs[:, 1]) * np.where(np.arange(ROWS) < CHANGE, 1.0, -1.0)
@@ -72,7 +72,7 @@ def test_experts_are_linear_learners_and_mixed_as_the_naive_twin_does(loss: Loss
     learner, rows = make_learner(loss, "float64", step_sizes=(0.1, 0.8), share=0.01), make_rows(loss, "float64")
     rows = part(rows, CHANGE - 100, CHANGE - 100 + few)
     state = learner.learn(learner.start(), rows)
-    words = np.empty((few, 4))
+    predictions = np.empty((few, 4))
     for t, step in enumerate((0.1, 0.8)):
         alone = LinearLearner(learner.feature_map, loss, step)
         weights = alone.start()
@@ -80,15 +80,17 @@ def test_experts_are_linear_learners_and_mixed_as_the_naive_twin_does(loss: Loss
         for row in range(few):
             average = total / row**4 if row else weights.last
             for which, w in enumerate((weights.last, average)):
-                words[row, 2 * t + which] = LinearPredictor(alone.feature_map, w).scores(rows.inputs[row : row + 1])[0]
+                predictions[row, 2 * t + which] = LinearPredictor(alone.feature_map, w).scores(
+                    rows.inputs[row : row + 1]
+                )[0]
             weights = alone.learn(weights, part(rows, row, row + 1))
             total += ((row + 1) ** 4 - row**4) * weights.last
         np.testing.assert_allclose(state.group.expert_weights(0, t, 0, few), weights.last, atol=1e-9)
     eta = 2.0 if loss.task == "regression" else 0.5
-    said, p, _ = naive_weights.shared(words, rows.targets, loss.task, np.ones(2), eta, 0.01)
+    mixture, p, _ = naive_weights.shared(predictions, rows.targets, loss.task, np.ones(2), eta, 0.01)
     np.testing.assert_allclose(state.p, p[-1], atol=1e-6)
     if loss.task == "binary":
-        assert state.progress.mistakes == np.sum((np.array(said) >= 0) != (rows.targets > 0))
+        assert state.progress.mistakes == np.sum((np.array(mixture) >= 0) != (rows.targets > 0))
 
 
 def test_what_is_saved_predicts_as_the_mixture_of_two_classes_does() -> None:
@@ -155,7 +157,7 @@ def test_settings_and_rows_that_do_not_fit_are_refused() -> None:
 
 
 @LOSS
-def test_models_kept_say_what_the_tracker_said_when_they_were_and_whether_it_was_wrong(loss: Loss) -> None:
+def test_snapshots_keep_the_predictions_and_errors_of_the_tracker(loss: Loss) -> None:
     learner, rows = make_learner(loss), make_rows(loss)
     state = learner.start()
     kept: list[LinearPredictor] = []
@@ -165,10 +167,10 @@ def test_models_kept_say_what_the_tracker_said_when_they_were_and_whether_it_was
         state = learner.learn(state, part_of, 1 + window % 2)
         scores = [model.scores(part_of.inputs) for model in kept[-MOST_KEPT:]]
         wrong = [
-            np.abs(said - part_of.targets) > limit
+            np.abs(predicted - part_of.targets) > limit
             if loss.task == "regression"
-            else (said.argmax(axis=1) if said.ndim > 1 else np.sign(said)) != part_of.targets
-            for said, limit in zip(scores, limits[-MOST_KEPT:], strict=True)
+            else (predicted.argmax(axis=1) if predicted.ndim > 1 else np.sign(predicted)) != part_of.targets
+            for predicted, limit in zip(scores, limits[-MOST_KEPT:], strict=True)
         ]
         assert state.kept.wrong.tolist() == [one.sum() for one in wrong]
         limits.append(math.sqrt(state.progress.since(state.kept.progress).error))

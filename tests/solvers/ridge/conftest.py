@@ -1,4 +1,4 @@
-"""Rows that curves are learnt from, with two classes, three, or a target; bases of float64, which a twin can follow."""
+"""Rows with nonlinear targets of each task, and float64 bases for comparison with naive twins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BASES = ("landmarks", "inputs")
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows, what scores are fitted to, a basis, and the same as plain arrays for a twin."""
+    """Rows, the values to fit, a basis, and the same as plain arrays for a naive twin."""
 
     rows: Rows
     outputs: Outputs
@@ -45,7 +45,7 @@ class Problem:
 
     @property
     def metric(self) -> NDArray[np.float64]:
-        """The matrix of the penalty: that of the landmarks, but for a little on its diagonal."""
+        """Return the matrix of the penalty: that of the landmarks plus a small diagonal."""
         if not isinstance(self.basis, LandmarkBasis):
             return np.eye(self.basis.n_columns)
         factor, matrix = self.basis.turn().factor, self.basis.kernel.matrix(self.basis.landmarks, self.basis.landmarks)

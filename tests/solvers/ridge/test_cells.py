@@ -1,4 +1,4 @@
-"""Least squares in cells: the normal equations of each cell, leaving rows out for real, and cells that are odd."""
+"""Least squares in cells: the normal equations of each cell, explicit leave-one-out, and unusual cells."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.solver_cases import bits, last_state, states
 from tests.solvers.ridge.conftest import CLASS_WEIGHTS, curved_rows
 
 Array = NDArray[Any]
-ROWS, CELL_ROWS, SOME = 900, 120, 9  # the last: rows to one that a twin leaves out
+ROWS, CELL_ROWS, SOME = 900, 120, 9  # the last: a naive twin leaves out one row of this many
 TASKS: tuple[Task, ...] = ("binary", "multiclass", "regression")
 
 
@@ -77,7 +77,7 @@ def cell(request: pytest.FixtureRequest) -> Cell:
     return Cell(request.param)
 
 
-def test_a_solution_fulfils_its_equation_and_is_that_of_the_normal_equations(cell: Cell) -> None:
+def test_a_solution_satisfies_its_equation_and_equals_that_of_the_normal_equations(cell: Cell) -> None:
     found = cell.solve()
     coefficients, offsets = naive.ridge(cell.matrix, cell.values, cell.weights, RIDGE, cell.matrix)
     np.testing.assert_allclose(found.coefficients, coefficients, atol=1e-9)
@@ -147,7 +147,7 @@ def test_cells_of_a_few_rows_are_solved_and_the_only_row_scores_the_given_mean(c
         np.testing.assert_allclose(found.left_out, expected, atol=1e-9)
 
 
-def test_alike_rows_of_next_to_no_penalty_are_refused() -> None:
+def test_equal_rows_with_a_tiny_penalty_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"cell of 60 rows is not positive definite .* = 1e-18\. Set a larger"):
         solve_cell(np.ones((60, 60)), np.ones((60, 1)), None, 1e-18, np.arange(60), np.zeros(1))
 
@@ -185,7 +185,7 @@ def learnt(made: LocalSolver, data: Dataset, threads: int = 1) -> LocalState:
 
 
 def rows_of(data: Dataset) -> Rows:
-    """All training rows, in order."""
+    """Return all training rows in stored order."""
     parts = list(read_pieces(data, pieces_of(data), "float64"))
     return Rows(np.concatenate([rows.inputs for rows in parts]), np.concatenate([rows.targets for rows in parts]))
 
@@ -195,7 +195,7 @@ def scores_of(made: LocalSolver, state: LocalState, inputs: Array) -> Array:
 
 
 def in_cells(made: LocalSolver, state: LocalState, data: Dataset) -> tuple[Array, Array]:
-    """Mean scores of all rows, and of some without themselves, by the normal equations of each cell."""
+    """Return mean scores of all rows, and leave-one-out scores of some, by the normal equations of each cell."""
     rows, outputs = rows_of(data), made.outputs_of(data.schema)
     values, weights = outputs.of(rows.targets), outputs.weights(rows.targets)
     weights = np.ones(len(values)) if weights is None else weights
@@ -240,7 +240,7 @@ def test_scores_are_means_of_exact_solutions_and_judged_by_leaving_rows_out(
         coefficients, offsets = naive.ridge(matrix, values, weights, 1e-3 * ROWS, matrix)
         scores, left_out = matrix @ coefficients + offsets, None
     else:
-        with one_blas_thread():  # threads wait for each other longer than such small matrices take
+        with one_blas_thread():  # with such small matrices threads would mostly wait
             scores, left_out = in_cells(made, state, data)
     assert made.chosen(state)["cells"] == n_cells
     assert len(state.partitions) == (1 if n_cells == 1 else 2)
@@ -328,7 +328,7 @@ def test_given_values_are_kept(sets: dict[Task, Dataset], given: dict[str, float
             assert made.chosen(state)[name] == pytest.approx(given[name], rel=1e-15)
 
 
-def test_a_search_passes_over_matrices_that_are_not_positive_definite() -> None:
+def test_a_search_skips_matrices_that_are_not_positive_definite() -> None:
     rows = curved_rows("regression")
     search = cells.Tuning((rows,), "gaussian", Outputs("regression", 1), np.zeros(1), "float64", 1)
     ridge = 1e-15
@@ -384,7 +384,7 @@ def test_threads_and_the_number_of_tasks_change_no_bit(
     assert len(set(drawn)) == 2 * made.partitions
 
 
-# Odd rows and cells.
+# Unusual rows and cells.
 
 
 def test_of_rows_that_are_all_alike_some_are_drawn(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_of_rows_that_are_all_alike_some_are_drawn(tmp_path: Path) -> None:
     assert odd.chosen(state)["n_supports"] == 200
     kept = state.positions
     assert len(np.unique(kept)) == 200
-    assert kept.max() > 400  # they are drawn from all
+    assert kept.max() > 400  # they are drawn from all rows
     expected = rows_of(data).targets[kept].mean()
     np.testing.assert_allclose(scores_of(odd, state, rows_of(data).inputs), expected, atol=1e-9)
     assert state.left_out is not None
@@ -513,7 +513,7 @@ def test_a_constant_column_changes_nothing_but_the_trees(tmp_path: Path) -> None
     assert np.std(found[0]) > 0.5
 
 
-# Refusals.
+# Invalid input.
 
 
 @pytest.mark.parametrize(

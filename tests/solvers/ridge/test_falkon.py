@@ -1,4 +1,4 @@
-"""Iterations on many landmarks: the direct solution at the end, a gap that holds on the way, and factors by tiles."""
+"""Iterations on many landmarks: convergence to the direct solution, a valid gap, and factorisation by tiles."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def solver(task: Task, **options: Any) -> FalkonSolver:
 
 
 def learned_rows(made: FalkonSolver, state: FalkonState, data: Dataset) -> Rows:
-    """The rows that were not held out, in order."""
+    """Return the rows that were not held out, in stored order."""
     share = min(falkon.HELD_SHARE, falkon.MOST_HELD / data.rows("train"))
     outputs = made.outputs_of(data.schema)
     work = ExpansionWork(data, state.problem.basis, outputs, state.x, True, share, made.seed)
@@ -145,7 +145,7 @@ def test_first_iterations_read_every_eighth_piece(sets: dict[Task, Dataset], mon
     assert [iteration for _, iteration, _, _ in first] == [*range(falkon.THIN_ITERATIONS), 0]
     assert first[0][2] < 0.3 * counts[-1][2]
     begun = next(objective for stage, _, count, objective in counts if stage == 1 and count == counts[-1][2])
-    assert begun < 0.7 * whole.objective  # which starts at weights that are 0
+    assert begun < 0.7 * whole.objective  # which starts from zero weights
 
 
 @pytest.mark.parametrize(("n", "precision"), [(5, "float64"), (24, "float64"), (61, "float64"), (61, "float32")])

@@ -1,4 +1,4 @@
-"""Errors of fifths of the rows by models of the others: which fifths, and against models that never saw them."""
+"""Cross-validated errors of five folds: the folds, and a comparison with models trained without each fold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from okl.solvers.ridge.solver import plain_inputs
 from tests.naive import ridge as naive
 from tests.solvers.ridge.conftest import Problem, curved_rows, problem
 
-# Errors of fifths of the rows by models of the others: which fifths, and against models that never saw them.
+# Cross-validated errors of five folds: the folds, and a comparison with models trained without each fold.
 
 PENALTIES = (1e-4, 1e-2, 1.0)
 
@@ -55,13 +55,13 @@ def test_errors_are_those_of_models_that_never_saw_the_fold(posed: Problem) -> N
             found, offsets = naive.ridge(columns[kept], values[kept], weights[kept], scale, posed.metric, True)
             scores[out] = columns[out] @ found + offsets
             means[out] = weights[kept] @ values[kept] / weights[kept].sum()
-        squares, spread = (weights @ ((values - said) ** 2).sum(axis=1) for said in (scores, means))
+        squares, spread = (weights @ ((values - predicted) ** 2).sum(axis=1) for predicted in (scores, means))
         assert one.squared_error == pytest.approx(squares / spread, rel=1e-6)
         if posed.outputs.task == "regression":
             assert one.mistake_rate is None
             continue
-        said = posed.outputs.classes(scores)
-        assert one.mistake_rate == pytest.approx(weights @ (said != posed.outputs.classes(values)) / weights.sum())
+        predicted = posed.outputs.classes(scores)
+        assert one.mistake_rate == pytest.approx(weights @ (predicted != posed.outputs.classes(values)) / weights.sum())
         made = calibration_of_folds(posed.basis, posed.rows, posed.outputs, of, penalty, n_threads=2)
         order = np.argsort(of, kind="stable")
         of_scores = (scores if scores.shape[1] > 1 else scores[:, 0])[order]
@@ -107,7 +107,7 @@ def test_rows_of_one_fold_and_sums_beyond_all_numbers_are_errors() -> None:
         leave_folds_out(posed.basis, huge, Outputs("regression", 1), folds(posed))
 
 
-# The solution of kernel least squares: against the normal equations, scikit-learn, and what must not change it.
+# The solution of kernel least squares: against the normal equations and scikit-learn, and invariances.
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -187,11 +187,11 @@ def test_all_rows_as_landmarks_are_the_ridge_of_scikit_learn() -> None:
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_leave_one_out_errors_are_those_of_leaving_rows_out(posed: Problem, fit_intercept: bool) -> None:
     sums = centred(posed.basis.turn(), gram_of(posed.basis, posed.outputs, (posed.rows,)), fit_intercept)
-    told = leave_one_out(posed.basis, sums, posed.outputs, posed.rows, PENALTIES)
+    errors = leave_one_out(posed.basis, sums, posed.outputs, posed.rows, PENALTIES)
     weights, values = posed.weights, posed.values
     mean = weights @ values / weights.sum() if fit_intercept else 0.0
     spread = weights @ ((values - mean) ** 2).sum(axis=1)
-    for one, penalty in zip(told, PENALTIES, strict=True):
+    for one, penalty in zip(errors, PENALTIES, strict=True):
         scale = penalty * weights.sum()
         scores = naive.left_out(posed.columns, values, weights, scale, posed.metric, fit_intercept)
         squares = weights @ ((values - scores) ** 2).sum(axis=1)
@@ -199,13 +199,13 @@ def test_leave_one_out_errors_are_those_of_leaving_rows_out(posed: Problem, fit_
         if posed.outputs.task == "regression":
             assert one.mistake_rate is None
             continue
-        said, true = (
+        predicted, true = (
             (scores.argmax(axis=1), posed.rows.targets)
             if posed.outputs.n_outputs > 1
             else (np.where(scores[:, 0] >= 0.0, 1.0, -1.0), posed.rows.targets)
         )
-        assert one.mistake_rate == pytest.approx(weights @ (said != true) / weights.sum())
-    assert len({one.squared_error for one in told}) == len(PENALTIES)
+        assert one.mistake_rate == pytest.approx(weights @ (predicted != true) / weights.sum())
+    assert len({one.squared_error for one in errors}) == len(PENALTIES)
 
 
 @pytest.mark.parametrize("bandwidth", [0.05, 0.3, 1.0])
@@ -274,7 +274,7 @@ def test_the_penalty_is_that_of_least_error() -> None:
 
 
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
-def test_a_class_that_no_sampled_row_has_is_never_said(task: str) -> None:
+def test_a_class_without_sampled_rows_is_never_predicted(task: str) -> None:
     inputs = curved_rows("binary").inputs
     rows = Rows(inputs, np.ones(150))
     outputs = Outputs("binary", 1) if task == "binary" else Outputs("multiclass", 3)
@@ -306,7 +306,7 @@ def test_rows_that_repeat_themselves_are_learnt(change: object, n_landmarks: int
     assert left < (0.99 if n_landmarks == 1 else 0.8)
     assert found.best is not None
     assert 0.0 < found.best.error < 1.05
-    assert found.proof.relative_gap < 1.0  # no penalty is taken that rounding would leave nothing of
+    assert found.proof.relative_gap < 1.0  # penalties below the rounding error are skipped
 
 
 def test_a_constant_target_is_its_own_model() -> None:
@@ -333,13 +333,13 @@ def test_rows_and_targets_far_from_zero_are_learnt_like_those_near_it(far: float
     np.testing.assert_allclose(near.weights[:, :2].T, expected, rtol=1e-9)
 
 
-def test_landmarks_in_two_heaps_far_apart_are_told_from_each_other() -> None:
+def test_landmarks_in_two_distant_clusters_are_distinguished() -> None:
     rows = curved_rows("regression")
-    heaps = rows.inputs + np.where(np.arange(150) % 2, 1e6, -1e6)[:, np.newaxis]
-    basis = LandmarkBasis(Gaussian(0.8), heaps[:40])
+    clusters = rows.inputs + np.where(np.arange(150) % 2, 1e6, -1e6)[:, np.newaxis]
+    basis = LandmarkBasis(Gaussian(0.8), clusters[:40])
     matrix = basis.turn().matrix
     assert matrix is not None
-    found = fit_rows(basis, Rows(heaps, rows.targets), Outputs("regression", 1), 1e-5)
+    found = fit_rows(basis, Rows(clusters, rows.targets), Outputs("regression", 1), 1e-5)
     inner = np.abs(np.subtract.outer(np.arange(40) % 2, np.arange(40) % 2)) == 0
     expected = Gaussian(0.8).matrix(rows.inputs[:40], rows.inputs[:40]) * inner
     np.testing.assert_allclose(matrix, expected, atol=2e-8)
@@ -352,7 +352,7 @@ def test_a_penalty_below_all_rounding_solves_nothing(penalty: float) -> None:
     basis = LandmarkBasis(Gaussian(3.0), rows.inputs)
     assert not fit_rows(basis, rows, Outputs("regression", 1), penalty).solved
     assert fit_rows(basis, rows, Outputs("regression", 1), 1e-5).solved
-    weighted = Outputs("binary", 1, (1e300, 1.0))  # whose squares are beyond all numbers
+    weighted = Outputs("binary", 1, (1e300, 1.0))  # whose squares overflow
     assert not fit_rows(basis, curved_rows("binary"), weighted, 1e-5).solved
 
 
@@ -364,7 +364,7 @@ def test_weights_that_the_precision_cannot_hold_are_refused() -> None:
         found.predictor(basis)
 
 
-def test_huge_values_are_refused_and_say_what_to_do() -> None:
+def test_huge_values_are_refused_with_advice() -> None:
     rows = curved_rows("regression")
     wild = rows.inputs.copy()
     wild[3, 0] = 1e200
@@ -376,7 +376,7 @@ def test_huge_values_are_refused_and_say_what_to_do() -> None:
         fit_rows(near, Rows(rows.inputs, rows.targets * 1e200), Outputs("regression", 1))
 
 
-def test_a_kernel_matrix_that_is_none_is_refused() -> None:
+def test_a_matrix_that_is_not_positive_definite_is_refused() -> None:
     landmarks = np.zeros((3, 2))
     with pytest.raises(ConfigError, match="kernel matrix of 3 landmarks is not positive definite"):
         LandmarkBasis(Polynomial(3, 1.0, 0.0), landmarks).turn()

@@ -1,4 +1,4 @@
-"""Kernel least squares over shards: the same as of rows in memory, wherever the shards are cut, and when it goes on."""
+"""Kernel least squares over shards: the same as of rows in memory, for any division into shards, and when resumed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tests.data.sources import settings as ingest_settings
 from tests.solver_cases import bits, last_state, states
 from tests.solvers.ridge.conftest import curved_rows
 
-# Kernel least squares over shards: the same as of rows in memory, wherever the shards are cut, and when it goes on.
+# Kernel least squares over shards: the same as of rows in memory, for any division into shards, and when resumed.
 
 ROWS = 9 * BLOCK + 300
 SOLVER = RidgeSolver(n_landmarks=30, penalty=1e-4, seed=2)
@@ -70,7 +70,7 @@ def made(folder: Path, name: str, shard_rows: int, task: Task = "binary") -> Dat
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """More stretches than are summed between two checkpoints."""
+    """Return a data set with more chunks than are summed between two checkpoints."""
     found = made(tmp_path_factory.mktemp("rows"), "set", 4 * BLOCK)
     assert STRETCHES_AT_ONCE < len(row_chunks(found)) <= MOST_STRETCHES
     return found
@@ -139,14 +139,14 @@ def test_blocks_of_another_size_change_sums_by_rounding_alone(data: Dataset) -> 
 
 
 @pytest.mark.parametrize(("solver", "samples"), [(SOLVER, 1), (AUTO, 2)])
-def test_a_sample_is_read_again_only_where_a_penalty_is_sought(
+def test_a_sample_is_read_again_only_to_search_a_penalty(
     solver: RidgeSolver, samples: int, data: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
 
-    def reading(*asked: Any) -> Rows:
-        read.append(asked)
-        return sample_rows(*asked)
+    def reading(*arguments: Any) -> Rows:
+        read.append(arguments)
+        return sample_rows(*arguments)
 
     monkeypatch.setattr(ridge_solver, "sample_rows", reading)
     with open_execution() as execution:
@@ -154,7 +154,7 @@ def test_a_sample_is_read_again_only_where_a_penalty_is_sought(
     assert len(read) == samples
 
 
-def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
+def test_training_resumes_from_a_stored_state(data: Dataset) -> None:
     with open_execution() as execution:
         *_, whole = states(SOLVER, data, execution)
         middle = SOLVER.advance(SOLVER.start(data, execution), data, execution)
@@ -167,7 +167,7 @@ def test_it_goes_on_from_a_state_that_was_written_down(data: Dataset) -> None:
     assert bits(SOLVER, resumed) == bits(SOLVER, whole)
 
 
-def test_work_is_sent_without_what_is_packed_for_compiled_code(data: Dataset) -> None:
+def test_work_is_sent_without_layouts_packed_for_compiled_code(data: Dataset) -> None:
     with open_execution() as execution:
         basis = SOLVER.start(data, execution).basis
     work = partial(gram_of_pieces, data, basis, SOLVER.outputs_of(data.schema), "float32", None)
@@ -176,7 +176,7 @@ def test_work_is_sent_without_what_is_packed_for_compiled_code(data: Dataset) ->
     assert len(pack(work).content) == before < 30 * 2 * 4 + 6000
 
 
-def test_what_cannot_be_learnt_is_refused(data: Dataset) -> None:
+def test_invalid_settings_and_data_are_refused(data: Dataset) -> None:
     refused = {"n_landmarks": 0, "penalty": 0.0, "bandwidth": -1.0, "landmarks": "corners", "kernel": "tanh"}
     for name, value in refused.items():
         with pytest.raises(ConfigError, match=name):
@@ -204,7 +204,7 @@ def test_a_class_of_a_single_row_is_learnt(solver: RidgeSolver, tmp_path: Path) 
     assert (scores.argmax(axis=1) == labels).mean() > 0.6
 
 
-def test_columns_that_leave_rounding_alone_are_no_model(tmp_path: Path) -> None:
+def test_columns_that_leave_only_rounding_errors_end_in_failure(tmp_path: Path) -> None:
     rows = curved_rows("regression", 600)
     table = pa.table({"a": 1e5 + rows.inputs[:, 0], "b": rows.inputs[:, 1], "y": rows.targets})
     pq.write_table(table, tmp_path / "rows.parquet")
@@ -238,13 +238,13 @@ def test_a_penalty_below_rounding_has_not_converged(data: Dataset) -> None:
         KernelRidgeRegressor(penalty=1e-11, bandwidth=5.0, random_state=0).fit(rows.inputs, rows.targets)
 
 
-# Linear least squares of sparse rows: the same solution as of dense ones, and what is refused.
+# Linear least squares of sparse rows: the same solution as of dense ones, and invalid input.
 
-SPARSE_ROWS = 9000  # more than one stretch
+SPARSE_ROWS = 9000  # more than one chunk
 
 
 def sparse_rows(dtype: str = "float64") -> tuple[Any, NDArray[np.float64]]:
-    """Rows of which one value in eight is not zero, and a linear target with noise."""
+    """Return rows with one nonzero value in eight, and a linear target with noise."""
     random = np.random.default_rng(3)
     rows = sparse.random_array((SPARSE_ROWS, 24), density=0.125, format="csr", dtype=dtype, random_state=random)
     return rows, rows @ random.normal(size=24) + 0.1 * random.normal(size=SPARSE_ROWS)
@@ -306,7 +306,7 @@ def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     assert scores[0] == scores[1] == scores[2]
 
 
-def test_values_of_one_place_are_added_and_the_rows_given_stay() -> None:
+def test_duplicate_entries_are_added_without_changing_the_input() -> None:
     rows, targets = sparse_rows()
     twice = sparse.coo_array(
         (np.concatenate([rows.data, rows.data]), (np.tile(rows.nonzero()[0], 2), np.tile(rows.nonzero()[1], 2))),
@@ -323,7 +323,7 @@ def test_values_of_one_place_are_added_and_the_rows_given_stay() -> None:
     assert np.array_equal(loose.data, given)
 
 
-def test_what_it_cannot_take_is_refused() -> None:
+def test_unsupported_rows_are_refused() -> None:
     wide = sparse.csr_array((3, MOST_COLUMNS + 1))
     with pytest.raises(ConfigError, match=r"have 8,193 columns.*L2SVMClassifier"):
         KernelRidgeClassifier(kernel="linear").fit(wide, [0, 1, 1])
@@ -340,7 +340,7 @@ def test_what_it_cannot_take_is_refused() -> None:
         ({"landmarks": "nearest"}, "landmarks = 'nearest'"),
     ],
 )
-def test_parameters_of_other_kernels_are_looked_at_beside_the_linear_one(
+def test_invalid_kernel_parameters_are_refused_even_for_a_linear_kernel(
     parameters: dict[str, Any], message: str
 ) -> None:
     rows, labels = _few()
@@ -349,14 +349,16 @@ def test_parameters_of_other_kernels_are_looked_at_beside_the_linear_one(
             KernelRidgeClassifier(kernel="linear", **parameters).fit(given, labels)
 
 
-def test_a_score_of_zero_is_the_second_class_as_everywhere() -> None:
+def test_a_score_of_zero_predicts_the_second_class() -> None:
     rows, labels = _few()
     found = KernelRidgeClassifier(kernel="linear", penalty=1e-3, fit_intercept=False).fit(rows, labels)
     nothing = np.zeros((1, rows.shape[1]))
     assert found.decision_function(nothing).tolist() == [0.0]
     schema = Schema(("x",), "y", "binary", (0, 1))
-    said = predictions(schema, np.zeros(1)).tolist()
-    assert said == found.predict(nothing).tolist() == Outputs("binary", 1).classes(np.zeros((1, 1))).tolist() == [1]
+    predicted = predictions(schema, np.zeros(1)).tolist()
+    assert (
+        predicted == found.predict(nothing).tolist() == Outputs("binary", 1).classes(np.zeros((1, 1))).tolist() == [1]
+    )
 
 
 def _few() -> tuple[Any, NDArray[np.int64]]:
@@ -402,7 +404,7 @@ def test_huber_rounds_are_least_squares_of_clipped_targets_and_approach_the_mini
         pulls = -np.clip(rows.targets - columns @ values[:-1] - values[-1], -threshold, threshold) / len(columns)
         return np.append(columns.T @ pulls + 1e-3 * metric @ values[:-1], pulls.sum())
 
-    turn = np.eye(26)  # to coordinates in which the penalty is round: thousands of iterations less
+    turn = np.eye(26)  # change to coordinates with a spherical penalty, which saves thousands of iterations
     turn[:25, :25] = np.linalg.inv(np.linalg.cholesky(metric + 1e-9 * np.eye(25))).T
     least = minimize(
         lambda values: objective(turn @ values),
@@ -459,7 +461,7 @@ def test_logarithms_are_better_for_products_alone(kind: str, better: bool, close
     if kind == "counts":
         targets = draw.poisson(np.exp(1.5 * signal)).astype(np.float64)
         assert targets.min() == 0.0
-    if kind == "heavy":  # squared errors are those of few rows
+    if kind == "heavy":  # squared errors depend on few rows
         targets = np.exp(2.0 * signal + draw.normal(size=1200))
     if kind == "noise":
         targets = np.exp(1.5 * draw.normal(size=1200))

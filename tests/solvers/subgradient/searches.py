@@ -1,4 +1,4 @@
-"""Random piecewise quadratics along a line, and their minima by other means."""
+"""Random piecewise quadratics along a line, and their minima by other methods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOSSES: tuple[PiecewiseLinear, ...] = (Hinge(), EpsilonInsensitive(0.0), Epsilon
 
 
 def random_ray(rng: np.random.Generator, loss: PiecewiseLinear) -> Ray:
-    """Up to thirty rows, some on kinks, some that do not move, some beside each other; any scale of the parabola."""
+    """Draw up to thirty rows, some on kinks, some constant, some tied, and any scale of the parabola."""
     n_rows = int(rng.integers(1, 30))
     shape = (n_rows, 3) if loss.task == "multiclass" else (n_rows,)
     scores, along = rng.standard_normal(shape), rng.standard_normal(shape) * 10.0 ** rng.integers(-2, 2)
@@ -34,7 +34,7 @@ def value_at(ray: Ray, loss: PiecewiseLinear, step: float) -> tuple[float, float
 
 
 def least_on_grid(ray: Ray, loss: PiecewiseLinear, longest: float, points: int = 400) -> float:
-    """Least value on a grid of steps."""
+    """Return the least value on a grid of steps."""
     steps = np.linspace(0.0, longest, points)
     trials = ray.scores + np.multiply.outer(steps, ray.along)
     n_rows = len(ray.targets)

@@ -53,7 +53,7 @@ def states(learning: SubgradientSolver, data: Dataset, execution: Any) -> list[S
 
 
 class Seeing(Watched):
-    """An execution that does something before some of its rounds, and maps as it is."""
+    """An execution that calls a function before some of its rounds and forwards map unchanged."""
 
     def map(self, work: Any, items: Sequence[Any]) -> Any:
         return self._execution.map(work, items)
@@ -64,13 +64,13 @@ def last_state(learning: SubgradientSolver, data: Dataset, execution: Any) -> Su
 
 
 def bits(learning: SubgradientSolver, state: SubgradientState) -> tuple[Any, ...]:
-    """All that is learnt, to the last bit, and how it went."""
+    """Return all values that were learnt, and the history, as bytes."""
     arrays = {name: array.tobytes() for name, array in learning.predictor(state).arrays().items()}
     return arrays, learning.certificate(state), learning.chosen(state), state.descent.weights.tobytes()
 
 
 def in_memory(state: SubgradientState, data: Dataset) -> tuple[FloatArray, FloatArray]:
-    """All mapped rows, with their targets."""
+    """Return all mapped rows with their targets."""
     parts = [read_rows(data, shard, range(len(shard.row_groups)), "float32") for shard in data.split("train")]
     inputs = np.concatenate([part.inputs for part in parts])
     return state.rows.mapped(inputs), np.concatenate([part.targets for part in parts])

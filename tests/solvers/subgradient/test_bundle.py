@@ -20,7 +20,7 @@ def test_exact_search_is_below_a_dense_grid_on_thousands_of_rays() -> None:
         assert 0.0 <= step <= longest
         value, derivative = value_at(ray, loss, step)
         assert value <= least_on_grid(ray, loss, longest, 40) + 1e-12 * (1.0 + abs(value))
-        # the right-hand derivative does not fall below 0 before the end of the ray
+        # the right-hand derivative is not negative before the end of the ray
         assert derivative >= -1e-9 * (1.0 + abs(ray.slope)) or step == longest
         inside += 0.0 < step < longest
     assert 400 < inside < 1_800
@@ -38,7 +38,7 @@ def test_exact_search_finds_the_minimum_of_a_quadratic_programme() -> None:
 @pytest.mark.parametrize("directions", ["bundle", "conjugate"])
 @pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.0)])
 def test_no_stall_where_every_step_lands_on_kinks(directions: str, loss: Hinge | EpsilonInsensitive) -> None:
-    """Rows of integers and targets of one: margins are equal in heaps, and minima along lines are kinks."""
+    """Integer rows with equal targets have many equal margins, so minima along lines are kinks."""
     rng = np.random.default_rng(3)
     rows = rng.integers(-1, 2, (60, 3)).astype(np.float64)
     targets = rng.choice([-1.0, 1.0], 60)

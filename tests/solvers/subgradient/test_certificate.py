@@ -125,7 +125,7 @@ def test_drawn_rows_are_those_of_the_design(data: Dataset, here: Execution, tmp_
     assert read > 2600 * (4 * 4 + 8)
 
 
-def test_a_plan_asks_for_more_rows_where_gaps_fall_slowly() -> None:
+def test_a_plan_has_more_rows_where_gaps_decrease_slowly() -> None:
     plan = SamplePlan(gap=0.01, lam=1e-3, first_sample=1000)
     seen = GapEstimate.of(mean_gap=0.02, n_rows=4000, replicate_rows=4000, solved=0.0)
     assert seen.scale == pytest.approx(40.0)

@@ -14,7 +14,7 @@ from tests.solvers.subgradient.sharded_cases import sharded
 
 @pytest.fixture(scope="module", params=["none", "zstd"])
 def data(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Flat shards, whose runs are read by themselves, and others."""
+    """Return uncompressed shards, whose runs of rows are read separately, and others."""
     return sharded(tmp_path_factory.mktemp("drawing"), compression=request.param, rows_per_group=20)
 
 

@@ -1,4 +1,4 @@
-"""Samples of shards with the kernel itself: the optimum of one memory, certified, the same bits wherever rows lie."""
+"""Samples of shards with an exact kernel: the certified optimum of in-memory training, with reproducible bits."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def test_a_sample_of_the_kernel_is_certified_by_fresh_ones(data: Dataset) -> Non
     assert 0.0 <= here - best.lower_bound <= certificate["gap"] + 1e-3
 
 
-def test_what_does_not_fit_ends_with_the_gap_that_was_proved(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_beyond_the_memory_limit_ends_with_the_proved_gap(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(on_shards, "MEMORY_BYTES", 8 * 900**2)
     learning = exact(gap=1e-3, replicates=3)
     with open_execution(0) as execution:

@@ -1,4 +1,4 @@
-"""Samples that grow: until a bound on all rows is small enough, until the rows end, or as the paper has them grow."""
+"""Growing samples: until a bound on all rows is small enough, until all rows are used, or as in the paper."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_cuts_that_are_carried_on_bound_the_larger_sample(loss: Any) -> None:
 
 @pytest.mark.parametrize("loss", [Hinge(), EpsilonInsensitive(0.1), MulticlassHinge()])
 @pytest.mark.parametrize("exact_kernel", [True, False])
-def test_rows_that_end_give_an_exact_bound(loss: Any, exact_kernel: bool) -> None:
+def test_a_sample_of_all_rows_gives_an_exact_bound(loss: Any, exact_kernel: bool) -> None:
     rows, targets = problem(1500)
     n_outputs = 1
     if loss.task == "multiclass":
@@ -99,7 +99,7 @@ def test_kernel_sample_is_certified_by_fresh_rows() -> None:
     assert fitted.n_rows < 4000
 
 
-def test_sample_of_one_label_is_drawn_on_and_says_so() -> None:
+def test_a_sample_of_one_label_is_enlarged_with_a_note() -> None:
     rows, targets = problem(3000)
     targets = np.sort(targets)
     fitted = GeometricGrowth(first_sample=50).fit(in_order(rows), targets, Scs(lam=0.1, gap=1e-3))
@@ -145,7 +145,7 @@ def test_growth_of_the_paper_ends_near_the_optimum_with_a_valid_bound(exact_kern
     assert fitted.reason == "gap" or directions == "subgradient"
 
 
-def test_growth_of_the_paper_takes_only_steps_that_its_validation_rows_agree_to() -> None:
+def test_growth_of_the_paper_takes_only_steps_that_lower_the_validation_loss() -> None:
     rows, targets = problem(4000)
     seen: list[tuple[Vector, int]] = []
     method = Scs(lam=0.01, gap=2e-3, directions="conjugate", max_iterations=60)

@@ -28,7 +28,7 @@ LOSSES = (Hinge(), MulticlassHinge())
 
 
 def copied(weights: tuple[float, ...], targets: FloatArray) -> Any:
-    """Each row as often as its class weighs."""
+    """Repeat each row by its class weight."""
     codes = (targets > 0.0).astype(int) if len(weights) == 2 else targets.astype(int)
     return np.repeat(np.arange(len(targets)), np.array(weights).astype(int)[codes])
 
@@ -58,7 +58,7 @@ def test_a_weight_is_so_many_copies_along_a_line(loss: PiecewiseLinear, weights:
         np.testing.assert_allclose(slopes.sum(axis=0), theirs.sum(axis=0), atol=1e-12)
         assert weighted.intercepts(slopes, ray.targets).sum() == pytest.approx(sums[1])
         assert weighted.value(ray.scores, ray.targets).sum() == pytest.approx(sums[0])
-        heavier = len(rows) / len(ray.targets)  # a mean over copies is of other rows: the parabola is scaled alike
+        heavier = len(rows) / len(ray.targets)  # a mean over copies has another number of rows: scale the parabola, too
         longer = Ray(scores, along, targets, ray.slope / heavier, ray.curvature / heavier)
         found, expected = ExactLineSearch().step(ray, weighted, 2.0), ExactLineSearch().step(longer, loss, 2.0)
         assert value_at(ray, weighted, found)[0] == pytest.approx(value_at(ray, weighted, expected)[0], abs=1e-12)
@@ -109,6 +109,6 @@ def test_weights_of_one_leave_the_loss_alone_and_wrong_ones_are_refused() -> Non
         (Hinge(), (1.0, 2.0, 3.0), "requires one for each class"),
         (Hinge(), (1.0, 0.0), "above 0"),
     )
-    for loss, weights, words in wrong:
-        with pytest.raises(ConfigError, match=words):
+    for loss, weights, message in wrong:
+        with pytest.raises(ConfigError, match=message):
             ClassWeighted(loss, weights)

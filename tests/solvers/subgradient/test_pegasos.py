@@ -79,7 +79,7 @@ def test_draws_are_the_same_however_they_are_cut() -> None:
     np.testing.assert_array_equal(turns.picks(ROWS - 2, 4, ROWS), [ROWS - 2, ROWS - 1, 0, 1])
 
 
-def test_a_stretch_between_states_is_kept_to() -> None:
+def test_states_are_one_stretch_apart() -> None:
     rows = rows_of()
     states = Pegasos(LAM).run_kernel(Gaussian(2.0).matrix(rows.inputs, rows.inputs), rows.targets, stretch=50)
     assert [state.progress.rows for state in islice(states, 5)] == [50, 100, 150, 200, 250]
@@ -99,7 +99,7 @@ def test_learner_leaves_its_state_unchanged_and_blocks_of_256_change_no_bit(n_ou
     assert 0 < whole.progress.error < whole.progress.baseline_error
 
 
-def test_joined_states_average_by_rows_and_forget_nothing() -> None:
+def test_joined_states_are_averaged_by_rows() -> None:
     learner, rows = learner_of(), rows_of()
     base = learner.learn(learner.start(), Rows(rows.inputs[:100], rows.targets[:100]))
     cuts = (slice(100, 200), slice(200, 400))

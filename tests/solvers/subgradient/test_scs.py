@@ -166,7 +166,7 @@ def test_conjugacy_pays_on_a_fixed_sample() -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_threads_and_a_warm_start_in_a_larger_sample_leave_no_other_mark(precision: str) -> None:
+def test_threads_and_a_warm_start_in_a_larger_sample_do_not_change_the_result(precision: str) -> None:
     rows, targets = problem(40_000, 128, seed=3)
     rows = rows.astype(precision)
     first = solve_sample(ExplicitRows(rows[:500]), targets[:500], Scs(lam=0.01, gap=1e-2)).point.vector
@@ -191,7 +191,7 @@ def test_kernel_vectors_lift_into_larger_samples() -> None:
         np.testing.assert_allclose(large.dual, matrix[:, :50] @ small.coefficients, atol=1e-12)
 
 
-def test_full_bundle_makes_room_and_keeps_its_bound() -> None:
+def test_a_full_bundle_drops_cuts_and_keeps_its_bound() -> None:
     rows, targets = problem(300, 8)
     sizes = {
         size: solve_sample(ExplicitRows(rows), targets, Scs(lam=0.001, gap=1e-6, bundle_size=size))
@@ -210,7 +210,7 @@ def test_bundle_of_one_cut_bounds_by_it() -> None:
     np.testing.assert_allclose(bundle.point().coefficients, [-2.0, -4.0, 0.0])
 
 
-def test_gap_below_rounding_ends_and_says_so() -> None:
+def test_a_gap_below_rounding_ends_with_a_reason() -> None:
     rows, targets = problem(100)
     solved = solve_sample(ExplicitRows(rows), targets, Scs(lam=0.1, gap=1e-18))
     assert solved.reason in ("rounding", "stalled")
@@ -252,7 +252,7 @@ def rows_of() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return rows, np.where(rows[:, 0] - rows[:, 1] ** 2 + 0.5 + 0.5 * rng.standard_normal(ROWS) > 0, 1.0, -1.0)
 
 
-def test_it_comes_to_the_optimum_and_its_bound_stays_below() -> None:
+def test_the_optimum_is_reached_and_the_bound_stays_below() -> None:
     rows, targets = rows_of()
     best = hinge_optimum(LAM, rows, targets)
     found = solve_sample(ExplicitRows(rows), targets, Wolfe(LAM, gap=1e-5, max_iterations=2000))
@@ -264,7 +264,7 @@ def test_it_comes_to_the_optimum_and_its_bound_stays_below() -> None:
     np.testing.assert_allclose(found.point.vector.coefficients, best.weights, atol=0.1)
 
 
-def test_it_comes_to_the_optimum_with_a_kernel() -> None:
+def test_the_optimum_is_reached_with_a_kernel() -> None:
     rows, targets = rows_of()
     kernel = Gaussian(2.0)
     best = hinge_optimum(LAM, rows, targets, kernel)
@@ -274,7 +274,7 @@ def test_it_comes_to_the_optimum_with_a_kernel() -> None:
     assert found.objective == pytest.approx(best.objective, abs=1e-4)
 
 
-def test_restarts_come_nearer_in_as_many_iterations_and_either_nearer_than_plain_subgradients() -> None:
+def test_restarts_beat_conjugate_directions_and_both_beat_subgradients() -> None:
     rows, targets = rows_of()
     space = ExplicitRows(rows)
     settings = {"lam": LAM, "gap": 1e-12, "max_iterations": 150}

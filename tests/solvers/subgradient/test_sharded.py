@@ -126,7 +126,7 @@ def test_a_state_is_a_value(data: dict[Task, Dataset], here: Execution) -> None:
         before = visited[place]
         assert isinstance(before.descent, on_shards.ShardedDescent)
         stored = pickle.dumps(before.descent.directions)
-        again = learning.advance(before, data["binary"], here)  # the vectors beside the shards have gone on
+        again = learning.advance(before, data["binary"], here)  # the worker vectors have advanced
         assert pickle.dumps(before.descent.directions) == stored
         resumed = learning.advance(pickle.loads(pickle.dumps(before)), data["binary"], here)
         expected = visited[place + 1]
@@ -143,7 +143,7 @@ def test_the_bound_rises_and_the_point_descends_on_each_sample(data: dict[Task, 
     assert learning.certificate(visited[-1])["iterations"] == visited[-1].descent.iterations > 10
 
 
-def test_shards_that_arrive_are_gone_on_with(data: dict[Task, Dataset], here: Execution) -> None:
+def test_training_continues_with_new_shards(data: dict[Task, Dataset], here: Execution) -> None:
     whole, learning = data["binary"], solver(gap=1e-3)
     train = whole.split("train")
     fewer = replace(whole, shards=train[:2], sha256="of two shards")
@@ -163,7 +163,7 @@ def test_shards_that_arrive_are_gone_on_with(data: dict[Task, Dataset], here: Ex
         learning.advance(state, replace(whole, shards=train[1:], sha256="others"), here)
 
 
-def test_a_sample_of_one_class_is_drawn_on(here: Execution, tmp_path: Path) -> None:
+def test_a_sample_of_one_class_is_enlarged(here: Execution, tmp_path: Path) -> None:
     data = sharded(tmp_path)
     learners = (solver(first_sample=2, seed=seed, gap=0.05) for seed in range(20))
     learning, state = next(pair for one in learners if (pair := (one, one.start(data, here)))[1].one_class)
@@ -185,7 +185,7 @@ def test_a_sample_of_one_class_is_drawn_on(here: Execution, tmp_path: Path) -> N
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_invalid_settings_are_refused(
     values: dict[str, Any], sentence: str, data: dict[Task, Dataset], here: Execution
 ) -> None:
     with pytest.raises(ConfigError, match=sentence):

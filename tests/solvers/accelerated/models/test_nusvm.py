@@ -24,7 +24,7 @@ METHOD = Fapg(method="proven", tolerance=1e-6)
 
 
 def least_hinge(rows: DenseRows, weights: np.ndarray, bias: bool) -> float:
-    """Least mean hinge loss over w and b: the linear program of which nu_min solves the dual."""
+    """Return the least mean hinge loss over w and b by the linear program whose dual nu_min solves."""
     m, n = rows.rows.shape
     share = weights / weights.sum()
     signed = rows.rows * rows.signs[:, np.newaxis]
@@ -35,7 +35,7 @@ def least_hinge(rows: DenseRows, weights: np.ndarray, bias: bool) -> float:
 
 
 def most_nu(rows: DenseRows, weights: np.ndarray) -> float:
-    """The largest sum of a point with as much in either class: a linear program too."""
+    """Return the largest sum of a point with equal sums in both classes, by a linear program."""
     share = weights / weights.sum()
     bounds = np.stack([np.zeros_like(share), share], axis=1)
     return -float(linprog(-np.ones(len(share)), A_eq=rows.signs[np.newaxis], b_eq=[0.0], bounds=bounds).fun)
@@ -56,7 +56,7 @@ def test_range_of_nu_is_that_of_linear_programs(weighted: bool) -> None:
     assert alone[1] == 1.0
 
 
-def test_classes_that_a_plane_tells_apart_take_any_small_nu() -> None:
+def test_separable_classes_allow_any_small_nu() -> None:
     rows = two_classes(9, n_rows=30, n_columns=40)
     assert nu_min(rows) == pytest.approx(0.0, abs=1e-9)
     assert nu_min(kernel_matrix(Gaussian(1.0), rows.rows, rows.signs)) == 0.0
@@ -189,7 +189,7 @@ def test_catalogue_knows_nine_models_in_the_order_of_the_paper() -> None:
         assert model_class(name).valid_range(two_classes(0))[0] < 0.5
 
 
-def test_parameters_of_other_models_and_useless_ones_are_refused() -> None:
+def test_parameters_of_other_models_and_invalid_values_are_refused() -> None:
     for name in MODEL_NAMES:
         with pytest.raises(ConfigError, match=f"takes {parameter_of(name)}"):
             make_model(name, nu=0.5) if parameter_of(name) != "nu" else make_model(name, C=0.5)
