@@ -1,4 +1,4 @@
-"""Small real data sets that there is something to learn from, made once for all tests; Dask workers; an S3 server."""
+"""Small data sets with structure, created once for all tests; Dask workers; an S3 server."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 # before anything imports scipy: scikit-learn then runs its array-API checks too, instead of skipping them
 os.environ["SCIPY_ARRAY_API"] = "1"
 
-# processes that tests start import okl some two hundred times: half a second each without bytecode, which may be off
+# test processes import okl about two hundred times: without bytecode, which may be off, half a second each
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# where threads are more than processors, OpenMP's wait for each other busily: a boosted forest took 23 s for 4
+# with more threads than processors, OpenMP threads spin while waiting: a boosted forest took 23 s instead of 4
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
-# compiling makes millions of short-lived objects: by Python's own thresholds, every seventh second went into looking
-# through them, and through all that is imported
+# compiling creates millions of short-lived objects: with default thresholds, garbage collection took one second
+# in seven
 gc.set_threshold(50_000, 20, 50)
 
 ROWS, N_INPUTS, N_CLASSES = 3000, 4, 4
 
-# tests that look at pictures; elsewhere figures are not drawn: that takes longer than all else of a run
-LOOK_AT_PICTURES = (
+# tests that check figures; other tests do not draw them, which would take longer than the rest of a run
+CHECK_FIGURES = (
     "tests/report/",
     "tests/flows/test_cli_compare",
     "tests/flows/test_cli_reproduce",
@@ -58,24 +58,24 @@ LOOK_AT_PICTURES = (
 )
 EMPTY = '<svg xmlns="http://www.w3.org/2000/svg"/>'
 
-_workers, _opened = ExitStack(), list[Execution]()  # what `two_workers` has started
+_workers, _opened = ExitStack(), list[Execution]()  # processes that `two_workers` has started
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> UnitScheduling | None:
-    """Let tests that share something run in one process, where --dist loadfile asks for files."""
+    """Run tests that share something in one process if --dist loadfile is given."""
     return UnitScheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Look for no examples in docstrings of tests, which have none: each process would take a second."""
+    """Skip doctests in tests, which have none; the search would take a second in each process."""
     return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Draw figures where a test looks at them."""
-    looked_at = item.nodeid.startswith(LOOK_AT_PICTURES)
+    """Draw figures only for tests that check them."""
+    looked_at = item.nodeid.startswith(CHECK_FIGURES)
     setattr(Figure, "svg", drawn if looked_at else property(lambda figure: EMPTY))  # noqa: B010  it is read-only
 
 
@@ -83,18 +83,18 @@ drawn = vars(Figure)["svg"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what waits most and with what compiles for others."""
+    """Start with tests that mostly wait and tests that compile code for others."""
     items.sort(key=place_of)
 
 
 def pytest_collection_finish() -> None:
-    """Leave modules and tests, which stay to the end, out of later garbage collections."""
+    """Exclude modules and tests, which are never freed, from later garbage collections."""
     gc.collect()
     gc.freeze()
 
 
 def learnable_table(task: Task, rows: int = ROWS, by_target: bool = False) -> pa.Table:
-    """Inputs of unlike scale, and a curved signal with some noise; sorted by target, as many real files are, or not."""
+    """Return inputs of different scales and a noisy nonlinear target; sorted by target on request, as in many files."""
     rng = np.random.default_rng(20)
     inputs = rng.standard_normal((rows, N_INPUTS))
     signal = np.sin(2 * inputs[:, 0]) + inputs[:, 1] ** 2 - 1 + 0.1 * rng.standard_normal(rows)
@@ -110,9 +110,9 @@ def learnable_table(task: Task, rows: int = ROWS, by_target: bool = False) -> pa
 
 
 def make_learnable(folder: Path, task: Task, by_target: bool = False, unit: float | None = None) -> Dataset:
-    """Several shards of unlike length for each split, in row groups that are no multiple of a block.
+    """Write several shards of different lengths for each split, in row groups that are not multiples of a block.
 
-    unit : of a regression target that is learnt as it is; None: it is scaled
+    unit : unit of an unscaled regression target; None: the target is scaled
     """
     table = learnable_table(task, by_target=by_target)
     if unit is not None:
@@ -125,7 +125,7 @@ def make_learnable(folder: Path, task: Task, by_target: bool = False, unit: floa
 
 @pytest.fixture(scope="session")
 def learnable(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
-    """A data set for each task, each with five shards to learn from."""
+    """Return a data set for each task, each with five training shards."""
     folder = tmp_path_factory.mktemp("learnable")
     tasks: tuple[Task, ...] = ("binary", "multiclass", "regression")
     made = {task: make_learnable(folder, task) for task in tasks}
@@ -140,15 +140,15 @@ def learnable(tmp_path_factory: pytest.TempPathFactory) -> dict[Task, Dataset]:
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[Execution]:
-    """This process, with two threads."""
+    """Yield an execution in this process with two threads."""
     with open_execution(threads=2) as execution:
         yield execution
 
 
 @pytest.fixture(scope="module")
 def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    """A server of s3://bucket, and an environment that says where it is."""
-    from tests.objectstore import bucket_served  # moto takes seconds to import, and few modules need it
+    """Run a server of s3://bucket, and set the environment to it."""
+    from tests.objectstore import bucket_served  # importing moto takes seconds, and few modules need it
 
     with bucket_served("bucket", tmp_path_factory.mktemp("home")) as app:
         yield app
@@ -156,7 +156,7 @@ def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
 
 @pytest.fixture
 def server(object_store: Faulty) -> Iterator[Faulty]:
-    """The server of s3://bucket, which fails as the test sets, and not after it."""
+    """Yield the server of s3://bucket; failures that a test sets end with the test."""
     object_store.reset()
     yield object_store
     object_store.reset()
@@ -164,15 +164,15 @@ def server(object_store: Faulty) -> Iterator[Faulty]:
 
 @pytest.fixture
 def bucket(server: Faulty, request: pytest.FixtureRequest) -> RemotePath:
-    """A folder of its own for each test, in s3://bucket."""
+    """Return a separate folder in s3://bucket for each test."""
     return RemotePath(f"s3://bucket/{abs(hash(request.node.nodeid))}")
 
 
 @pytest.fixture
 def two_workers() -> Execution:
-    """Two Dask worker processes, started once for all files that share them, which end with the last of these.
+    """Start two Dask worker processes once for all files that share them; they end with the last file.
 
-    Idle to the end of all tests, they would take more than starting.
+    Idle workers until the end of all tests would cost more than starting.
     """
     if not _opened:
         _opened.append(_workers.enter_context(open_execution(workers=2, threads=2)))
@@ -181,6 +181,6 @@ def two_workers() -> Execution:
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the two workers when what comes next does not share them."""
+    """Stop the two workers if the next test does not share them."""
     if nextitem is None or unit_of(nextitem.nodeid) != unit_of(item.nodeid):
         _workers.close()

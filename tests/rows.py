@@ -1,4 +1,4 @@
-"""Rows that a kernel learns well and a line does not, for tests of whole runs."""
+"""Rows that a kernel model fits well and a linear model does not, for tests of whole runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from okl.runs.compare_settings import CompareSettings
 from okl.runs.train import TrainingRun
 from okl.solvers.settings import TrainSettings
 
-CHANGING, CHANGE = 4096, 2400  # rows of a stream, and the row at which it becomes another
+CHANGING, CHANGE = 4096, 2400  # rows of a stream, and the row of its change
 
 
 def curved(n_rows: int = 1200, task: Task = "binary", seed: int = 3, **more: Any) -> pa.Table:
@@ -40,7 +40,7 @@ def curved(n_rows: int = 1200, task: Task = "binary", seed: int = 3, **more: Any
 
 
 def changing(task: Task = "binary", times: int = 1) -> pa.Table:
-    """Columns a, b and a target y; what they say of it turns round at row CHANGE of CHANGING, both so many times."""
+    """Return columns a, b and a target y whose dependence on them is inverted at row CHANGE of CHANGING, repeated."""
     draw, rows = np.random.default_rng(8), times * CHANGING
     x = draw.standard_normal((rows, 2)).astype(np.float32)
     signal = (x[:, 0] + 0.5 * x[:, 1] ** 2 - 0.5) * np.where(np.arange(rows) < times * CHANGE, 1.0, -1.0)
@@ -54,7 +54,7 @@ def write(folder: Path, content: pa.Table, name: str = "rows.parquet", **options
 
 
 class Breaker(NullObserver):
-    """An observer that breaks a run off in a stage, as Ctrl-C may: as it begins, or after some steps."""
+    """An observer that interrupts a run in a stage like Ctrl-C: at its start or after some steps."""
 
     def __init__(self, stage: str, steps: int = 0) -> None:
         self.where, self.left = stage, steps
@@ -75,7 +75,7 @@ class Breaker(NullObserver):
 
 
 def train_settings(data: Place, out: Place, ingest: dict[str, Any] | None = None, **values: Any) -> TrainSettings:
-    """Settings of a small run into a folder."""
+    """Return settings of a small run with an output folder."""
     small = {"data": str(data), "out": str(out), "frequencies": 40} | values
     if ingest is not None:
         small["ingest"] = settings_from(IngestSettings, ingest, "test")
@@ -92,7 +92,7 @@ def compare(settings: CompareSettings, observer: Observer | None = None) -> Comp
 
 
 def scores_of(folder: Path) -> pa.Table:
-    """What a scoring wrote, in order."""
+    """Return the rows that a scoring run wrote, in order."""
     return pq.read_table(folder)
 
 

@@ -1,4 +1,4 @@
-"""Which tests run in one process, one after the other, because they share what is dear to start or to compile."""
+"""Groups of tests that run in one process because they share servers or compiled code that are slow to start."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-# how the names of files begin, and the name of what they share: the first that fits
+# prefix of file names, and name of the group; the first match counts
 TOGETHER = (
     ("tests/flows/test_cli_bad", "commands"),
-    ("tests/flows/test_cli_interrupts", "commands"),  # which has servers of its own
+    ("tests/flows/test_cli_interrupts", "commands"),  # uses its own servers
     ("tests/flows/test_cli_solvers", "commands"),
     ("tests/flows/test_cli_tracking", "commands"),
-    ("tests/flows/test_stack", "stack"),  # servers of its own, too
-    ("tests/flows/", "server"),  # all others share a Prefect server
+    ("tests/flows/test_stack", "stack"),  # uses its own servers
+    ("tests/flows/", "server"),  # all other files share a Prefect server
     ("tests/solvers/oco/", "rounds"),
     ("tests/docs/test_rounds", "rounds"),
     ("tests/distributed/", "backends"),
@@ -28,7 +28,7 @@ TOGETHER = (
     ("tests/solvers/online/test_sparse", "two workers"),
     ("tests/solvers/test_nystrom_map", "two workers"),
 )
-# what waits most comes first, beside what compiles for many others; units or how their names begin
+# start first: tests that mostly wait, and tests that compile code for many others; units or name prefixes
 EARLY = (
     "server",
     "stack",
@@ -42,7 +42,7 @@ EARLY = (
 
 
 def unit_of(nodeid: str) -> str:
-    """Return the name of what is run in one process: a file, or several that share something."""
+    """Return the name of the group that runs in one process: one file, or several that share something."""
     file = nodeid.partition("::")[0]
     return next((name for start, name in TOGETHER if file.startswith(start)), file)
 
@@ -54,10 +54,10 @@ def place_of(item: pytest.Item) -> int:
 
 
 class UnitScheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives units to processes in the order of collection, each to the first that has nothing left to do."""
+    """Scheduler that gives units in collection order to the first idle process."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
-        config.option.loadscopereorder = False  # xdist would leave the files of few tests, which wait most, to the end
+        config.option.loadscopereorder = False  # xdist would run files with few tests last, although these wait most
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:

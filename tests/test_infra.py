@@ -1,4 +1,4 @@
-"""What infra/ gives an operator, held against the schemas and linters of its tools; no container engine is needed."""
+"""Files of infra/, checked with the schemas and linters of their tools; no container engine is needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from yamllint.config import YamlLintConfig  # type: ignore[import-untyped]  # no
 
 INFRA = Path(__file__).parents[1] / "infra"
 MANIFESTS = sorted(path for path in (INFRA / "kubernetes").glob("*.yaml") if path.stem != "kustomization")
-OUTSIDE = {"okl-secrets", "okl-tls-client", "okl-tls-scheduler", "okl-tls-worker"}  # made by hand, as README.md says
+OUTSIDE = {"okl-secrets", "okl-tls-client", "okl-tls-scheduler", "okl-tls-worker"}  # created by hand, see README.md
 PINNED = re.compile(r"okl:\d+\.\d+[\w.-]*|[a-z]+:\d+\.\d+[\w.-]*@sha256:[0-9a-f]{64}")  # our own is built here
 STYLE = (
     "{extends: default, rules: {line-length: {max: 130}, document-start: disable, braces: {max-spaces-inside: 1}, "
@@ -54,7 +54,7 @@ def pod_of(one: Content) -> Content:
 
 
 def run_pod() -> Content:
-    """Of a run, as Prefect's worker starts it: its template with the variables' defaults."""
+    """Return the pod of a run as Prefect's worker starts it: the template with default variables."""
     pool = json.loads((INFRA / "kubernetes" / "pool.json").read_text())
     defaults = {name: field.get("default") for name, field in pool["variables"]["properties"].items()}
     text = re.sub(
@@ -96,7 +96,7 @@ def test_image_is_pinned_and_not_of_root() -> None:
     assert int(re.findall(r"^ARG UID=(\d+)", text, re.MULTILINE)[0]) > 0
 
 
-def test_image_is_made_of_files_that_are_there_and_no_others() -> None:
+def test_image_contains_existing_files_and_no_others() -> None:
     text = (INFRA / "Dockerfile").read_text()
     copied = [word for line in re.findall(r"^COPY (?!--from)(.*)", text, re.MULTILINE) for word in line.split()[:-1]]
     sources = [word for word in copied if not word.startswith("--")]
@@ -144,7 +144,7 @@ def test_compose_and_kubernetes_use_the_same_images(services: dict[str, Content]
     assert {service["image"] for service in services.values()} == images
 
 
-def test_services_are_reached_from_this_machine_only(services: dict[str, Content]) -> None:
+def test_services_are_reachable_from_this_machine_only(services: dict[str, Content]) -> None:
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert published == {"prefect-server": ["127.0.0.1:${OKL_PORT:-4200}:4200"]}
     networks = compose()["networks"]
@@ -167,7 +167,7 @@ def test_secrets_are_files_and_nothing_else(services: dict[str, Content], object
     assert {"secrets/", "certificates/", ".env"} <= set(ignored)
 
 
-def test_services_depend_on_ones_that_are_there(services: dict[str, Content]) -> None:
+def test_services_depend_on_defined_services(services: dict[str, Content]) -> None:
     volumes = compose()["volumes"]
     for service in services.values():
         assert set(service.get("depends_on", {})) <= set(services)
@@ -178,7 +178,7 @@ def test_services_depend_on_ones_that_are_there(services: dict[str, Content]) ->
 def test_manifests_keep_to_the_schema_of_kubernetes(objects: list[Content]) -> None:
     newest = kubernetes_validate.latest_version()
     job = run_pod()
-    for name in ("completions", "parallelism"):  # Prefect asks for them at the wrong place; Kubernetes drops them there
+    for name in ("completions", "parallelism"):  # Prefect has them in the wrong place; Kubernetes ignores them
         del pod_of(job)[name]
     for one in [*objects, job]:
         kubernetes_validate.validate(one, newest, strict=True)
@@ -224,20 +224,20 @@ def test_pods_have_no_rights_and_limits(objects: list[Content]) -> None:
                 assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(part), name
 
 
-def test_pods_ask_for_what_is_there(objects: list[Content]) -> None:
+def test_pods_reference_defined_objects(objects: list[Content]) -> None:
     names = {kind: {one["metadata"]["name"] for one in objects if one["kind"] == kind} for kind in
              ("PersistentVolumeClaim", "ServiceAccount")}  # fmt: skip
     for name, pod in pods(objects).items():
         volumes = {one["name"]: one for one in pod["volumes"]}
-        own = {"database"} if name == "database" else set()  # made by the stateful set
+        own = {"database"} if name == "database" else set()  # created by the stateful set
         for volume in volumes.values():
             claim, secret = volume.get("persistentVolumeClaim"), volume.get("secret")
             assert claim is None or claim["claimName"] in names["PersistentVolumeClaim"], name
             assert secret is None or secret["secretName"] in OUTSIDE, name
         for part in containers(pod):
             assert {one["name"] for one in part["volumeMounts"]} <= set(volumes) | own, name
-            asked = [one["valueFrom"].get("secretKeyRef") for one in part.get("env") or [] if "valueFrom" in one]
-            assert {one["name"] for one in asked if one} <= OUTSIDE, name
+            references = [one["valueFrom"].get("secretKeyRef") for one in part.get("env") or [] if "valueFrom" in one]
+            assert {one["name"] for one in references if one} <= OUTSIDE, name
         assert pod.get("serviceAccountName", "worker") in names["ServiceAccount"], name
 
 
@@ -253,7 +253,7 @@ def test_runs_and_dask_workers_see_the_same_files(services: dict[str, Content], 
         assert "/data" in [one["target"] for one in services[name]["volumes"] if isinstance(one, dict)]
 
 
-def test_nobody_talks_to_anybody_unless_a_policy_says_so(objects: list[Content]) -> None:
+def test_traffic_is_denied_unless_a_policy_allows_it(objects: list[Content]) -> None:
     policies = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "NetworkPolicy"}
     assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     components = set(pods(objects))

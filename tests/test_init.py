@@ -1,4 +1,4 @@
-"""The public names: what they are, what they cost, and what README and documentation show of them."""
+"""The public names, their import time, and their use in README and documentation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def result(data: Dataset) -> dict[str, Any]:
 
 
 def in_new_process(source: str) -> Any:
-    """What a new interpreter prints as JSON, warnings being errors."""
+    """Return the JSON that a new interpreter prints, with warnings as errors."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", source], capture_output=True, text=True, check=False, timeout=120
     )
@@ -78,7 +78,7 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_help_loads_no_numerical_library() -> None:
     names = tuple(name for name in HEAVY if name != "pydantic")  # settings, from which options are made
-    words, loaded = in_new_process(
+    output, loaded = in_new_process(
         "import sys, json, io\n"
         "from contextlib import redirect_stdout, suppress\n"
         "from flows.cli import main\n"
@@ -87,11 +87,11 @@ def test_help_loads_no_numerical_library() -> None:
         "    main()\n"
         f"print(json.dumps([shown.getvalue(), [name for name in {names} if name in sys.modules]]))"
     )
-    assert "retrain" in words
+    assert "retrain" in output
     assert loaded == []
 
 
-def test_options_change_settings_as_if_they_were_given_together(data: Dataset, tmp_path: Path) -> None:
+def test_options_added_to_settings_equal_options_given_together(data: Dataset, tmp_path: Path) -> None:
     some = okl.TrainSettings(data=str(data.folder), seed=3)
     changed = okl.train(some, solver="ridge", n_landmarks=20, out=tmp_path / "changed")
     together = okl.train(data.folder, seed=3, solver="ridge", n_landmarks=20, out=tmp_path / "together")
@@ -112,7 +112,7 @@ def test_training_and_loading_need_neither_prefect_nor_dask_nor_scikit_learn(dat
         "import sys, json, okl, okl.runs.train\n"
         "statistics = 'scipy.stats' in sys.modules\n"  # a fifth of the import of a command
         "from okl.report import figures\n"
-        "figures.svg = lambda figure: '<svg/>'\n"  # to build them is to import what they need; nobody looks at them
+        "figures.svg = lambda figure: '<svg/>'\n"  # drawing imports libraries and is not checked here
         f"result = okl.train({str(data.folder)!r}, frequencies=10, out={str(tmp_path / 'run')!r})\n"
         "okl.load(result['model'])\n"
         "used = sorted({'prefect', 'dask', 'distributed', 'sklearn'} & set(sys.modules))\n"
@@ -157,7 +157,7 @@ def test_train_takes_a_folder_or_settings_with_options(data: Dataset, result: di
     assert result["test"]["accuracy"] > result["baselines"]["majority"]["test"]["accuracy"] + 0.2
 
 
-def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Path) -> None:
+def test_train_ingests_a_source_and_notifies_an_observer(source: Path, tmp_path: Path) -> None:
     stages: list[str] = []
 
     class Listens:
@@ -171,10 +171,12 @@ def test_train_ingests_a_source_and_tells_an_observer(source: Path, tmp_path: Pa
             stages.append("over")
 
     result = okl.train(source, ingest={"keys": ["id"]}, frequencies=20, out=tmp_path / "run", observer=Listens())
-    assert (result["rows"], result["dataset"]["test_rows"]) == (640, 160)  # a source without a split
+    assert (result["rows"], result["dataset"]["test_rows"]) == (640, 160)  # a source without a split column
     assert stages == ["ingest", "plan", "learn", "evaluate", "baselines", "evaluate", "save", "report", "over"]
-    told = okl.train(source, ingest=okl.IngestSettings(scale="minmax"), key="id", frequencies=20, out=tmp_path / "b")
-    assert (told["dataset"]["scale"], told["rows"]) == ("minmax", 640)
+    result_of_options = okl.train(
+        source, ingest=okl.IngestSettings(scale="minmax"), key="id", frequencies=20, out=tmp_path / "b"
+    )
+    assert (result_of_options["dataset"]["scale"], result_of_options["rows"]) == ("minmax", 640)
     with pytest.raises(ModelError, match=r"Expected a table or an array, but got list"):
         okl.train([1.0], target="y")
 
@@ -262,7 +264,9 @@ def test_options_that_do_not_exist_or_do_not_fit_are_named(data: Dataset, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_model_in_memory_and_out_of_core_say_the_same(data: Dataset, result: dict[str, Any], tmp_path: Path) -> None:
+def test_predictions_in_memory_and_out_of_core_are_the_same(
+    data: Dataset, result: dict[str, Any], tmp_path: Path
+) -> None:
     fresh = write_source(tmp_path / "fresh.parquet", 500, seed=1)
     rows = pq.read_table(fresh)
     inputs = np.column_stack([rows[name].to_numpy() for name in data.schema.features])

@@ -43,7 +43,7 @@ def some_rows(rows: int, n_inputs: int = 3, seed: int = 0) -> FloatArray:
 
 
 def by_formula(rule: KernelRule, x: FloatArray, y: FloatArray) -> float:
-    """The six formulas that okl.compiled.kernels states."""
+    """Return the value of a kernel by the formulas that okl.compiled.kernels states."""
     r, scale = float(np.linalg.norm(x - y)), rule.scale
     values = (
         np.exp(-scale * r**2),
@@ -56,7 +56,7 @@ def by_formula(rule: KernelRule, x: FloatArray, y: FloatArray) -> float:
     return float(values[rule.code])
 
 
-def test_every_kernel_is_of_a_known_sort() -> None:
+def test_every_kernel_has_a_known_kind() -> None:
     assert [kernel.name for kernel in ALL] == list(KERNELS)
     assert {kernel.name for kernel in INVARIANT} == {*shift_invariant_kernels()}
     assert {type(kernel) for kernel in ALL} - {type(kernel) for kernel in INVARIANT} >= {Polynomial, Linear}
@@ -65,7 +65,7 @@ def test_every_kernel_is_of_a_known_sort() -> None:
 
 
 @pytest.mark.parametrize("kernel", FORMULAS, ids=lambda kernel: kernel.name)
-def test_values_match_the_rule_that_compiled_code_is_given(kernel: Kernel) -> None:
+def test_values_match_the_rule_of_compiled_code(kernel: Kernel) -> None:
     left, right = some_rows(7), some_rows(9, seed=1)
     assert kernel.rule is not None
     expected = [[by_formula(kernel.rule, x, y) for y in right] for x in left]
@@ -112,7 +112,7 @@ def test_described_kernel_is_the_same_kernel(kernel: Kernel) -> None:
     assert kernel_from_description(describe_kernel(kernel)) == kernel
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_invalid_arguments_are_named() -> None:
     with pytest.raises(ConfigError, match="kernel = 'sinc'; expected one of gaussian, laplacian"):
         make_kernel("sinc", {})
     with pytest.raises(ConfigError, match="'gaussian' does not have degree; its parameters: bandwidth"):
@@ -134,7 +134,7 @@ def test_what_does_not_fit_is_named() -> None:
         shift_invariant(multiquadric(2.0), "a Fourier map")
 
 
-def test_a_kernel_of_ones_own_is_used_but_never_stored() -> None:
+def test_a_custom_kernel_is_used_but_never_stored() -> None:
     kernel = CustomKernel("min", lambda left, right: np.minimum(left[:, 0][:, None], right[:, 0][None, :]))
     np.testing.assert_array_equal(kernel.matrix(np.array([[1.0], [3.0]]), np.array([[2.0]])), [[1.0], [2.0]])
     assert kernel.rule is None

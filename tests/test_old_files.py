@@ -1,4 +1,4 @@
-"""Files that okl of commit bafc059 wrote: later code reads them and goes on to the same values."""
+"""Files written by okl of commit bafc059: later code reads them and continues to the same values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import okl
 from flows.cli import main as command_line
 from okl.features.predictors import base_of
 
-# The only names that are not public: they resume and retrain without the seconds that a Prefect server takes to start.
+# Only these names are not public: they resume and retrain without the start-up time of a Prefect server.
 from okl.lifecycle.retrain import retrain
 from okl.lifecycle.settings import RetrainSettings
 from okl.models.file import load_model, save_model
@@ -28,9 +28,9 @@ from tests.rows import train as resume_or_train
 
 OLD = Path(__file__).parent / "data" / "bafc059"
 EXPECTED: dict[str, Any] = json.loads((OLD / "expected.json").read_text())
-SAME_BITS = llvmlite.binding.get_host_cpu_name() == EXPECTED["cpu"]  # numba and BLAS pick their code by the processor
+SAME_BITS = llvmlite.binding.get_host_cpu_name() == EXPECTED["cpu"]  # numba and BLAS choose their code by processor
 SIZE: dict[str, Any] = {"frequencies": 12}
-OTHER_STEPS = ("accelerated", "l1")  # FAPG has taken other steps to the same certified optimum since
+OTHER_STEPS = ("accelerated", "l1")  # since then, FAPG takes other steps to the same certified optimum
 
 
 class StopBeforeEvaluation:
@@ -127,7 +127,7 @@ def seal(head: Path, about: dict[str, Any]) -> None:
 
 
 def copy_run(name: str) -> tuple[Path, okl.TrainSettings]:
-    """Copy the data and an unfinished run to where they were, and return the run's folder and settings."""
+    """Copy the data and an unfinished run to their original paths; return the folder and settings of the run."""
     shutil.copytree(OLD / "data" / "cancer", "data/cancer")
     left = Path(shutil.copytree(OLD / "runs" / name, f"runs/.{name}.unfinished-00000000"))
     return left, okl.TrainSettings.model_validate(json.loads(head_of(left).read_text())["about"]["settings"])
@@ -153,8 +153,8 @@ def test_a_checkpoint_of_other_code_is_refused(code_now: dict[str, Any]) -> None
 def okl_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Return a function that runs the command line and returns what --json prints."""
 
-    def run(*words: str) -> dict[str, Any]:
-        monkeypatch.setattr(sys, "argv", ["okl", *words, "--json"])
+    def run(*arguments: str) -> dict[str, Any]:
+        monkeypatch.setattr(sys, "argv", ["okl", *arguments, "--json"])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             command_line()

@@ -1,4 +1,4 @@
-"""The benchmark beside other systems on a small set with two systems: rows, resuming, time-outs, duels, the page."""
+"""The benchmark against other systems on a small set with two systems: records, resuming, time-outs, duels, page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS, COLUMNS = 8000, 6  # enough test rows for few splits
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sets by the names of real ones: two classes that a curve parts, and a target on a curve."""
+    """Write two sets with the names of real ones: two classes with a nonlinear border, and a nonlinear target."""
     folder = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((ROWS, COLUMNS)).astype(np.float32) * 10.0 ** np.arange(COLUMNS, dtype=np.float32)
@@ -71,7 +71,7 @@ def test_every_set_has_okl_and_others(name: str) -> None:
         assert (found.tasks, found.tuned, found.swept) == (entrant.tasks, entrant.tuned, entrant.swept)
 
 
-def test_only_the_best_of_what_was_tuned_are_swept() -> None:
+def test_only_the_best_tuned_settings_are_swept() -> None:
     entrant = Entrant(
         "okl", "made up", "okl", _no_machine, single, CLASSES, {"C": (1.0, 2.0, 3.0)}, {"size": (10, 20)}, keep=2
     )
@@ -86,28 +86,28 @@ def test_only_the_best_of_what_was_tuned_are_swept() -> None:
     assert replace(entrant, keep=3).to_tune() == []
 
 
-def test_what_fails_or_takes_too_long_is_a_row_and_dearer_ones_are_not_tried(data: Path, tmp_path: Path) -> None:
-    told: list[Measurement] = []
+def test_failures_and_timeouts_are_rows_and_more_costly_values_are_skipped(data: Path, tmp_path: Path) -> None:
+    measurements: list[Measurement] = []
     ridge = find("scikit-learn", "Ridge", SETS["german"])
     failing = replace(ridge, swept={"alpha": (-1.0, 1.0)})
-    Sweep(SETS["german"], str(data), 60.0, (), tmp_path / "failing", told.append).run([failing])
-    assert [one.answer.outcome for one in told] == ["failed", "done"]
-    assert "alpha" in told[0].answer.reason
-    told.clear()
+    Sweep(SETS["german"], str(data), 60.0, (), tmp_path / "failing", measurements.append).run([failing])
+    assert [one.answer.outcome for one in measurements] == ["failed", "done"]
+    assert "alpha" in measurements[0].answer.reason
+    measurements.clear()
 
     late = replace(ridge, swept={"alpha": (1.0, 100.0, 0.5)})
-    Sweep(SETS["german"], str(data), 1e-6, (), tmp_path / "late", told.append).run([late])
-    assert [one.answer.outcome for one in told] == ["time-out"] * 3
-    assert "1e-06 seconds" in told[0].answer.reason
-    assert told[1].answer.reason == OVERTAKEN
-    assert told[2].answer.reason != OVERTAKEN  # it is smaller than what took too long
+    Sweep(SETS["german"], str(data), 1e-6, (), tmp_path / "late", measurements.append).run([late])
+    assert [one.answer.outcome for one in measurements] == ["time-out"] * 3
+    assert "1e-06 seconds" in measurements[0].answer.reason
+    assert measurements[1].answer.reason == OVERTAKEN
+    assert measurements[2].answer.reason != OVERTAKEN  # smaller than the value that took too long
     before = read(tmp_path / "late")
-    assert [one.subject for one in before] == [one.subject for one in told]
-    Sweep(SETS["german"], str(data), 1e-6, before, tmp_path / "late", told.append).run([late])
-    assert len(told) == 3
+    assert [one.subject for one in before] == [one.subject for one in measurements]
+    Sweep(SETS["german"], str(data), 1e-6, before, tmp_path / "late", measurements.append).run([late])
+    assert len(measurements) == 3
 
 
-def test_rows_come_back_as_they_were_the_newest_of_each(tmp_path: Path) -> None:
+def test_records_are_read_as_written_with_the_newest_of_each(tmp_path: Path) -> None:
     first, second = _swept("okl", 0.1, 2.0), _swept("okl", 0.2, 1.0)
     append([first], tmp_path)
     append([second], tmp_path)
@@ -117,7 +117,7 @@ def test_rows_come_back_as_they_were_the_newest_of_each(tmp_path: Path) -> None:
     assert read(tmp_path) == [second, other]
 
 
-def test_verdicts_are_told_from_duels_among_those_near_the_best() -> None:
+def test_verdicts_follow_from_duels_among_systems_near_the_best() -> None:
     swept = [_swept("okl", 0.100, 2.0, 1), _swept("okl", 0.2, 0.1, 2), _swept("LIBLINEAR", 0.104, 1.0, 3)]
     assert [one.subject.system for one in near_best(swept)] == ["LIBLINEAR", "okl"]
     assert candidates(swept) == [swept[0], swept[2]]
@@ -135,7 +135,7 @@ def test_verdicts_are_told_from_duels_among_those_near_the_best() -> None:
         assert verdict([*swept, *older, *turns], "german") == found
 
 
-def test_who_comes_not_near_the_best_is_told_so() -> None:
+def test_a_system_far_from_the_best_is_reported() -> None:
     swept = [_swept("okl", 0.2, 0.1, 1), _swept("LIBLINEAR", 0.1, 1.0, 2)]
     assert candidates(swept) == swept
     found = verdict([*swept, *(_duelled(one, 0, 1.0) for one in swept)], "german")
@@ -143,8 +143,8 @@ def test_who_comes_not_near_the_best_is_told_so() -> None:
     assert found.outcome == "never there"
 
 
-def test_bad_words_are_refused_before_anything_is_measured(data: Path, tmp_path: Path) -> None:
-    for words, kind, told in (
+def test_invalid_options_are_refused_before_any_measurement(data: Path, tmp_path: Path) -> None:
+    for options, kind, message in (
         ({"data": str(tmp_path / "none")}, ConfigError, "not a folder"),
         ({"data": str(data), "sets": ("iris",)}, ConfigError, "iris"),
         ({"data": str(data), "sets": ("a9a",)}, DataError, "a9a.parquet"),
@@ -152,22 +152,22 @@ def test_bad_words_are_refused_before_anything_is_measured(data: Path, tmp_path:
         ({"data": str(tmp_path)}, DataError, "none of"),
         ({"stage": "page"}, ConfigError, "no measurements"),
     ):
-        with pytest.raises(kind, match=told):
-            bench(BenchSettings(**words, out=str(tmp_path / "out")), print)
+        with pytest.raises(kind, match=message):
+            bench(BenchSettings(**options, out=str(tmp_path / "out")), print)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_that_is_no_set_is_refused_before_anything_is_kept_as_failed(data: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_data_set_is_refused_before_any_record(data: Path, tmp_path: Path) -> None:
     damaged = (data / "german.parquet").read_bytes()[:200]
     (tmp_path / "german.parquet").write_bytes(damaged)
-    for table, told in (
+    for table, message in (
         (None, "cannot be read as Parquet"),
         ({"a": ["x"], "y": [1.0]}, "'a' of string"),
         ({"a": [1.0]}, "a target y"),
     ):
         if table is not None:
             pq.write_table(pa.table(table), tmp_path / "german.parquet")
-        with pytest.raises(DataError, match=told):
+        with pytest.raises(DataError, match=message):
             bench(BenchSettings(data=str(tmp_path), sets=("german",), out=str(tmp_path / "out")), print)
     assert not (tmp_path / "out").exists()
 
