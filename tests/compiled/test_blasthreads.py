@@ -30,7 +30,7 @@ def two_threads() -> Iterator[None]:
         yield
 
 
-def test_a_limit_holds_in_whichever_thread_it_is_entered() -> None:
+def test_a_limit_holds_when_entered_in_any_thread() -> None:
     rows, values = np.random.default_rng(0).standard_normal((475, 1024)), np.random.default_rng(1).random((475, 3))
     found: list[tuple[set[int], bytes]] = []
 

@@ -215,28 +215,28 @@ def padded_row(values: FloatArray, precision: str) -> FloatArray:
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 7, 11])
 def test_projection_matches_solve(n: int, precision: str, removes: bool) -> None:
-    place, row = np.full(CAPACITY, 9.0), padded_row(GRAM[:n, 11], precision)
-    length = project_row_onto_supports(place, padded_root(n, removes), row, n, removes)
+    coefficients, row = np.full(CAPACITY, 9.0), padded_row(GRAM[:n, 11], precision)
+    length = project_row_onto_supports(coefficients, padded_root(n, removes), row, n, removes)
     expected = np.linalg.solve(GRAM[:n, :n], row[:n].astype(np.float64))
-    np.testing.assert_allclose(place[:n], expected, rtol=0, atol=1e-10)
-    assert not place[n:].any()
+    np.testing.assert_allclose(coefficients[:n], expected, rtol=0, atol=1e-10)
+    assert not coefficients[n:].any()
     assert length == pytest.approx(float(row[:n].astype(np.float64) @ expected), abs=1e-10)
 
 
 def test_grown_root_matches_cholesky() -> None:
-    root, place = np.zeros((CAPACITY, CAPACITY)), np.zeros(CAPACITY)
+    root, coefficients = np.zeros((CAPACITY, CAPACITY)), np.zeros(CAPACITY)
     for n in range(12):
-        length = project_row_onto_supports(place, root, padded_row(GRAM[:n, n], "float64"), n, False)
-        grow_root(root, place, GRAM[n, n] - length, n)
+        length = project_row_onto_supports(coefficients, root, padded_row(GRAM[:n, n], "float64"), n, False)
+        grow_root(root, coefficients, GRAM[n, n] - length, n)
         np.testing.assert_allclose(root, padded_root(n + 1), rtol=0, atol=1e-9 * np.abs(root).max())
 
 
 @pytest.mark.parametrize("slot", [0, 3, 9])
 def test_replaced_root_matches_inverse_and_gives_the_projection(slot: int) -> None:
     n = 10
-    root, place, column = padded_root(n, removes=True), np.zeros(CAPACITY), np.zeros(CAPACITY)
-    length = project_row_onto_supports(place, root, padded_row(GRAM[:n, n], "float64"), n, True)
-    replace_in_root(root, column, place, GRAM[n, n] - length, slot, n)
+    root, coefficients, column = padded_root(n, removes=True), np.zeros(CAPACITY), np.zeros(CAPACITY)
+    length = project_row_onto_supports(coefficients, root, padded_row(GRAM[:n, n], "float64"), n, True)
+    replace_in_root(root, column, coefficients, GRAM[n, n] - length, slot, n)
     chosen = np.arange(n)
     chosen[slot] = n
     expected = np.linalg.inv(GRAM[np.ix_(chosen, chosen)])

@@ -6,12 +6,12 @@ import pytest
 from okl.compiled.budget_maintenance import best_place, merging_losses
 from okl.foundation.types import FloatArray
 
-PLACES = np.linspace(0.0, 1.0, 4001)
+POSITIONS = np.linspace(0.0, 1.0, 4001)
 
 
 def lengths(log: float, a: FloatArray, b: FloatArray) -> FloatArray:
     """Return |p a + q b|^2 at every position, with one entry of a and b for each class."""
-    p, q = np.exp(log * (1.0 - PLACES) ** 2), np.exp(log * PLACES**2)
+    p, q = np.exp(log * (1.0 - POSITIONS) ** 2), np.exp(log * POSITIONS**2)
     total: FloatArray = np.square(p[:, None] * a + q[:, None] * b).sum(axis=1)
     return total
 

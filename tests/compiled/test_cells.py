@@ -16,8 +16,8 @@ def draw_children(n_splits: int, random: np.random.Generator) -> Integers:
     for split in range(1, n_splits):
         children[free.pop(random.integers(len(free)))] = split
         free += [(split, 0), (split, 1)]
-    for cell, place in enumerate(free):
-        children[place] = -1 - cell
+    for cell, position in enumerate(free):
+        children[position] = -1 - cell
     return children
 
 

@@ -46,7 +46,7 @@ CONSTRAINED_TOLERANCE = 1e-3  # of hundreds of steps in float32, each solved to 
 Vector = NDArray[np.float64]
 
 
-def settled(
+def solve_step(
     point: Vector, rows: Vector, low: Vector, high: Vector, below: Vector, above: Vector, radius: float
 ) -> Vector:
     upper, lower = np.isfinite(high), np.isfinite(low)
@@ -80,10 +80,10 @@ def test_step_is_that_of_a_cone_solver(kind: str) -> None:
         low, high = middle - rng.choice([0.0, 0.1, np.inf], count), middle + rng.choice([0.0, 0.1, 1.0], count)
         prices = 3 * rng.random((2, count)) * rng.choice([0.0, 1.0, 10.0], (2, count))
         below, above = prices[0], prices[1]
-        found = settled(point, rows, low, high, below, above, radius)
+        found = solve_step(point, rows, low, high, below, above, radius)
         expected = naive.step(point, rows, low, high, below, above, radius)
         assert np.linalg.norm(found) <= radius * (1 + 1e-9)
-        np.testing.assert_allclose(found, expected, atol=1e-4)  # the square root of what the cone solver leaves open
+        np.testing.assert_allclose(found, expected, atol=1e-4)  # the square root of the tolerance of the cone solver
         expected = expected * min(1.0, radius / float(np.linalg.norm(expected)))
         parts = (point, rows, low, high, below, above)
         assert objective(found, *parts) <= objective(expected, *parts) + 1e-9
@@ -173,7 +173,7 @@ def test_experts_of_several_step_sizes_match_naive(code: int) -> None:
 def of_experts(
     learnt: LearnerArrays, watched: LimitCounters, limits: Limits, number: int
 ) -> tuple[LearnerArrays, LimitCounters, Limits]:
-    """Return the arrays of so many experts, whose shares follow their losses fast."""
+    """Return the arrays of several experts whose shares follow their losses quickly."""
     watched = watched._replace(
         queues=np.tile(watched.queues, number), values=np.tile(watched.values, number), shares=first_weights(number)
     )

@@ -100,7 +100,9 @@ def test_passes_over_rows_match_naive(is_dense: bool, border: float, dtype: str)
             for step in range(0, size, run)
             for k, shift in enumerate(shifts)
         ]
-        order = active[[place for begin in begins for place in range(begin, begin + run) if place < len(active)]]
+        order = active[
+            [position for begin in begins for position in range(begin, begin + run) if position < len(active)]
+        ]
         assert np.array_equal(np.sort(order), active)
         expected, left, movable = naive.descend_rows(point, signed, costs, upper, order, before)
         count = descend_rows(point, weights, active, limits, shifts, *arrays, bias, border)

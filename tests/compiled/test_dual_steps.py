@@ -12,8 +12,8 @@ N = 60
 RNG = np.random.default_rng(1)
 UPPER = RNG.uniform(0.5, 3.0, N)
 CUT = 1e-2
-INSIDE = UPPER * np.clip(RNG.random(N), CUT, 1 - CUT)
-ANYWHERE = UPPER * RNG.uniform(-0.6, 1.6, N)
+INNER_POINT = UPPER * np.clip(RNG.random(N), CUT, 1 - CUT)
+ANY_POINT = UPPER * RNG.uniform(-0.6, 1.6, N)
 PARTS = [
     ("entropy_value", "add_entropy_slopes", "entropy_excess", (UPPER, CUT)),
     ("quadratic_value", "add_quadratic_slopes", "quadratic_excess", (UPPER, 1.0)),
@@ -30,15 +30,15 @@ def without_targets(numbers: tuple[Any, ...]) -> tuple[Any, ...]:
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part[0])
 def test_conjugates_match_naive_within_and_beyond_the_margins(part: Part) -> None:
     value, slopes, excess, numbers = part
-    assert (ANYWHERE < CUT * UPPER).sum() > 5
-    assert (ANYWHERE > UPPER).sum() > 5
-    for points in (INSIDE, ANYWHERE):
+    assert (ANY_POINT < CUT * UPPER).sum() > 5
+    assert (ANY_POINT > UPPER).sum() > 5
+    for points in (INNER_POINT, ANY_POINT):
         assert getattr(dual_steps, value)(points, *numbers) == pytest.approx(getattr(naive, value)(points, *numbers))
         gradient, expected = np.ones(N), np.ones(N)
         getattr(dual_steps, slopes)(gradient, points, *numbers)
         getattr(naive, slopes)(expected, points, *numbers)
         np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-12)
-        given = (INSIDE, points[::-1].copy(), *without_targets(numbers))
+        given = (INNER_POINT, points[::-1].copy(), *without_targets(numbers))
         assert getattr(dual_steps, excess)(*given) == pytest.approx(getattr(naive, excess)(*given), rel=1e-10)
 
 
@@ -47,11 +47,11 @@ def test_excess_keeps_its_digits_where_points_are_close(part: Part) -> None:
     _, slopes, excess, numbers = part
     step = 1e-7 * UPPER * RNG.uniform(0.5, 1.0, N)
     gradients = [np.zeros(N), np.zeros(N)]
-    getattr(dual_steps, slopes)(gradients[0], INSIDE, *numbers)
-    getattr(dual_steps, slopes)(gradients[1], INSIDE + step, *numbers)
+    getattr(dual_steps, slopes)(gradients[0], INNER_POINT, *numbers)
+    getattr(dual_steps, slopes)(gradients[1], INNER_POINT + step, *numbers)
     # half of <slopes(a) - slopes(b), a - b>, but for terms of third order; the value itself is 1e14 times larger
     expected = 0.5 * float((gradients[1] - gradients[0]) @ step)
-    found = getattr(dual_steps, excess)(INSIDE + step, INSIDE, *without_targets(numbers))
+    found = getattr(dual_steps, excess)(INNER_POINT + step, INNER_POINT, *without_targets(numbers))
     assert found == pytest.approx(expected, rel=1e-4)
 
 

@@ -12,7 +12,7 @@ from okl.foundation.types import FloatArray
 from tests.naive import dual_sweep as naive_dual_sweep
 from tests.naive import products as naive_products
 
-GUESSES, FOUND = (0.15, -0.2), (0.3, -0.25)
+GUESSES, MULTIPLIERS = (0.15, -0.2), (0.3, -0.25)
 
 
 def arguments(n_rows: int, n_columns: int, precision: str) -> list[Any]:
@@ -50,13 +50,18 @@ def test_image_at_a_guess_is_corrected_to_that_of_the_multipliers_found() -> Non
     dual_sweep.sweep_warm_started_segments(*all_given)
     sums = parts.sum(axis=0)
     out, listed, changes = np.empty(203), np.empty(203, dtype=np.int64), np.empty(203)
-    count = dual_sweep.project_at_multipliers(out, listed, changes, targets, signs, normals, *bounds, GUESSES, FOUND)
-    expected, wanted = naive_dual_sweep.project_at_multipliers(targets, signs, normals, bounds, GUESSES, FOUND)
+    count = dual_sweep.project_at_multipliers(
+        out, listed, changes, targets, signs, normals, *bounds, GUESSES, MULTIPLIERS
+    )
+    expected, wanted = naive_dual_sweep.project_at_multipliers(targets, signs, normals, bounds, GUESSES, MULTIPLIERS)
     assert count > 5
     np.testing.assert_array_equal(out, expected)
     np.testing.assert_array_equal(listed[:count], np.flatnonzero(wanted))
     np.testing.assert_allclose(changes[:count], wanted[listed[:count]], rtol=1e-12, atol=1e-15)
-    image, whole = sums[0] - (FOUND[0] - GUESSES[0]) * sums[1] - (FOUND[1] - GUESSES[1]) * sums[2], np.zeros(700)
+    image, whole = (
+        sums[0] - (MULTIPLIERS[0] - GUESSES[0]) * sums[1] - (MULTIPLIERS[1] - GUESSES[1]) * sums[2],
+        np.zeros(700),
+    )
     add_listed_rows(image, rows, listed[:count], changes[:count])
     naive_products.add_rows(whole, rows, signs, out)
     np.testing.assert_allclose(image, whole, rtol=1e-11, atol=1e-11)
@@ -89,7 +94,7 @@ def test_sweeps_match_naive(shape: tuple[int, int], precision: str) -> None:
         assert outputs[1][0] == 0.0 < outputs[1].max()
 
 
-def test_sweep_in_blocks_gives_the_bits_of_passes_of_their_own() -> None:
+def test_sweep_in_blocks_gives_the_bits_of_separate_passes() -> None:
     outputs, inputs = sweep_arguments(203, 700, "float64")  # blocks of 44 rows
     given: list[Any] = [outputs[0][None], *outputs[1:], new_claims(), *inputs]
     given += [np.zeros(203), np.full(203, 0.4), -1.0, 3.0, False, 203]

@@ -165,7 +165,7 @@ def test_predictions_and_steps_of_a_team_match_naive(code: int, adaptive: bool, 
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_rows_in_parts_give_the_bits_of_all_at_once(code: int) -> None:
+def test_rows_in_parts_give_the_bits_of_one_call(code: int) -> None:
     case = make_case(code, "float32", ROWS)
     block, cautions = mapped(case.inputs, case.waves), np.ones(ROWS)
     (team, results), (whole, expected_results) = fresh(case, False), fresh(case, False)

@@ -216,7 +216,7 @@ def test_only_the_products_are_written(n_columns: int, precision: Precision) -> 
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_what_is_not_finite_stays_in_its_row(precision: Precision) -> None:
+def test_non_finite_values_stay_in_their_row(precision: Precision) -> None:
     inputs = some(precision, 9, 4)
     inputs[3, 2] = np.nan
     inputs[8, 0] = np.inf

@@ -142,7 +142,7 @@ def test_kernel_rows_match_naive(rule: KernelRule, precision: Precision) -> None
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.code))
-def test_a_value_has_the_same_bits_in_every_place_and_width(rule: KernelRule, precision: Precision) -> None:
+def test_a_value_has_the_same_bits_at_every_position_and_width(rule: KernelRule, precision: Precision) -> None:
     supports, x = some(6, 7 * LANES, precision)
     supports[:] = supports[:, :1]
     for width in (1, LANES, 3 * LANES, 7 * LANES):

@@ -112,7 +112,7 @@ def test_quarter_turns_and_amplitude_are_exact_to_rounding(precision: Precision)
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_waves_of_what_is_not_finite_are_not_finite(precision: Precision) -> None:
+def test_waves_of_non_finite_values_are_not_finite(precision: Precision) -> None:
     sines = np.full((1, 20), np.inf, dtype=precision)
     cosines = np.empty_like(sines)
     sines_and_cosines(sines, cosines, sines.dtype.type(1.0))

@@ -191,7 +191,7 @@ def test_steps_from_a_guess_end_where_sums_are_the_totals(guess: float, arrays: 
     assert (moved[plus].sum(), moved[minus].sum()) == pytest.approx(totals, abs=1e-11)
 
 
-def test_steps_from_a_guess_give_up_where_nothing_is_free() -> None:
+def test_steps_from_a_guess_stop_without_free_entries() -> None:
     entries = make_entries("float64", False, 500, 500)
     assert not improve_multiplier(entries, 3.0, 50.0)[2]
     assert not improve_multipliers(entries, 3.0, 3.0, 0.1, 50.0)[3]

@@ -78,13 +78,13 @@ def test_scores_that_tie_are_counted_as_naive_does(code: int) -> None:
 
 
 CODES = [HINGE, LOGISTIC, MULTICLASS_HINGE, THRESHOLDED_HALF_SQUARED]
-KNOWN, ROWS = 7, 83
+N_KNOWN, ROWS = 7, 83
 
 
 def fresh(code: int, budget: int, dtype: str) -> FillingSupports:
     filling = FillingSupports(
         np.zeros((n_outputs(code), budget), dtype=dtype),
-        np.array([KNOWN]),
+        np.array([N_KNOWN]),
         np.full(budget, -1),
         np.zeros(5, dtype=np.int64),
         np.zeros(5),
@@ -92,30 +92,30 @@ def fresh(code: int, budget: int, dtype: str) -> FillingSupports:
         np.zeros(1),
     )
     rng = np.random.default_rng(1)
-    filling.coefficients[:, :KNOWN] = 0.3 * rng.standard_normal((n_outputs(code), KNOWN))
+    filling.coefficients[:, :N_KNOWN] = 0.3 * rng.standard_normal((n_outputs(code), N_KNOWN))
     return filling
 
 
 def values(code: int, precision: Precision) -> tuple[FloatArray, FloatArray, NDArray[np.float64], UpdateRule]:
-    case = make_case(code, precision, KNOWN + ROWS)
-    matrix = Gaussian(2.0).matrix(case.inputs[KNOWN:], case.inputs).astype(precision)
-    known, among = np.ascontiguousarray(matrix[:, :KNOWN]), np.ascontiguousarray(matrix[:, KNOWN:])
-    return known, among, case.targets[KNOWN:], case.rule
+    case = make_case(code, precision, N_KNOWN + ROWS)
+    matrix = Gaussian(2.0).matrix(case.inputs[N_KNOWN:], case.inputs).astype(precision)
+    known, among = np.ascontiguousarray(matrix[:, :N_KNOWN]), np.ascontiguousarray(matrix[:, N_KNOWN:])
+    return known, among, case.targets[N_KNOWN:], case.rule
 
 
-@pytest.mark.parametrize("budget", [KNOWN, 20, 200])
+@pytest.mark.parametrize("budget", [N_KNOWN, 20, 200])
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("code", CODES)
 def test_filling_matches_naive(code: int, precision: Precision, budget: int) -> None:
     known, among, targets, rule = values(code, precision)
-    ours, twin = fresh(code, budget, precision), fresh(code, budget, precision)
-    rows = fill_budget(ours, known, among, targets, rule)
+    compiled, twin = fresh(code, budget, precision), fresh(code, budget, precision)
+    rows = fill_budget(compiled, known, among, targets, rule)
     assert rows == naive_sgd.fill_budget(twin, known, among, targets, rule)
-    assert_same(ours, twin, TOLERANCE[precision])
+    assert_same(compiled, twin, TOLERANCE[precision])
     assert (rows < ROWS) == (budget < 30)
-    assert ours.counts[0] == rows
-    assert ours.counts[3] == ours.size[0] - KNOWN
-    assert code == LOGISTIC or ours.counts[3] < ROWS
+    assert compiled.counts[0] == rows
+    assert compiled.counts[3] == compiled.size[0] - N_KNOWN
+    assert code == LOGISTIC or compiled.counts[3] < ROWS
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -124,23 +124,23 @@ def test_filling_matches_naive(code: int, precision: Precision, budget: int) -> 
 def test_filling_in_a_ball_matches_naive_and_keeps_the_norm_of_the_function(
     code: int, decaying: bool, precision: Precision
 ) -> None:
-    case = make_case(code, precision, KNOWN + ROWS)
+    case = make_case(code, precision, N_KNOWN + ROWS)
     kernel = Gaussian(2.0).matrix(case.inputs, case.inputs)
     known, among, targets, rule = values(code, precision)
     rule = rule._replace(radius=0.8, decaying=decaying)
-    ours, twin = fresh(code, 200, precision), fresh(code, 200, precision)
-    first = ours.coefficients[:, :KNOWN].astype(np.float64)
-    ours.squared_norm[0] = twin.squared_norm[0] = np.sum((first @ kernel[:KNOWN, :KNOWN]) * first)
-    assert fill_budget(ours, known, among, targets, rule) == ROWS
+    compiled, twin = fresh(code, 200, precision), fresh(code, 200, precision)
+    first = compiled.coefficients[:, :N_KNOWN].astype(np.float64)
+    compiled.squared_norm[0] = twin.squared_norm[0] = np.sum((first @ kernel[:N_KNOWN, :N_KNOWN]) * first)
+    assert fill_budget(compiled, known, among, targets, rule) == ROWS
     assert naive_sgd.fill_budget(twin, known, among, targets, rule) == ROWS
-    assert_same(ours, twin, TOLERANCE[precision])
-    size = int(ours.size[0])
-    supports = np.concatenate([np.arange(KNOWN), KNOWN + ours.added[KNOWN:size]])
-    last = ours.coefficients[:, :size].astype(np.float64)
+    assert_same(compiled, twin, TOLERANCE[precision])
+    size = int(compiled.size[0])
+    supports = np.concatenate([np.arange(N_KNOWN), N_KNOWN + compiled.added[N_KNOWN:size]])
+    last = compiled.coefficients[:, :size].astype(np.float64)
     squared = float(np.sum((last @ kernel[np.ix_(supports, supports)]) * last))
-    assert squared == pytest.approx(ours.squared_norm[0], rel=10 * TOLERANCE[precision])
+    assert squared == pytest.approx(compiled.squared_norm[0], rel=10 * TOLERANCE[precision])
     assert squared <= 0.64 * (1 + 10 * TOLERANCE[precision])
-    assert (ours.sums[3:] > 0).all()
+    assert (compiled.sums[3:] > 0).all()
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -148,9 +148,11 @@ def test_ties_and_zero_kernels_match_naive(code: int) -> None:
     known, among, targets, rule = values(code, "float64")
     known[:], among[:] = 0.0, 0.0
     among[40:, :40] = np.round(2 * np.random.default_rng(0).random((43, 40))) / 2
-    ours, twin = fresh(code, 60, "float64"), fresh(code, 60, "float64")
-    assert fill_budget(ours, known, among, targets, rule) == naive_sgd.fill_budget(twin, known, among, targets, rule)
-    assert_same(ours, twin, 1e-12)
+    compiled, twin = fresh(code, 60, "float64"), fresh(code, 60, "float64")
+    assert fill_budget(compiled, known, among, targets, rule) == naive_sgd.fill_budget(
+        twin, known, among, targets, rule
+    )
+    assert_same(compiled, twin, 1e-12)
 
 
 PEGASOS_ROWS, COLUMNS = 60, 7
@@ -286,7 +288,7 @@ def test_no_weights_are_sampled_without_average(code: int) -> None:
     assert learnt.weights.any()
 
 
-def test_a_residual_at_the_threshold_costs_nothing_and_moves_nothing() -> None:
+def test_a_residual_at_the_threshold_has_no_loss_and_no_gradient() -> None:
     for residual, cost, push in ((0.5, 0.0, 0.0), (-0.5, 0.0, 0.0), (0.75, 0.28125, 0.75), (-0.75, 0.28125, -0.75)):
         assert loss_value(THRESHOLDED_HALF_SQUARED, 0.5, 1.0 + residual, 1.0) == cost
         assert loss_slope(THRESHOLDED_HALF_SQUARED, 0.5, 1.0 + residual, 1.0) == push

@@ -16,9 +16,9 @@ LOSSES = ["hinge", "tube", "tube of no width", "classes"]
 
 
 def case(loss: str, seed: int, n_rows: int = 40) -> tuple[str, tuple[Any, ...], FloatArray]:
-    """Name of the functions, (scores, along, targets and what else they take), room for slopes.
+    """Return the name of the functions, their inputs (scores, along, targets, ...), and a buffer for slopes.
 
-    Rows stand on kinks: one in four, going either way or staying.
+    One row in four is on a kink, moving in either direction or constant.
     """
     rng = np.random.default_rng(seed)
     if loss == "classes":
@@ -76,11 +76,11 @@ def test_kinks_match_naive(loss: str, longest: float) -> None:
 
 def sums_at(positions: FloatArray, jumps: FloatArray, count: int) -> FloatArray:
     """Jumps up to every multiple of a hundredth, off the kinks."""
-    places = np.arange(0.005, 3.0, 0.01) + 1e-4
-    return np.array([jumps[:count][positions[:count] < place].sum() for place in places])
+    steps = np.arange(0.005, 3.0, 0.01) + 1e-4
+    return np.array([jumps[:count][positions[:count] < step].sum() for step in steps])
 
 
-def test_least_step_matches_sorting_whatever_the_order_and_the_ties() -> None:
+def test_least_step_matches_sorting_for_any_order_and_ties() -> None:
     rng = np.random.default_rng(0)
     orders: list[Callable[[FloatArray], FloatArray]] = [np.sort, lambda t: np.sort(t)[::-1].copy(), np.array]
     steps = []

@@ -1,4 +1,4 @@
-"""Threads of a crew run at once, wait for further work, and always end at the end."""
+"""Threads of a crew run in parallel, wait for further work, and end with the crew even after errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from okl.compiled.threads import (
 )
 
 
-def settled(taken_at_first: set[int]) -> tuple[set[int], set[int], set[int]]:
+def settle_thread(taken_at_first: set[int]) -> tuple[set[int], set[int], set[int]]:
     """Settle a new thread on a core; return the taken cores, and its allowed cores before and afterwards."""
     taken = set(taken_at_first)
     before = os.sched_getaffinity(0)
@@ -31,7 +31,7 @@ def settled(taken_at_first: set[int]) -> tuple[set[int], set[int], set[int]]:
 
 def in_thread(taken: set[int]) -> tuple[set[int], set[int], set[int]]:
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(settled, taken).result()
+        return pool.submit(settle_thread, taken).result()
 
 
 @pytest.mark.parametrize("core", sorted(os.sched_getaffinity(0))[:2])
@@ -54,14 +54,14 @@ def test_this_core_is_one_of_those_allowed() -> None:
     assert this_core() in os.sched_getaffinity(0)
 
 
-# Threads of a crew run at once, wait for further work, and always end at the end.
+# Threads of a crew run in parallel, wait for further work, and end with the crew even after errors.
 
 
 def crew_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("okl-thread")]
 
 
-def met(crew: ThreadPool, n_threads: int) -> set[tuple[int, int | None]]:
+def meet_at_barrier(crew: ThreadPool, n_threads: int) -> set[tuple[int, int | None]]:
     """Return the crew numbers and threads that met at a barrier, which no thread can pass alone."""
     barrier = threading.Barrier(n_threads)
     here: set[tuple[int, int | None]] = set()
@@ -76,7 +76,7 @@ def met(crew: ThreadPool, n_threads: int) -> set[tuple[int, int | None]]:
 
 def test_threads_work_at_once_and_stay_for_the_next_work() -> None:
     with ThreadPool() as crew:
-        seen = [met(crew, n_threads) for n_threads in (3, 1, 3)]
+        seen = [meet_at_barrier(crew, n_threads) for n_threads in (3, 1, 3)]
         assert len(crew_threads()) == 2
     assert [len(here) for here in seen] == [3, 1, 3]
     assert seen[0] == seen[2]
@@ -107,7 +107,7 @@ def test_an_error_in_one_thread_releases_the_others_and_is_raised(failing: int) 
 # No thread waits for a turn that a stopped thread will never pass on.
 
 
-def test_a_turn_that_is_passed_on_does_not_undo_giving_up() -> None:
+def test_passing_a_turn_does_not_undo_giving_up() -> None:
     turns = new_turns()
     assert wait_turn(turns, 0)
     give_up_turns(turns)

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from okl.foundation.types import FloatArray
-from tests.naive.expansion import Expansion, Judged
+from tests.naive.expansion import Expansion, RowResult
 from tests.naive.projectron import add_to_all, projection
 
 Keep = Literal["simple", "projection", "nearest"]
@@ -15,24 +15,24 @@ Keep = Literal["simple", "projection", "nearest"]
 
 def bpa(
     expansion: Expansion, inputs: FloatArray, targets: FloatArray, aggressiveness: float, keep: Keep
-) -> list[Judged]:
-    judged = []
+) -> list[RowResult]:
+    results = []
     for x, y in zip(inputs, targets, strict=True):
         seen = expansion.judge(x, y)
-        judged.append(seen)
+        results.append(seen)
         own = expansion.self_kernel(x)
         if seen.loss <= 0.0 or own <= 0.0:
             continue
         step = min(aggressiveness, seen.loss / (own * float(seen.direction @ seen.direction)))
         if keep == "projection" and expansion.supports:
-            place, left = projection(expansion, x)
+            span_coefficients, left = projection(expansion, x)
             if left <= 1e-10 * own:
-                add_to_all(expansion, place, step * seen.direction)
+                add_to_all(expansion, span_coefficients, step * seen.direction)
                 continue
         expansion.add(x, step * seen.direction)
         if len(expansion.supports) > expansion.budget:
             remove_cheapest(expansion, keep)
-    return judged
+    return results
 
 
 def remove_cheapest(expansion: Expansion, keep: Keep) -> None:

@@ -9,9 +9,9 @@ from scipy.optimize import brentq
 
 from okl.foundation.types import FloatArray
 from okl.kernels import Gaussian
-from tests.naive.expansion import Expansion, Judged
+from tests.naive.expansion import Expansion, RowResult
 
-PLACES = np.linspace(0.0, 1.0, 65)
+POSITIONS = np.linspace(0.0, 1.0, 65)
 
 
 def bsgd(
@@ -20,12 +20,12 @@ def bsgd(
     targets: FloatArray,
     regularisation: float,
     maintenance: Literal["removal", "merging"],
-) -> list[Judged]:
+) -> list[RowResult]:
     """Return the expansion; its coefficients are those of f, shrunk at every row."""
-    judged = []
+    results = []
     for t, (x, y) in enumerate(zip(inputs, targets, strict=True), start=1):
         seen = expansion.judge(x, y)
-        judged.append(seen)
+        results.append(seen)
         expansion.coefficients = [(1.0 - 1.0 / t) * a for a in expansion.coefficients]
         if seen.loss <= 0.0:
             continue
@@ -35,7 +35,7 @@ def bsgd(
                 expansion.remove(least_norm(expansion, oldest=True))
             else:
                 merge(expansion, least_norm(expansion, oldest=False))
-    return judged
+    return results
 
 
 def least_norm(expansion: Expansion, oldest: bool) -> int:
@@ -46,7 +46,7 @@ def least_norm(expansion: Expansion, oldest: bool) -> int:
 
 def merge(expansion: Expansion, index: int) -> None:
     others = [j for j in range(len(expansion.supports)) if j != index]
-    places = [best_place(expansion, index, j) for j in others]
+    places = [best_position(expansion, index, j) for j in others]
     lost = [loss_of_merging(expansion, index, j, h) for j, h in zip(others, places, strict=True)]
     best = int(np.argmin(lost))
     z, coefficients = merged(expansion, index, others[best], places[best])
@@ -69,7 +69,7 @@ def loss_of_merging(expansion: Expansion, i: int, j: int, h: float) -> float:
     return float(np.einsum("ik,ij,jk->", a, expansion.kernel.matrix(points, points), a))
 
 
-def best_place(expansion: Expansion, i: int, j: int) -> float:
+def best_position(expansion: Expansion, i: int, j: int) -> float:
     """Return the best position between two supports: the root of the derivative next to the best grid point."""
     assert isinstance(expansion.kernel, Gaussian)
     squared = np.sum((expansion.supports[i] - expansion.supports[j]) ** 2) / (2.0 * expansion.kernel.bandwidth**2)
@@ -84,9 +84,9 @@ def best_place(expansion: Expansion, i: int, j: int) -> float:
         change = 2.0 * squared * ((1.0 - h) * p * a - h * q * b)
         return float((p * a + q * b) @ change)
 
-    lengths = np.array([length(h) for h in PLACES])
+    lengths = np.array([length(h) for h in POSITIONS])
     best = int(np.flatnonzero(lengths >= lengths.max() * (1 - 1e-12))[0])
-    low, high = PLACES[max(0, best - 1)], PLACES[min(len(PLACES) - 1, best + 1)]
+    low, high = POSITIONS[max(0, best - 1)], POSITIONS[min(len(POSITIONS) - 1, best + 1)]
     if slope(low) <= 0.0 or slope(high) >= 0.0:
-        return float(PLACES[best])
+        return float(POSITIONS[best])
     return float(brentq(slope, low, high, xtol=1e-15))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from okl.foundation.types import FloatArray
-from tests.naive.expansion import Expansion, Judged
+from tests.naive.expansion import Expansion, RowResult
 
 _MASK = 2**64 - 1
 
@@ -49,31 +49,31 @@ class Slots(Expansion):
         return int(np.argmin(self.births))
 
 
-def mistake_step(slots: Slots, seen: Judged, epsilon: float, step_size: float) -> FloatArray:
+def mistake_step(slots: Slots, seen: RowResult, epsilon: float, step_size: float) -> FloatArray:
     wrong = seen.loss > epsilon if slots.task == "regression" else seen.mistake
     return step_size * seen.direction if wrong else np.zeros(slots.n_outputs)
 
 
-def gradient_step(slots: Slots, seen: Judged, epsilon: float, step_size: float) -> FloatArray:
+def gradient_step(slots: Slots, seen: RowResult, epsilon: float, step_size: float) -> FloatArray:
     if slots.task == "regression":
         return step_size * seen.loss * seen.direction if seen.loss > epsilon else np.zeros(1)
     return step_size * seen.direction if seen.loss > 0 else np.zeros(slots.n_outputs)
 
 
 def learn_all(
-    slots: Slots, inputs: FloatArray, targets: FloatArray, learn: Callable[[Judged, FloatArray], None]
-) -> list[Judged]:
-    judged = []
+    slots: Slots, inputs: FloatArray, targets: FloatArray, learn: Callable[[RowResult, FloatArray], None]
+) -> list[RowResult]:
+    results = []
     for x, y in zip(inputs, targets, strict=True):
-        judged.append(slots.judge(x, y))
-        learn(judged[-1], x)
-    return judged
+        results.append(slots.judge(x, y))
+        learn(results[-1], x)
+    return results
 
 
 def random_perceptron(
     slots: Slots, inputs: FloatArray, targets: FloatArray, epsilon: float, step_size: float
-) -> list[Judged]:
-    def learn(seen: Judged, x: FloatArray) -> None:
+) -> list[RowResult]:
+    def learn(seen: RowResult, x: FloatArray) -> None:
         step = mistake_step(slots, seen, epsilon, step_size)
         if step.any():
             slots.put(int(slots.draw() * slots.budget) if slots.full else len(slots.supports), x, step)
@@ -83,10 +83,10 @@ def random_perceptron(
 
 def forgetron(
     slots: Slots, inputs: FloatArray, targets: FloatArray, epsilon: float, step_size: float, shrinks: bool
-) -> list[Judged]:
+) -> list[RowResult]:
     spent, mistakes, labels = 0.0, 0, []
 
-    def learn(seen: Judged, x: FloatArray) -> None:
+    def learn(seen: RowResult, x: FloatArray) -> None:
         nonlocal spent, mistakes
         step = mistake_step(slots, seen, epsilon, step_size)
         if slots.task == "binary" and seen.scores[0] == 0:
@@ -128,10 +128,10 @@ def shrinking_gradient(
     regularisation: float,
     largest: float,
     make_room: Callable[[Slots], int],
-) -> list[Judged]:
+) -> list[RowResult]:
     """Shrink all coefficients, then take the step; make_room : returns the slot that a full budget gives up."""
 
-    def learn(seen: Judged, x: FloatArray) -> None:
+    def learn(seen: RowResult, x: FloatArray) -> None:
         step = gradient_step(slots, seen, epsilon, step_size)
         slots.scale(1 - step_size * regularisation)
         if step.any():
@@ -170,8 +170,8 @@ def norma(
     step_size: float,
     regularisation: float,
     nu: float | None,
-) -> list[Judged]:
-    def learn(seen: Judged, x: FloatArray) -> None:
+) -> list[RowResult]:
+    def learn(seen: RowResult, x: FloatArray) -> None:
         nonlocal margin
         beyond = seen.loss > margin if slots.task == "regression" else 1 - seen.loss < margin
         if nu is not None:
@@ -186,10 +186,10 @@ def norma(
 
 def growing(
     slots: Slots, inputs: FloatArray, targets: FloatArray, epsilon: float, step_size: float, gradient: bool
-) -> list[Judged]:
+) -> list[RowResult]:
     step_of = gradient_step if gradient else mistake_step
 
-    def learn(seen: Judged, x: FloatArray) -> None:
+    def learn(seen: RowResult, x: FloatArray) -> None:
         step = step_of(slots, seen, epsilon, step_size)
         if step.any():
             slots.add(x, step)
@@ -199,7 +199,7 @@ def growing(
 
 def budget_perceptron(
     slots: Slots, inputs: FloatArray, targets: FloatArray, step_size: float, margin: float
-) -> list[Judged]:
+) -> list[RowResult]:
     """Run a budget perceptron; every update computes the scores of all supports again."""
 
     def margin_without(index: int) -> float:
@@ -210,7 +210,7 @@ def budget_perceptron(
         true = int(np.argmax(a))
         return float(f[true] - max(f[k] for k in range(slots.n_outputs) if k != true))
 
-    def learn(seen: Judged, x: FloatArray) -> None:
+    def learn(seen: RowResult, x: FloatArray) -> None:
         if 1 - seen.loss > margin:
             return
         index = len(slots.supports)

@@ -11,7 +11,7 @@ from okl.foundation.types import FloatArray, Task
 from okl.kernels import Kernel
 
 
-class Judged(NamedTuple):
+class RowResult(NamedTuple):
     """scores (K,); mistake; loss: hinge with margin 1, or |y - f| for regression; direction (K,): steepest descent."""
 
     scores: FloatArray
@@ -49,20 +49,20 @@ class Expansion:
     def pairs(self) -> Iterator[tuple[FloatArray, FloatArray]]:
         return zip(self.supports, self.coefficients, strict=True)
 
-    def judge(self, x: FloatArray, y: float) -> Judged:
+    def judge(self, x: FloatArray, y: float) -> RowResult:
         """Score a row and count its errors."""
         scores = self.scores(x)
         self.rows += 1
         if self.task == "regression":
             residual = y - scores[0]
-            return Judged(scores, False, abs(residual), np.array([np.sign(residual)]))
+            return RowResult(scores, False, abs(residual), np.array([np.sign(residual)]))
         if self.task == "binary":
-            return Judged(scores, (scores[0] >= 0) != (y > 0), 1.0 - y * scores[0], np.array([y]))
+            return RowResult(scores, (scores[0] >= 0) != (y > 0), 1.0 - y * scores[0], np.array([y]))
         true = int(y)
         wrong = max((c for c in range(self.n_outputs) if c != true), key=lambda c: (scores[c], -c))
         direction = np.zeros(self.n_outputs)
         direction[true], direction[wrong] = 1.0, -1.0
-        return Judged(scores, int(np.argmax(scores)) != true, 1.0 - (scores[true] - scores[wrong]), direction)
+        return RowResult(scores, int(np.argmax(scores)) != true, 1.0 - (scores[true] - scores[wrong]), direction)
 
     def add(self, x: FloatArray, coefficients: FloatArray) -> None:
         self.supports.append(np.array(x))

@@ -41,16 +41,16 @@ def mistakes_in_long_double(
         loss = 1 - y * f
         image = root @ values
         length = image @ image
-        place, left = root.T @ image, np.maximum(0, 1 - length)
+        coefficients_in_span, left = root.T @ image, np.maximum(0, 1 - length)
         step = y * np.minimum(1, loss) if strategy == "bpa-p" else np.longdouble(y if wrong else 0)
         if strategy == "projectron++" and not wrong and loss > 0 and length > 0:
             share = np.minimum(loss / length, 1)
             if 2 * loss - share * length - 2 * reach * np.sqrt(left) >= 0:
-                coefficients = coefficients + y * share * place
+                coefficients = coefficients + y * share * coefficients_in_span
         if loss <= 0 or step == 0:
             continue
         if left <= dependence or (len(chosen) == budget and strategy != "bpa-p"):
-            coefficients = coefficients + step * place
+            coefficients = coefficients + step * coefficients_in_span
             continue
         chosen, coefficients = [*chosen, row], np.append(coefficients, step)
         root = inverse_root(exact[np.ix_(chosen, chosen)])

@@ -31,9 +31,9 @@ def logarithms(values: FloatArray) -> None:
 def shuffle_from(positions: np.ndarray[Any, Any], draws: np.ndarray[Any, Any], last: int) -> None:
     left = list(positions[: last + 1])
     for i, draw in enumerate(draws):
-        place = int(draw * len(left))
-        positions[last - i] = left[place]
-        left[place] = left[-1]  # the last element takes the free position
+        position = int(draw * len(left))
+        positions[last - i] = left[position]
+        left[position] = left[-1]  # the last element takes the free position
         left.pop()
     positions[: len(left)] = left
 

@@ -61,8 +61,8 @@ def sum_blocks(gathered: BlockSums, entries: ProjectionEntries, windows: Windows
         for k, term in enumerate(found[0]):
             gathered.v[block * BLOCK + k], gathered.low[block * BLOCK + k], gathered.high[block * BLOCK + k] = term
         for k, term in enumerate(found[1]):
-            place = (block + 1) * BLOCK - 1 - k
-            gathered.v[place], gathered.low[place], gathered.high[place] = term
+            position = (block + 1) * BLOCK - 1 - k
+            gathered.v[position], gathered.low[position], gathered.high[position] = term
 
 
 def join(v: Doubles, low: Doubles, high: Doubles, gathered: BlockSums, sign: int) -> int:
@@ -132,13 +132,13 @@ def sum_classes(entries: ProjectionEntries, plus: float, minus: float) -> list[t
 
 
 def sum_at_bends(bends: Breakpoints, t: float) -> tuple[float, int]:
-    fallen = [t - place for place in bends.leaves if place <= t]
-    ended = [t - place for place in bends.arrives if place <= t]
+    fallen = [t - bend for bend in bends.leaves if bend <= t]
+    ended = [t - bend for bend in bends.arrives if bend <= t]
     return bends.highs - math.fsum(fallen) + math.fsum(ended), len(fallen) - len(ended)
 
 
 def root_of_breakpoints(bends: Breakpoints, total: float) -> float:
-    reached = [place for place in (*bends.leaves, *bends.arrives) if sum_at_bends(bends, place)[0] >= total]
+    reached = [bend for bend in (*bends.leaves, *bends.arrives) if sum_at_bends(bends, bend)[0] >= total]
     if not reached:
         return float(bends.leaves[0])
     terms, falling = sum_at_bends(bends, max(reached))

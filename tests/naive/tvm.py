@@ -1,4 +1,4 @@
-"""Slow, obvious twin of the twin vector machine: lists of places and counts, kernel matrices anew for every row."""
+"""Slow, obvious twin of the twin vector machine: lists of locations and counts, new kernel matrices for every row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from okl.foundation.types import FloatArray
 from okl.kernels import Scaled
-from tests.naive.expansion import Expansion, Judged
+from tests.naive.expansion import Expansion, RowResult
 
 
 class Twins(Expansion):
@@ -22,18 +22,18 @@ class Twins(Expansion):
         unlike: float = 10.0,
         tolerance: float = 1e-2,
         sweeps: int = 10,
-    ) -> list[Judged]:
-        self.counts, judged = [], []
+    ) -> list[RowResult]:
+        self.counts, results = [], []
         for x, y in zip(inputs, targets, strict=True):
-            judged.append(self.judge(x, y))
-            if judged[-1].loss <= tolerance or self.self_kernel(x) <= 0.0:
+            results.append(self.judge(x, y))
+            if results[-1].loss <= tolerance or self.self_kernel(x) <= 0.0:
                 continue
             self.add(x, np.zeros(1))
             self.counts.append(np.array([y > 0, y < 0], dtype=np.float64))
             if len(self.supports) > self.budget:
                 self.make_room(aggressiveness, unlike, tolerance)
             self.solve(aggressiveness, tolerance, sweeps)
-        return judged
+        return results
 
     @property
     def values(self) -> FloatArray:
@@ -76,8 +76,8 @@ class Twins(Expansion):
             return
         first, second = self.cheapest_pair(gram, unlike)
         sizes = self.counts[first].sum(), self.counts[second].sum()
-        place = (sizes[0] * self.supports[first] + sizes[1] * self.supports[second]) / sum(sizes)
-        self.supports[first] = place
+        location = (sizes[0] * self.supports[first] + sizes[1] * self.supports[second]) / sum(sizes)
+        self.supports[first] = location
         self.counts[first] = self.counts[first] + self.counts[second]
         self.coefficients[first] = self.coefficients[first] + self.coefficients[second]
         self.drop(second)
